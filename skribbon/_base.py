@@ -1,0 +1,224 @@
+"""What the two Ribbon estimators share: fit the base model, build the ribbon, push it forward."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array, check_random_state, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from ._compat import check_sample_weight, routing_enabled
+from ._moments import Moments, TrainingRows, row_blocks
+from ._ribbon import Ribbon, direct, pushforward
+from .curvature import resolve_curvature
+from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning
+from .models import as_parametric
+
+STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
+SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
+
+
+class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
+    """Shared machinery; see RibbonRegressor and RibbonClassifier."""
+
+    # ------------------------------------------------------------------ fit
+    def _fit(self, X, y, sample_weight):
+        """Everything up to the ribbon. Returns what a noise model needs of the training rows."""
+        self._check_parameters()
+        self.estimator_, weight = self._fit_base(X, y, sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        model = self.model_ = as_parametric(self.estimator_, y, weight)
+        rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
+        curvature = resolve_curvature(self.curvature, self.damping, model)
+        moments = Moments.from_rows(rows, curvature)
+        self.stationarity_ = self._check_stationarity(moments)
+        H_r = curvature.factor(moments, model.l2)
+        self.ribbon_ = self._build_ribbon(H_r, moments, rows)
+        self.effective_parameters_ = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
+        return H_r, moments, rows
+
+    def _check_parameters(self):
+        if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
+            raise ValueError(
+                f"alpha must be a finite number > 0, got {self.alpha!r}. It is the Dirichlet concentration: "
+                "1 is the Bayesian bootstrap, larger values give narrower intervals."
+            )
+        if self.predictive not in ("gaussian", "pushforward", "direct"):
+            raise ValueError(f"predictive must be 'gaussian', 'pushforward' or 'direct', got {self.predictive!r}.")
+        if not isinstance(self.n_draws, Integral) or self.n_draws < 2:
+            raise ValueError(f"n_draws must be an integer >= 2, got {self.n_draws!r}.")
+
+    def _fit_base(self, X, y, sample_weight):
+        """Fit a clone of the base model; return it with the weights that it really received, ones if none."""
+        estimator = clone(self._get_estimator())
+        self._seed(estimator)
+        fit_params, received = {}, None
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (sample_weight < 0).any() or not (sample_weight > 0).any():
+                raise ValueError("sample_weight must not be negative, and must contain at least one non-zero number.")
+            fit_params, received = self._route_weight(estimator, sample_weight)
+        elif routing_enabled():
+            process_routing(self, "fit")
+        estimator.fit(X, y, **fit_params)
+        return estimator, (np.ones(len(y)) if received is None else received)
+
+    def _route_weight(self, estimator, sample_weight):
+        """Keyword arguments that carry the weights to the innermost model, and the weights it will see."""
+        leaf, prefix = _innermost(estimator)
+        if routing_enabled():
+            params = process_routing(self, "fit", sample_weight=sample_weight).estimator.fit
+            consumed = isinstance(leaf, FrozenEstimator) or leaf.get_metadata_routing().consumes(
+                "fit", ["sample_weight"]
+            )
+            return params, sample_weight if consumed else None
+        if not isinstance(leaf, FrozenEstimator) and not has_fit_parameter(leaf, "sample_weight"):
+            raise ValueError(f"{type(leaf).__name__}.fit takes no sample_weight; fit without it.")
+        return {f"{prefix}sample_weight": sample_weight}, sample_weight
+
+    def _seed(self, estimator):
+        """Give every random_state inside the base model that is still None a seed drawn from ours."""
+        if self.random_state is None:
+            return
+        rng = check_random_state(self.random_state)
+        params = estimator.get_params(deep=True)
+        names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and v is None)
+        estimator.set_params(**{name: rng.randint(np.iinfo(np.int32).max) for name in names})
+
+    def _check_stationarity(self, moments):
+        """Norm of mean score plus penalty gradient, in standard errors of the mean score."""
+        gradient = np.linalg.norm(moments.g_bar + self.model_.grad_penalty())
+        standard_error = np.sqrt(max(np.trace(moments.H_Fc), 0.0) / moments.n)
+        stationarity = float(gradient / standard_error) if gradient > 1e-12 else 0.0
+        if stationarity > STATIONARITY_LIMIT:
+            warnings.warn(
+                f"{type(self.model_).__name__}: the training gradient is {stationarity:.2g} standard errors from zero, "
+                "so the parameters are not at the minimum that Ribbon expands around. Train longer, tighten tol, or use "
+                "a deterministic solver (lbfgs) without early stopping.",
+                NotStationaryWarning,
+                stacklevel=4,
+            )
+        return stationarity
+
+    def _build_ribbon(self, H_r, moments, rows):
+        if self.predictive == "gaussian":
+            return Ribbon.closed_form(H_r, moments.H_Fc, moments.n, self.alpha)
+        rng = check_random_state(self.random_state)
+        return Ribbon.from_draws(H_r, rows.scores(), self.alpha, self.n_draws, rng)
+
+    # ------------------------------------------------------------------ predict
+    def _by_block(self, X, function):
+        """``function`` of each block of validated rows, concatenated; memory stays that of one block."""
+        X = self._validated(X)
+        width = self.model_.row_width + max(self.ribbon_.root.shape[1], self.n_draws)
+        blocks = [function(self.model_.rows(X[rows])) for rows in row_blocks(X.shape[0], width)]
+        self._warn_if_undetermined(X)
+        return np.concatenate(blocks)
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        if len(getattr(X, "shape", (0, 0))) == 1:
+            check_array(X)  # says how to reshape
+        if hasattr(self, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self.model_.prepare(X)
+
+    def _warn_if_undetermined(self, X):
+        null = self.ribbon_.null
+        if not null.shape[1]:
+            return
+        seen = 0
+        for rows in row_blocks(X.shape[0], self.model_.row_width):
+            reach = np.abs(self.model_.jvp(self.model_.rows(X[rows]), null)).max(axis=(1, 2))
+            seen += int((reach > SEEN_LIMIT).sum())
+        if seen:
+            warnings.warn(
+                f"{seen} of {X.shape[0]} rows move along directions that the training data do not determine (collinear, "
+                "constant or too few rows); their uncertainty is understated. Drop redundant columns or penalise the "
+                "base model.",
+                UndeterminedDirectionWarning,
+                stacklevel=4,
+            )
+
+    def _spread(self, Z):
+        """A = J_x root, (n, k, r), so that A A' is the covariance of the raw prediction."""
+        return self.model_.jvp(Z, self.ribbon_.root)
+
+    def _drawn(self, Z, shifts):
+        """Raw predictions (n, k, B) at drawn parameters: exactly where predictive="direct", else along the tangent."""
+        return (direct if self.predictive == "direct" else pushforward)(self.model_, Z, shifts)
+
+    @property
+    def covariance_(self):
+        """Covariance (p, p) of the parameters ``model_.theta``, coefficients first and the intercept last."""
+        check_is_fitted(self)
+        return self.ribbon_.covariance
+
+    # ------------------------------------------------------------------ scikit-learn's manners
+    def _get_estimator(self):
+        """The base model, or the default with weights requested when routing is on."""
+        if self.estimator is not None:
+            return self.estimator
+        default = self._default_estimator()
+        return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+
+    def get_metadata_routing(self):
+        """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self._get_estimator(), method_mapping=mapping)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        try:
+            base = get_tags(self._get_estimator())
+        except (AttributeError, TypeError):  # not an estimator at all; fit will say so
+            return tags
+        tags.input_tags = base.input_tags
+        tags.non_deterministic = base.non_deterministic
+        tags.target_tags.positive_only = base.target_tags.positive_only
+        tags.array_api_support = False
+        return tags
+
+
+def _innermost(estimator):
+    """The model at the core of pipelines and target transformers, and the prefix of its fit parameters."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        leaf, prefix = _innermost(last)
+        return leaf, f"{name}__{prefix}"
+    if isinstance(estimator, TransformedTargetRegressor):
+        return _innermost(LinearRegression() if estimator.regressor is None else estimator.regressor)
+    return estimator, ""
+
+
+def check_levels(values, name):
+    """One probability or a sequence of them, as (array, was_scalar)."""
+    levels = np.atleast_1d(np.asarray(values, dtype=float))
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
+    return levels, np.ndim(values) == 0
+
+
+def check_n_samples(n_samples):
+    """A number of draws."""
+    if not isinstance(n_samples, Integral) or n_samples < 1:
+        raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
+    return int(n_samples)
+
+
+def check_kind(kind, allowed):
+    """One of the allowed names."""
+    if kind not in allowed:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, allowed))}, got {kind!r}.")

@@ -1,0 +1,266 @@
+"""RibbonClassifier."""
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import BaseRibbon, check_levels, check_n_samples
+
+N_NODES = 512  # fixed quasi-random points of the latent normal law, for more than two classes
+GRID = np.linspace(-8.0, 8.0, 129)  # trapezoidal nodes, two classes: the rule converges geometrically
+GRID_WEIGHTS = np.exp(-(GRID**2) / 2) / np.exp(-(GRID**2) / 2).sum()
+
+
+def _base_has(name):
+    def check(self):
+        return hasattr(getattr(self, "estimator_", None) or self._get_estimator(), name)
+
+    return check
+
+
+class RibbonClassifier(ClassifierMixin, BaseRibbon):
+    r"""Class probabilities with their own uncertainty, from a single fit.
+
+    The base model is fitted once. The linearised Bayesian bootstrap gives its parameters the robust covariance
+    :math:`H_r^{-1} H_{F,c} H_r^{-1} / (n\alpha + 1)`; the logits' distribution that follows is carried through the
+    softmax, never linearised there.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The base model, ``LogisticRegression()`` if None. A :class:`~sklearn.pipeline.Pipeline` and a fitted model in a
+        :class:`~sklearn.frozen.FrozenEstimator` are base models too.
+    alpha : float, default=1.0
+        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+    curvature : {"auto", "hessian", "ggn", "fisher"} or Curvature, default="auto"
+        H: the exact Hessian, its generalised Gauss-Newton form, or the empirical Fisher matrix. "auto" is exact where
+        that can never be indefinite, and Gauss-Newton elsewhere.
+    damping : "auto" or float, default="auto"
+        Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
+    predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
+        How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
+        tangent, or the model itself evaluated at those draws.
+    n_draws : int, default=100
+        Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
+    random_state : int, RandomState or None, default=None
+        Seeds the draws, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    estimator_ : estimator
+        The fitted base model.
+    model_ : ParametricModel
+        The base model as a function of its parameters ``model_.theta``.
+    ribbon_ : Ribbon
+        Distribution of the parameters around ``model_.theta``.
+    covariance_ : ndarray of shape (p, p)
+        Covariance of ``model_.theta``.
+    stationarity_ : float
+        Training gradient in standard errors of itself; near zero at an optimum.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has feature names that are all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skribbon import RibbonClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ribbon = RibbonClassifier().fit(X, y)
+    >>> ribbon.predict_proba(X[[0, 70]]).round(2)
+    array([[0.98, 0.02, 0.  ],
+           [0.  , 0.54, 0.46]])
+    >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(2)
+    array([[[0.  , 0.  ],
+            [0.37, 0.7 ],
+            [0.3 , 0.63]]])
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        alpha=1.0,
+        curvature="auto",
+        damping="auto",
+        predictive="gaussian",
+        n_draws=100,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.alpha = alpha
+        self.curvature = curvature
+        self.damping = damping
+        self.predictive = predictive
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LogisticRegression()
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the base model and its ribbon.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self : RibbonClassifier
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self._fit(X, y, sample_weight)
+        if self.model_.classes is None:
+            raise TypeError(f"{type(self.estimator_).__name__} is a regressor; use RibbonRegressor.")
+        self.classes_ = self.model_.classes
+        return self
+
+    # ------------------------------------------------------------------ predict
+    def predict(self, X):
+        """Most probable class under the averaged probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, X):
+        """Probabilities averaged over the ribbon, deterministic.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K)
+            Rows sum to one.
+        """
+
+        def averaged(Z):
+            probabilities, weights = self._nodes(Z)
+            mean = probabilities @ weights
+            return mean / mean.sum(axis=1, keepdims=True)
+
+        return self._by_block(X, averaged)
+
+    def predict_log_proba(self, X):
+        """Logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @available_if(_base_has("decision_function"))
+    def decision_function(self, X):
+        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, K)
+        """
+        scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
+
+    def predict_proba_samples(self, X, n_samples=100, random_state=None):
+        """Draws of the class probabilities; each draw is one classifier over all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        n_samples : int, default=100
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples_X, K)
+        """
+        check_is_fitted(self)
+        shifts = self.ribbon_.draw(check_n_samples(n_samples), check_random_state(random_state))
+        draws = self._by_block(X, lambda Z: self.model_.loss.probabilities(self._drawn(Z, shifts)))
+        return draws.transpose(2, 0, 1)
+
+    def predict_proba_interval(self, X, confidence_level=0.9):
+        """Central interval of every class probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or sequence of L floats, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
+        """
+        levels, scalar = check_levels(confidence_level, "confidence_level")
+        tails = (1 - levels) / 2
+        quantiles = np.concatenate([tails, 1 - tails])
+        ends = self._by_block(X, lambda Z: self._quantiles(Z, quantiles))
+        intervals = ends.reshape(*ends.shape[:2], 2, len(levels))
+        return intervals[..., 0] if scalar else intervals
+
+    # ------------------------------------------------------------------ of a block of rows
+    def _nodes(self, Z):
+        """Probabilities (n, K, B) that stand for the uncertain ones, and the nodes' weights (B,)."""
+        if self.predictive != "gaussian":
+            f, weights = self._drawn(Z, self.ribbon_.shifts), None
+        else:
+            f, A = self.model_.raw(Z), self._spread(Z)
+            if f.shape[1] == 1:
+                f = f[:, :, None] + np.sqrt((A**2).sum(axis=2))[:, :, None] * GRID
+                return self.model_.loss.probabilities(f), GRID_WEIGHTS
+            f = f[:, :, None] + _symmetric_root(A @ A.transpose(0, 2, 1)) @ latent_nodes(f.shape[1])
+        return self.model_.loss.probabilities(f), np.full(f.shape[2], 1 / f.shape[2])
+
+    def _quantiles(self, Z, quantiles):
+        if self.predictive == "gaussian" and len(self.classes_) == 2:
+            f, spread = self.model_.raw(Z), np.sqrt((self._spread(Z)[:, 0] ** 2).sum(axis=1))
+            z = spread[:, None] * stats.norm.ppf(quantiles)
+            return np.stack([expit(-f + z), expit(f + z)], axis=1)  # the sigmoid increases: quantiles map to quantiles
+        probabilities, _ = self._nodes(Z)
+        return np.moveaxis(np.quantile(probabilities, quantiles, axis=2), 0, 2)
+
+
+def latent_nodes(k):
+    """N_NODES fixed points (k, N_NODES) of the standard normal law: quasi-random, exact mean and covariance."""
+    u = stats.qmc.Halton(k, scramble=False).random(N_NODES // 2 + 1)[1:]
+    z = stats.norm.ppf(u)
+    z = np.concatenate([z, -z])
+    return np.linalg.solve(np.linalg.cholesky(z.T @ z / len(z)), z.T)
+
+
+def _symmetric_root(S):
+    """S^(1/2) of a stack of positive semi-definite matrices (n, k, k)."""
+    values, vectors = np.linalg.eigh(S)
+    return (vectors * np.sqrt(np.maximum(values, 0))[:, None, :]) @ vectors.transpose(0, 2, 1)

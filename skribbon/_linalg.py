@@ -1,0 +1,156 @@
+"""Small dense linear algebra: Gram matrices, triangular roots, and the factored curvature."""
+
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import blas, cho_solve, eigh, lapack, qr, solve_triangular
+
+from .exceptions import CurvatureError
+
+
+def rank_tolerance(p):
+    """What rounding can leave of a zero pivot in a p x p matrix with unit diagonal."""
+    return 10 * p * np.finfo(float).eps
+
+
+def gram(A):
+    """A'A as a dense array; A may be dense (n, p) or sparse."""
+    product = A.T @ A  # numpy recognises this as a symmetric rank-n update, half the work of a general product
+    return product.toarray() if sparse.issparse(product) else product
+
+
+def weighted_gram(A, weight, B=None):
+    """A' diag(weight) B as a dense array, B = A by default; weights of one sign take the symmetric shortcut."""
+    if B is None and (weight >= 0).all():
+        return gram(scale_rows(A, np.sqrt(weight)))
+    product = A.T @ scale_rows(A if B is None else B, weight)
+    return product.toarray() if sparse.issparse(product) else product
+
+
+def scale_rows(A, scale):
+    """diag(scale) A, sparse in, sparse out."""
+    return A.multiply(scale[:, None]).tocsr() if sparse.issparse(A) else A * scale[:, None]
+
+
+def right_multiply(A, L):
+    """A @ L for A (..., p), at half the cost where L is a square lower-triangular matrix."""
+    if L.shape[0] != L.shape[1] or np.triu(L, 1).any():
+        return A @ L
+    flat = np.ascontiguousarray(A.reshape(-1, A.shape[-1]))
+    return blas.dtrmm(1.0, L, flat.T, lower=1, trans_a=1).T.reshape(A.shape)
+
+
+def triangular_root(root):
+    """L with L L' = root root' for any root (p, r): lower triangular where r >= p, and ``root`` itself where r is small."""
+    p, r = root.shape
+    if r <= p // 2:
+        return root
+    (upper,) = qr(root.T, mode="r", check_finite=False)
+    return np.asfortranarray(upper[:p].T)
+
+
+def pivoted_cholesky(S):
+    """Rank-revealing factorisation of a positive semi-definite S (p, p), judged after scaling its diagonal to one.
+
+    Returns
+    -------
+    L : ndarray of shape (p, r)
+        Lower trapezoidal, with L L' = (D S D)[pivots][:, pivots] up to rounding; r is the numerical rank.
+    pivots : ndarray of shape (p,)
+        The first r are a largest set of independent coordinates.
+    scale : ndarray of shape (p,)
+        D: 1/sqrt(diag S), and one where the diagonal is not positive, so that units of the columns do not matter.
+    residual : float
+        Largest entry of what L L' leaves of D S D: rounding if S is semi-definite, and not if it is indefinite.
+    """
+    diagonal = np.diag(S)
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    R = S * scale[:, None] * scale
+    L, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)), lower=1)
+    pivots, r = pivots - 1, int(r)
+    L = np.tril(L)[:, :r]
+    rest = pivots[r:]
+    residual = np.abs(R[np.ix_(rest, rest)] - L[r:] @ L[r:].T).max(initial=0.0)
+    return L, pivots, scale, residual
+
+
+def psd_root(S):
+    """C (p, r) with C C' = S, for S positive semi-definite up to rounding; r is its rank."""
+    L, pivots, scale, _ = pivoted_cholesky(S)
+    C = np.empty_like(L)
+    C[pivots] = L
+    return C / scale[:, None]
+
+
+class Dense:
+    """Factored symmetric positive semi-definite matrix (p, p).
+
+    A singular matrix is inverted on a largest set of independent coordinates, the redundant ones held fixed, as one
+    would drop collinear columns by hand. Whatever lies in the range of the matrix does not notice: its quadratic
+    forms are the same for every generalised inverse.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+
+    Raises
+    ------
+    CurvatureError
+        If the matrix has a negative eigenvalue beyond rounding.
+    """
+
+    def __init__(self, matrix):
+        self.matrix = (matrix + matrix.T) / 2
+        L, self._pivots, self._scale, residual = pivoted_cholesky(self.matrix)
+        if residual > np.sqrt(rank_tolerance(len(matrix))):
+            raise CurvatureError(_indefinite_message(self.matrix))
+        self._rank = L.shape[1]
+        self._L, self._below = L[: self._rank], L[self._rank :]
+        self._kept = self._pivots[: self._rank]
+
+    def solve(self, B):
+        """H^- B for B (p,) or (p, m)."""
+        s = self._scale if B.ndim == 1 else self._scale[:, None]
+        X = np.zeros_like(B, dtype=float)
+        X[self._kept] = cho_solve((self._L, True), (s * B)[self._kept], check_finite=False)
+        return s * X
+
+    @cached_property
+    def inverse_root(self):
+        """M (p, r) with M M' = H^-."""
+        M = np.zeros((len(self.matrix), self._rank))
+        M[self._kept] = lapack.dtrtri(self._L, lower=1)[0].T
+        return triangular_root(self._scale[:, None] * M)
+
+    def effective_parameters(self, shift):
+        """tr(H^- (H - diag(shift))): the sum of leverages, where ``shift`` is the part of H that is not data."""
+        inverse, _ = lapack.dtrtri(self._L, lower=1)
+        return self._rank - float((shift * self._scale**2)[self._kept] @ (np.tril(inverse) ** 2).sum(axis=0))
+
+    @property
+    def null(self):
+        """Directions (p, m) along which the matrix is flat; m = 0 for a regular one.
+
+        Each is one redundant coordinate less its dependence on the kept ones, in units in which the rows that made
+        the matrix have entries of order one.
+        """
+        redundant = self._pivots[self._rank :]
+        N = np.zeros((len(self.matrix), len(redundant)))
+        N[redundant, np.arange(len(redundant))] = 1.0
+        if len(redundant):
+            N[self._kept] = -solve_triangular(self._L, self._below.T, lower=True, trans=1, check_finite=False)
+        return self._scale[:, None] * N
+
+    def to_dense(self):
+        """The matrix itself."""
+        return self.matrix
+
+
+def _indefinite_message(matrix):
+    smallest = eigh(matrix, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
+    return (
+        f"The penalised curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is not at a "
+        f"minimum of its training loss. Use curvature='ggn', which is never indefinite, or damping greater than "
+        f"{-1.1 * smallest:.3g}, or train to convergence."
+    )

@@ -1,0 +1,219 @@
+r"""Pointwise losses, as functions of the raw prediction ``f`` that comes before the inverse link.
+
+Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
+
+- ``value(f, y)``           l(f_i, y_i), shape (n,)
+- ``gradient(f, y)``        dl/df, shape (n, k)
+- ``hessian(f, y)``         d2l/df2, shape (n, k, k), exact and possibly indefinite
+- ``curvature_root(f, y)``  R of shape (n, k, r) with R R' = E[d2l/df2 | x], the Gauss-Newton weight: PSD by construction
+
+Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
+"""
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import expit, logsumexp, softmax, xlogy
+
+
+class Loss:
+    """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
+
+    convex = True  # in f, so that hessian() is never indefinite
+
+    def value(self, f, y):
+        raise TypeError(f"{type(self).__name__} must define value(f, y).")
+
+    def _derivatives(self, f, y):
+        """First derivative, second derivative and expected second derivative in the scalar f, each (n,)."""
+        raise TypeError(f"{type(self).__name__} must define _derivatives(f, y) or gradient, hessian, curvature_root.")
+
+    def gradient(self, f, y):
+        return self._derivatives(f[:, 0], y)[0][:, None]
+
+    def hessian(self, f, y):
+        return self._derivatives(f[:, 0], y)[1][:, None, None]
+
+    def curvature_root(self, f, y):
+        return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
+
+
+class Tweedie(Loss):
+    r"""Half deviance of the Tweedie family, Var(y) = phi mu^power, with mu = f or mu = exp(f).
+
+    power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian. In the mean,
+    dl/dmu = (mu - y) mu^-power; the chain rule through the link does the rest.
+    """
+
+    def __init__(self, power=0.0, link="identity"):
+        self.power, self.link = float(power), link
+
+    @property
+    def convex(self):
+        return self.power == 0 if self.link == "identity" else 1 <= self.power <= 2
+
+    def mean(self, f):
+        """Inverse link: mu(f)."""
+        return np.exp(f) if self.link == "log" else f
+
+    def mean_derivative(self, f):
+        """dmu/df."""
+        return np.exp(f) if self.link == "log" else np.ones_like(f)
+
+    def unit_variance(self, mu):
+        """V(mu): the variance of y at unit dispersion."""
+        return mu**self.power if self.power else np.ones_like(mu)
+
+    def value(self, f, y):
+        mu, p = self.mean(f[:, 0]), self.power
+        if p == 0:
+            return (mu - y) ** 2 / 2
+        if p == 1:
+            return xlogy(y, y) - xlogy(y, mu) - y + mu
+        if p == 2:
+            return y / mu - 1 - np.log(y / mu)
+        return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
+
+    def _derivatives(self, f, y):
+        if self.power == 0 and self.link == "identity":
+            one = np.ones_like(f)
+            return f - y, one, one
+        mu = self.mean(f)
+        V = self.unit_variance(mu)
+        dl = (mu - y) / V
+        d2l = 1 / V - self.power * dl / mu if self.power else np.ones_like(mu)
+        if self.link == "identity":
+            return dl, d2l, 1 / V
+        return dl * mu, (d2l * mu + dl) * mu, mu * mu / V  # mu' = mu'' = mu
+
+    def __repr__(self):
+        return f"Tweedie(power={self.power:g}, link={self.link!r})"
+
+
+class Huber(Loss):
+    """Huber's loss with a fixed threshold: r^2/2 inside, epsilon |r| - epsilon^2/2 outside."""
+
+    def __init__(self, epsilon):
+        self.epsilon = float(epsilon)
+
+    def value(self, f, y):
+        r = np.abs(f[:, 0] - y)
+        return np.where(r <= self.epsilon, r**2 / 2, self.epsilon * (r - self.epsilon / 2))
+
+    def _derivatives(self, f, y):
+        r = f - y
+        inside = (np.abs(r) <= self.epsilon).astype(float)
+        return np.clip(r, -self.epsilon, self.epsilon), inside, inside
+
+
+class SquaredEpsilonInsensitive(Loss):
+    """(|r| - epsilon)_+^2."""
+
+    def __init__(self, epsilon):
+        self.epsilon = float(epsilon)
+
+    def value(self, f, y):
+        return np.maximum(np.abs(f[:, 0] - y) - self.epsilon, 0) ** 2
+
+    def _derivatives(self, f, y):
+        r = f - y
+        excess = np.maximum(np.abs(r) - self.epsilon, 0)
+        h = 2.0 * (excess > 0)
+        return 2 * np.sign(r) * excess, h, h
+
+
+class HuberWithScale(Loss):
+    r"""Huber's joint estimate of location and scale: s + s rho((y - eta)/s) with f = (eta, s).
+
+    rho(z) = z^2 inside |z| <= epsilon and 2 epsilon |z| - epsilon^2 outside. The Hessian
+    (2/s) 1[inside] (1, z)(1, z)' has rank one, so its root is a single column.
+    """
+
+    def __init__(self, epsilon):
+        self.epsilon = float(epsilon)
+
+    def value(self, f, y):
+        s, z, rho = f[:, 1], *self._standardised(f, y)
+        return s + s * rho
+
+    def _standardised(self, f, y):
+        z = (y - f[:, 0]) / f[:, 1]
+        outside = 2 * self.epsilon * np.abs(z) - self.epsilon**2
+        return z, np.where(np.abs(z) <= self.epsilon, z**2, outside)
+
+    def gradient(self, f, y):
+        z, rho = self._standardised(f, y)
+        psi = 2 * np.clip(z, -self.epsilon, self.epsilon)
+        return np.stack([-psi, 1 + rho - psi * z], axis=1)
+
+    def hessian(self, f, y):
+        R = self.curvature_root(f, y)
+        return R @ R.transpose(0, 2, 1)
+
+    def curvature_root(self, f, y):
+        z, _ = self._standardised(f, y)
+        root = np.sqrt(2 / f[:, 1]) * (np.abs(z) <= self.epsilon)
+        return np.stack([root, root * z], axis=1)[:, :, None]
+
+
+class Bernoulli(Loss):
+    """Logistic log loss of a class index y in {0, 1}; ``class_weight`` (2,) multiplies each row's loss."""
+
+    def __init__(self, class_weight=None):
+        self.class_weight = class_weight
+
+    def _weight(self, y):
+        return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
+
+    def value(self, f, y):
+        return self._weight(y) * (np.logaddexp(0, f[:, 0]) - y * f[:, 0])
+
+    def _derivatives(self, f, y):
+        P, c = expit(f), self._weight(y)
+        h = c * (P * (1 - P))
+        return c * (P - y), h, h
+
+    def probabilities(self, f):
+        """Raw predictions (n, 1, ...) to probabilities (n, 2, ...)."""
+        return np.concatenate([expit(-f), expit(f)], axis=1)
+
+
+class Categorical(Loss):
+    r"""Softmax log loss of a class index y, in the k = K - 1 coordinates that probabilities can see.
+
+    Logits are eta = f B' with B (K, K - 1) an orthonormal basis of the vectors that sum to zero, so the common
+    shift of all logits, which no probability sees, is not a coordinate at all. The curvature
+    B'(diag P - P P')B = sum_c P_c (b_c - b)(b_c - b)', b = P B, is a sum of squares: PSD by construction.
+    """
+
+    def __init__(self, n_classes, class_weight=None):
+        self.class_weight = class_weight
+        self.basis = zero_sum_basis(n_classes)
+
+    _weight = Bernoulli._weight
+
+    def value(self, f, y):
+        eta = f @ self.basis.T
+        return self._weight(y) * (logsumexp(eta, axis=1) - eta[np.arange(len(y)), y.astype(int)])
+
+    def gradient(self, f, y):
+        residual = softmax(f @ self.basis.T, axis=1)
+        residual[np.arange(len(y)), y.astype(int)] -= 1
+        return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
+
+    def hessian(self, f, y):
+        R = self.curvature_root(f, y)
+        return R @ R.transpose(0, 2, 1)
+
+    def curvature_root(self, f, y):
+        P = softmax(f @ self.basis.T, axis=1)
+        centred = self.basis.T[None] - (P @ self.basis)[:, :, None]  # (n, k, K)
+        return centred * np.sqrt(P * np.reshape(self._weight(y), (-1, 1)))[:, None, :]
+
+    def probabilities(self, f):
+        """Raw predictions (n, k, ...) to probabilities (n, K, ...)."""
+        return softmax(np.tensordot(f, self.basis, axes=(1, 1)).swapaxes(1, -1), axis=1)
+
+
+def zero_sum_basis(n_classes):
+    """Orthonormal basis (K, K - 1) of the vectors of length K that sum to zero."""
+    return helmert(n_classes).T.copy()

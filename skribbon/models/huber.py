@@ -1,0 +1,48 @@
+"""Huber regression with its scale among the parameters."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.linear_model import HuberRegressor
+
+from .._loss import HuberWithScale
+from .base import ParametricModel, as_parametric
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocationScale(ParametricModel):
+    """f = (x~' beta, s): a linear location and one common scale, theta = (beta, s)."""
+
+    intercept: bool = True
+
+    @property
+    def exact_is_psd(self):
+        return True
+
+    def rows(self, X):
+        X = super().rows(X)
+        return np.column_stack([X, np.ones(len(X))]) if self.intercept else X
+
+    def raw(self, Z, theta=None):
+        theta = self.theta if theta is None else theta
+        return np.column_stack([Z @ theta[:-1], np.full(len(Z), theta[-1])])
+
+    def jacobian(self, Z):
+        J = np.zeros((len(Z), 2, Z.shape[1] + 1))
+        J[:, 0, :-1] = Z
+        J[:, 1, -1] = 1.0
+        return J
+
+    def hessian(self, Z, y, weight):
+        return self.ggn(Z, y, weight)  # the loss is convex with a rank-one Hessian and f is linear
+
+
+@as_parametric.register(HuberRegressor)
+def _(estimator, y, sample_weight):
+    intercept = [estimator.intercept_] if estimator.fit_intercept else []
+    theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
+    l2 = np.zeros_like(theta)
+    l2[: len(estimator.coef_)] = 2 * estimator.alpha / sample_weight.sum()  # alpha ||coef||^2 against the sum
+    return LocationScale(
+        theta=theta, loss=HuberWithScale(estimator.epsilon), l2=l2, intercept=bool(estimator.fit_intercept)
+    )
