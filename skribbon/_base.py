@@ -100,9 +100,9 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         stationarity = float(gradient / standard_error) if gradient > 1e-12 else 0.0
         if stationarity > STATIONARITY_LIMIT:
             warnings.warn(
-                f"{type(self.model_).__name__}: the training gradient is {stationarity:.2g} standard errors from zero, "
-                "so the parameters are not at the minimum that Ribbon expands around. Train longer, tighten tol, or use "
-                "a deterministic solver (lbfgs) without early stopping.",
+                f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
+                "minimum that Ribbon expands around. Train longer, tighten tol, or use a deterministic solver (lbfgs) "
+                "without early stopping.",
                 NotStationaryWarning,
                 stacklevel=4,
             )
@@ -141,9 +141,9 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
             seen += int((reach > SEEN_LIMIT).sum())
         if seen:
             warnings.warn(
-                f"{seen} of {X.shape[0]} rows move along directions that the training data do not determine (collinear, "
-                "constant or too few rows); their uncertainty is understated. Drop redundant columns or penalise the "
-                "base model.",
+                f"{seen} of {X.shape[0]} rows move along directions that the training data do not determine (collinear "
+                "or constant columns, too few rows, saturated units); their uncertainty is understated. Drop redundant "
+                "columns or penalise the base model.",
                 UndeterminedDirectionWarning,
                 stacklevel=4,
             )

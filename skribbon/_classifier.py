@@ -234,7 +234,7 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
     def _nodes(self, Z):
         """Probabilities (n, K, B) that stand for the uncertain ones, and the nodes' weights (B,)."""
         if self.predictive != "gaussian":
-            f, weights = self._drawn(Z, self.ribbon_.shifts), None
+            f = self._drawn(Z, self.ribbon_.shifts)
         else:
             f, A = self.model_.raw(Z), self._spread(Z)
             if f.shape[1] == 1:

@@ -42,7 +42,7 @@ def right_multiply(A, L):
 
 
 def triangular_root(root):
-    """L with L L' = root root' for any root (p, r): lower triangular where r >= p, and ``root`` itself where r is small."""
+    """L with L L' = root root', for any root (p, r): lower triangular, or ``root`` itself where r is small."""
     p, r = root.shape
     if r <= p // 2:
         return root

@@ -2,10 +2,10 @@ r"""Pointwise losses, as functions of the raw prediction ``f`` that comes before
 
 Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
 
-- ``value(f, y)``           l(f_i, y_i), shape (n,)
-- ``gradient(f, y)``        dl/df, shape (n, k)
-- ``hessian(f, y)``         d2l/df2, shape (n, k, k), exact and possibly indefinite
-- ``curvature_root(f, y)``  R of shape (n, k, r) with R R' = E[d2l/df2 | x], the Gauss-Newton weight: PSD by construction
+- ``value(f, y)``: l(f_i, y_i), shape (n,)
+- ``gradient(f, y)``: dl/df, shape (n, k)
+- ``hessian(f, y)``: d2l/df2, shape (n, k, k), exact and possibly indefinite
+- ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
 
 Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
 """
@@ -132,8 +132,7 @@ class HuberWithScale(Loss):
         self.epsilon = float(epsilon)
 
     def value(self, f, y):
-        s, z, rho = f[:, 1], *self._standardised(f, y)
-        return s + s * rho
+        return f[:, 1] * (1 + self._standardised(f, y)[1])
 
     def _standardised(self, f, y):
         z = (y - f[:, 0]) / f[:, 1]
@@ -168,9 +167,9 @@ class Bernoulli(Loss):
         return self._weight(y) * (np.logaddexp(0, f[:, 0]) - y * f[:, 0])
 
     def _derivatives(self, f, y):
-        P, c = expit(f), self._weight(y)
-        h = c * (P * (1 - P))
-        return c * (P - y), h, h
+        P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision, however small
+        h = c * P * Q
+        return c * (P * (1 - y) - Q * y), h, h
 
     def probabilities(self, f):
         """Raw predictions (n, 1, ...) to probabilities (n, 2, ...)."""
@@ -197,7 +196,9 @@ class Categorical(Loss):
 
     def gradient(self, f, y):
         residual = softmax(f @ self.basis.T, axis=1)
-        residual[np.arange(len(y)), y.astype(int)] -= 1
+        own = np.arange(len(y)), y.astype(int)
+        residual[own] = 0.0
+        residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, however sure the model is
         return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
 
     def hessian(self, f, y):

@@ -169,12 +169,10 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         """Leverages, none above MAX_LEVERAGE: where the fit interpolates, its residuals say nothing of the noise."""
         above = np.sum(leverage > MAX_LEVERAGE)
         if above:
-            what = "The model has as many effective parameters as rows" if np.ndim(leverage) == 0 else (
-                f"{above} of {len(leverage)} rows determine their own fitted value"
-            )
+            rows = f"{above} of {len(leverage)} rows determine" if np.ndim(leverage) else "The average row determines"
             warnings.warn(
-                f"{what}: leverage above {MAX_LEVERAGE} is taken as {MAX_LEVERAGE}, and the noise is a guess. Penalise "
-                "the base model more, or pass noise as a number.",
+                f"{rows} its own fitted value: leverage above {MAX_LEVERAGE} is taken as {MAX_LEVERAGE}, and the noise "
+                "is a guess. Penalise the base model more, or pass noise as a number.",
                 LeverageWarning,
                 stacklevel=4,
             )

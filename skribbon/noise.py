@@ -100,7 +100,7 @@ class Frozen:
 
 
 class CompoundPoissonGamma:
-    """Sum of N gamma variables with N Poisson: the Tweedie law of 1 < power < 2, an atom at zero and a density above."""
+    """Sum of N gamma variables, N Poisson: the Tweedie law of 1 < power < 2, an atom at zero and a density above."""
 
     discrete = False
     degenerate = False
@@ -143,9 +143,13 @@ class CompoundPoissonGamma:
         positive = np.where(y > 0, y, 1.0)
         terms = np.stack(
             [
-                j * np.log(rate) - rate - gammaln(j + 1)
-                + (j * self.shape - 1) * np.log(positive) - positive / scale
-                - gammaln(j * self.shape) - j * self.shape * np.log(scale)
+                j * np.log(rate)
+                - rate
+                - gammaln(j + 1)
+                + (j * self.shape - 1) * np.log(positive)
+                - positive / scale
+                - gammaln(j * self.shape)
+                - j * self.shape * np.log(scale)
                 for j in self._jumps()
             ]
         )

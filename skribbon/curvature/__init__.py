@@ -20,5 +20,6 @@ def resolve_curvature(curvature, damping, model):
     if curvature == "auto":
         curvature = "hessian" if model.exact_is_psd else "ggn"
     if not isinstance(curvature, str) or curvature not in _BY_NAME:
-        raise ValueError(f"curvature must be 'auto', {', '.join(map(repr, _BY_NAME))} or a Curvature, got {curvature!r}.")
+        names = ", ".join(map(repr, ("auto", *_BY_NAME)))
+        raise ValueError(f"curvature must be {names} or a Curvature object, got {curvature!r}.")
     return _BY_NAME[curvature](damping=damping)

@@ -21,7 +21,7 @@ class ParametricModel:
 
     the mean over rows, so ``l2`` is on the scale of the mean loss whatever scale the estimator's own penalty has.
 
-    A subclass writes ``raw`` and ``jacobian``; everything else follows, and is overridden where a closed form is faster.
+    A subclass writes ``raw`` and ``jacobian``; the rest follows, and is overridden where a closed form is faster.
     X passes two doors: ``prepare`` once for all rows (a pipeline's transformers, validation), then ``rows`` for each
     block (float64, intercept column). Every method below takes Z = rows(prepare(X)[block]).
 

@@ -3,18 +3,19 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._loss import Bernoulli, Categorical, Tweedie
 from .._moments import BLOCK_BYTES
 from .base import ParametricModel, as_parametric
 
-# name: (phi(z), phi'(z), phi''(z)), the derivatives as functions of a = phi(z)
+# name: phi(z), then phi' and phi'' as functions of a = phi(z)
 ACTIVATIONS = {
-    "identity": (lambda z: z, lambda a: np.ones_like(a), lambda a: np.zeros_like(a)),
-    "logistic": (lambda z: 1 / (1 + np.exp(-np.clip(z, -500, 500))), lambda a: a * (1 - a), lambda a: a * (1 - a) * (1 - 2 * a)),
+    "identity": (lambda z: z, np.ones_like, np.zeros_like),
+    "logistic": (expit, lambda a: a * (1 - a), lambda a: a * (1 - a) * (1 - 2 * a)),
     "tanh": (np.tanh, lambda a: 1 - a**2, lambda a: -2 * a * (1 - a**2)),
-    "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), lambda a: np.zeros_like(a)),
+    "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), np.zeros_like),
 }
 
 
@@ -128,7 +129,7 @@ class MultilayerPerceptron(ParametricModel):
 
 
 def _perceptron(estimator, loss, sample_weight, **fields):
-    units = tuple([len(estimator.coefs_[0]), *(len(b) for b in estimator.intercepts_)])
+    units = (len(estimator.coefs_[0]), *(len(b) for b in estimator.intercepts_))
     theta = np.concatenate([np.ravel(a) for a in (*estimator.coefs_, *estimator.intercepts_)]).astype(float)
     l2 = np.zeros_like(theta)
     l2[: sum(W.size for W in estimator.coefs_)] = estimator.alpha / _penalty_denominator(estimator, sample_weight)
