@@ -1,9 +1,20 @@
 """skribbon: honest uncertainty for differentiable scikit-learn models, from a single fit."""
 
-from . import curvature, exceptions, models, noise
+from . import curvature, exceptions, metrics, models, noise
 from ._classifier import RibbonClassifier
+from ._cv import RibbonCV
 from ._regressor import RibbonRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["RibbonClassifier", "RibbonRegressor", "__version__", "curvature", "exceptions", "models", "noise"]
+__all__ = [
+    "RibbonCV",
+    "RibbonClassifier",
+    "RibbonRegressor",
+    "__version__",
+    "curvature",
+    "exceptions",
+    "metrics",
+    "models",
+    "noise",
+]

@@ -1,10 +1,9 @@
 """What the two Ribbon estimators share: fit the base model, build the ribbon, push it forward."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
@@ -14,10 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from ._compat import check_sample_weight, routing_enabled
+from ._linalg import batch_gram
 from ._moments import Moments, TrainingRows, row_blocks
-from ._ribbon import Ribbon, direct, pushforward
+from ._ribbon import Latent, Ribbon, direct, pushforward
+from ._training import Training
 from .curvature import resolve_curvature
-from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning
+from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning, warn_user
 from .models import as_parametric
 
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
@@ -38,12 +39,21 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         model = self.model_ = as_parametric(self.estimator_, y, weight)
         rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
         curvature = resolve_curvature(self.curvature, self.damping, model)
-        moments = Moments.from_rows(rows, curvature)
-        self.stationarity_ = self._check_stationarity(moments)
+        moments = Moments.from_rows(rows, curvature, scatter=self.correction in ("HC0", "HC1"))
         H_r = curvature.factor(moments, model.l2)
-        self.ribbon_ = self._build_ribbon(H_r, moments, rows)
+        self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
         self.effective_parameters_ = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
-        return H_r, moments, rows
+        training = Training(rows, moments, H_r, self.effective_parameters_)
+        self.ribbon_ = self._build_ribbon(training)
+        self.n_observations_ = float(moments.n)
+        return training
+
+    def _check_kind(self, estimator):
+        """A classifier belongs in RibbonClassifier and a regressor in RibbonRegressor."""
+        if is_classifier(self) and is_regressor(estimator):
+            raise TypeError(f"estimator={estimator!r} is a regressor; use RibbonRegressor.")
+        if is_regressor(self) and is_classifier(estimator):
+            raise TypeError(f"estimator={estimator!r} is a classifier; use RibbonClassifier.")
 
     def _check_parameters(self):
         if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
@@ -51,7 +61,9 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
                 f"alpha must be a finite number > 0, got {self.alpha!r}. It is the Dirichlet concentration: "
                 "1 is the Bayesian bootstrap, larger values give narrower intervals."
             )
-        if self.predictive not in ("gaussian", "pushforward", "direct"):
+        if not isinstance(self.correction, str) or self.correction not in ("HC0", "HC1", "HC2", "HC3"):
+            raise ValueError(f"correction must be 'HC0', 'HC1', 'HC2' or 'HC3', got {self.correction!r}.")
+        if not isinstance(self.predictive, str) or self.predictive not in ("gaussian", "pushforward", "direct"):
             raise ValueError(f"predictive must be 'gaussian', 'pushforward' or 'direct', got {self.predictive!r}.")
         if not isinstance(self.n_draws, Integral) or self.n_draws < 2:
             raise ValueError(f"n_draws must be an integer >= 2, got {self.n_draws!r}.")
@@ -59,6 +71,7 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
     def _fit_base(self, X, y, sample_weight):
         """Fit a clone of the base model; return it with the weights that it really received, ones if none."""
         estimator = clone(self._get_estimator())
+        self._check_kind(estimator)
         self._seed(estimator)
         fit_params, received = {}, None
         if sample_weight is not None:
@@ -93,35 +106,49 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and v is None)
         estimator.set_params(**{name: rng.randint(np.iinfo(np.int32).max) for name in names})
 
-    def _check_stationarity(self, moments):
-        """Norm of mean score plus penalty gradient, in standard errors of the mean score."""
-        gradient = np.linalg.norm(moments.g_bar + self.model_.grad_penalty())
-        standard_error = np.sqrt(max(np.trace(moments.H_Fc), 0.0) / moments.n)
-        stationarity = float(gradient / standard_error) if gradient > 1e-12 else 0.0
+    def _check_stationarity(self, moments, H_r, y):
+        """Norm of mean score plus penalty gradient in standard errors of the mean score, each coordinate in units of
+        its own curvature, so that units of the features do not matter."""
+        curvature = np.diag(H_r.to_dense())
+        scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
+        gradient = np.linalg.norm(scale * (moments.g_bar + self.model_.grad_penalty()))
+        standard_error = np.linalg.norm(scale * moments.standard_error)
+        rounding = 1e-12 * np.abs(y).max()
+        stationarity = float(gradient / standard_error) if gradient > rounding and standard_error > 0 else 0.0
         if stationarity > STATIONARITY_LIMIT:
-            warnings.warn(
+            warn_user(
                 f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
                 "minimum that Ribbon expands around. Train longer, tighten tol, or use a deterministic solver (lbfgs) "
                 "without early stopping.",
                 NotStationaryWarning,
-                stacklevel=4,
             )
         return stationarity
 
-    def _build_ribbon(self, H_r, moments, rows):
-        if self.predictive == "gaussian":
-            return Ribbon.closed_form(H_r, moments.H_Fc, moments.n, self.alpha)
-        rng = check_random_state(self.random_state)
-        return Ribbon.from_draws(H_r, rows.scores(), self.alpha, self.n_draws, rng)
+    def _build_ribbon(self, training):
+        """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
+        rows, moments, n = training.rows, training.moments, training.n
+        factor = training.score_factor(self.correction)
+        if self.predictive != "gaussian":
+            rng = check_random_state(self.random_state)
+            blocks = rows.scores(moments.g_bar, np.broadcast_to(factor, rows.y.shape))
+            return Ribbon.from_draws(training.H_r, blocks, self.alpha, self.n_draws, rng)
+        H_Fc = factor * moments.H_Fc if np.ndim(factor) == 0 else rows.centred_scatter(moments.g_bar, factor) / n
+        return Ribbon.closed_form(training.H_r, H_Fc, n, self.alpha)
+
+    def _leave_one_out_latent(self, training):
+        """The ribbon at the training rows, each moved to its prediction by the fit to all other rows."""
+        rows = training.rows
+        pieces = [self._latent(rows.X[block]) for block in row_blocks(len(rows.y), self.model_.row_width)]
+        return Latent.concatenate(pieces).moved_to(training.leave_one_out())
 
     # ------------------------------------------------------------------ predict
     def _by_block(self, X, function):
-        """``function`` of each block of validated rows, concatenated; memory stays that of one block."""
+        """``function`` of each block of prepared rows, concatenated; memory stays that of one block."""
         X = self._validated(X)
         width = self.model_.row_width + max(self.ribbon_.root.shape[1], self.n_draws)
-        blocks = [function(self.model_.rows(X[rows])) for rows in row_blocks(X.shape[0], width)]
+        blocks = [function(X[rows]) for rows in row_blocks(X.shape[0], width)]
         self._warn_if_undetermined(X)
-        return np.concatenate(blocks)
+        return (Latent.concatenate if isinstance(blocks[0], Latent) else np.concatenate)(blocks)
 
     def _validated(self, X):
         check_is_fitted(self)
@@ -140,17 +167,18 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
             reach = np.abs(self.model_.jvp(self.model_.rows(X[rows]), null)).max(axis=(1, 2))
             seen += int((reach > SEEN_LIMIT).sum())
         if seen:
-            warnings.warn(
+            warn_user(
                 f"{seen} of {X.shape[0]} rows move along directions that the training data do not determine (collinear "
                 "or constant columns, too few rows, saturated units); their uncertainty is understated. Drop redundant "
                 "columns or penalise the base model.",
                 UndeterminedDirectionWarning,
-                stacklevel=4,
             )
 
-    def _spread(self, Z):
-        """A = J_x root, (n, k, r), so that A A' is the covariance of the raw prediction."""
-        return self.model_.jvp(Z, self.ribbon_.root)
+    def _latent(self, X):
+        """The ribbon at a block of prepared rows."""
+        Z = self.model_.rows(X)
+        draws = None if self.predictive == "gaussian" else self._drawn(Z, self.ribbon_.shifts)
+        return Latent(self.model_.raw(Z), batch_gram(self.model_.jvp(Z, self.ribbon_.root)), draws)
 
     def _drawn(self, Z, shifts):
         """Raw predictions (n, k, B) at drawn parameters: exactly where predictive="direct", else along the tangent."""
@@ -167,8 +195,7 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         """The base model, or the default with weights requested when routing is on."""
         if self.estimator is not None:
             return self.estimator
-        default = self._default_estimator()
-        return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+        return _requesting_weights(self._default_estimator())
 
     def get_metadata_routing(self):
         """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``."""
@@ -192,6 +219,11 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+def _requesting_weights(default):
+    """A default estimator asks for the weights by itself when routing is on, as scikit-learn's defaults do."""
+    return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+
+
 def _innermost(estimator):
     """The model at the core of pipelines and target transformers, and the prefix of its fit parameters."""
     if isinstance(estimator, Pipeline):
@@ -199,13 +231,18 @@ def _innermost(estimator):
         leaf, prefix = _innermost(last)
         return leaf, f"{name}__{prefix}"
     if isinstance(estimator, TransformedTargetRegressor):
-        return _innermost(LinearRegression() if estimator.regressor is None else estimator.regressor)
+        return _innermost(
+            _requesting_weights(LinearRegression()) if estimator.regressor is None else estimator.regressor
+        )
     return estimator, ""
 
 
 def check_levels(values, name):
     """One probability or a sequence of them, as (array, was_scalar)."""
-    levels = np.atleast_1d(np.asarray(values, dtype=float))
+    try:
+        levels = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        levels = np.array([])
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
     return levels, np.ndim(values) == 0

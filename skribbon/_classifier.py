@@ -1,5 +1,7 @@
 """RibbonClassifier."""
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import stats
 from scipy.special import expit
@@ -43,11 +45,16 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         that can never be indefinite, and Gauss-Newton elsewhere.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
+    correction : {"HC0", "HC1", "HC2", "HC3"}, default="HC0"
+        Small-sample correction of the scores: none, as in the paper; by the mean leverage; by each row's own leverage;
+        by leave-one-out scores.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
+    store_loo : bool, default=False
+        Keep the approximate leave-one-out log score of the training rows in ``loo_score_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -64,6 +71,12 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         Covariance of ``model_.theta``.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
+    effective_parameters_ : float
+        Sum of the leverages.
+    n_observations_ : float
+        Sum of the weights.
+    loo_score_ : float
+        Mean log probability of the training labels, each under the fit to all other rows. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has feature names that are all strings.
@@ -90,16 +103,20 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         alpha=1.0,
         curvature="auto",
         damping="auto",
+        correction="HC0",
         predictive="gaussian",
         n_draws=100,
+        store_loo=False,
         random_state=None,
     ):
         self.estimator = estimator
         self.alpha = alpha
         self.curvature = curvature
         self.damping = damping
+        self.correction = correction
         self.predictive = predictive
         self.n_draws = n_draws
+        self.store_loo = store_loo
         self.random_state = random_state
 
     def _default_estimator(self):
@@ -123,10 +140,12 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        self._fit(X, y, sample_weight)
-        if self.model_.classes is None:
-            raise TypeError(f"{type(self.estimator_).__name__} is a regressor; use RibbonRegressor.")
+        training = self._fit(X, y, sample_weight)
         self.classes_ = self.model_.classes
+        if self.store_loo:
+            rows, own = training.rows, training.rows.y.astype(int)
+            averaged = self._averaged(self._leave_one_out_latent(training))[np.arange(len(own)), own]
+            self.loo_score_ = float(np.average(np.log(averaged), weights=rows.weight))
         return self
 
     # ------------------------------------------------------------------ predict
@@ -157,12 +176,7 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
             Rows sum to one.
         """
 
-        def averaged(Z):
-            probabilities, weights = self._nodes(Z)
-            mean = probabilities @ weights
-            return mean / mean.sum(axis=1, keepdims=True)
-
-        return self._by_block(X, averaged)
+        return self._by_block(X, lambda X: self._averaged(self._latent(X)))
 
     def predict_log_proba(self, X):
         """Logarithm of :meth:`predict_proba`.
@@ -208,7 +222,7 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         """
         check_is_fitted(self)
         shifts = self.ribbon_.draw(check_n_samples(n_samples), check_random_state(random_state))
-        draws = self._by_block(X, lambda Z: self.model_.loss.probabilities(self._drawn(Z, shifts)))
+        draws = self._by_block(X, lambda X: self.model_.loss.probabilities(self._drawn(self.model_.rows(X), shifts)))
         return draws.transpose(2, 0, 1)
 
     def predict_proba_interval(self, X, confidence_level=0.9):
@@ -226,36 +240,38 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         levels, scalar = check_levels(confidence_level, "confidence_level")
         tails = (1 - levels) / 2
         quantiles = np.concatenate([tails, 1 - tails])
-        ends = self._by_block(X, lambda Z: self._quantiles(Z, quantiles))
+        ends = self._by_block(X, lambda X: self._quantiles(self._latent(X), quantiles))
         intervals = ends.reshape(*ends.shape[:2], 2, len(levels))
         return intervals[..., 0] if scalar else intervals
 
-    # ------------------------------------------------------------------ of a block of rows
-    def _nodes(self, Z):
-        """Probabilities (n, K, B) that stand for the uncertain ones, and the nodes' weights (B,)."""
-        if self.predictive != "gaussian":
-            f = self._drawn(Z, self.ribbon_.shifts)
-        else:
-            f, A = self.model_.raw(Z), self._spread(Z)
-            if f.shape[1] == 1:
-                f = f[:, :, None] + np.sqrt((A**2).sum(axis=2))[:, :, None] * GRID
-                return self.model_.loss.probabilities(f), GRID_WEIGHTS
-            f = f[:, :, None] + _symmetric_root(A @ A.transpose(0, 2, 1)) @ latent_nodes(f.shape[1])
-        return self.model_.loss.probabilities(f), np.full(f.shape[2], 1 / f.shape[2])
+    # ------------------------------------------------------------------ of the latent prediction
+    def _averaged(self, latent):
+        probabilities, weights = self._nodes(latent)
+        mean = probabilities @ weights
+        return mean / mean.sum(axis=1, keepdims=True)
 
-    def _quantiles(self, Z, quantiles):
-        if self.predictive == "gaussian" and len(self.classes_) == 2:
-            f, spread = self.model_.raw(Z), np.sqrt((self._spread(Z)[:, 0] ** 2).sum(axis=1))
-            z = spread[:, None] * stats.norm.ppf(quantiles)
-            return np.stack([expit(-f + z), expit(f + z)], axis=1)  # the sigmoid increases: quantiles map to quantiles
-        probabilities, _ = self._nodes(Z)
+    def _nodes(self, latent):
+        """Probabilities (n, K, B) that stand for the uncertain ones, and the nodes' weights (B,)."""
+        f, weights = latent.draws, None
+        if f is None and len(self.classes_) == 2:
+            f, weights = latent.f[:, :, None] + np.sqrt(latent.covariance) * GRID, GRID_WEIGHTS
+        elif f is None:
+            f = latent.f[:, :, None] + _symmetric_root(latent.covariance) @ latent_nodes(latent.f.shape[1])
+        weights = np.full(f.shape[2], 1 / f.shape[2]) if weights is None else weights
+        return self.model_.loss.probabilities(f), weights
+
+    def _quantiles(self, latent, quantiles):
+        if latent.draws is None and len(self.classes_) == 2:
+            z = np.sqrt(latent.covariance[:, 0]) * stats.norm.ppf(quantiles)
+            return np.stack([expit(-latent.f + z), expit(latent.f + z)], axis=1)  # the sigmoid keeps the order
+        probabilities, _ = self._nodes(latent)
         return np.moveaxis(np.quantile(probabilities, quantiles, axis=2), 0, 2)
 
 
+@lru_cache
 def latent_nodes(k):
-    """N_NODES fixed points (k, N_NODES) of the standard normal law: quasi-random, exact mean and covariance."""
-    u = stats.qmc.Halton(k, scramble=False).random(N_NODES // 2 + 1)[1:]
-    z = stats.norm.ppf(u)
+    """Fixed points (k, N_NODES) of the standard normal law: quasi-random, with exact mean and covariance."""
+    z = stats.norm.ppf(stats.qmc.Halton(k, scramble=False).random(N_NODES // 2 + 1)[1:])
     z = np.concatenate([z, -z])
     return np.linalg.solve(np.linalg.cholesky(z.T @ z / len(z)), z.T)
 

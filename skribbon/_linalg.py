@@ -20,6 +20,13 @@ def gram(A):
     return product.toarray() if sparse.issparse(product) else product
 
 
+def batch_gram(A):
+    """A_i A_i', (n, k, k), for a stack A (n, k, r)."""
+    if A.shape[1] == 1:
+        return np.einsum("nkr,nkr->nk", A, A)[:, :, None]
+    return A @ A.transpose(0, 2, 1)
+
+
 def weighted_gram(A, weight, B=None):
     """A' diag(weight) B as a dense array, B = A by default; weights of one sign take the symmetric shortcut."""
     if B is None and (weight >= 0).all():
@@ -60,12 +67,12 @@ def pivoted_cholesky(S):
     pivots : ndarray of shape (p,)
         The first r are a largest set of independent coordinates.
     scale : ndarray of shape (p,)
-        D: 1/sqrt(diag S), and one where the diagonal is not positive, so that units of the columns do not matter.
+        D: 1/sqrt(|diag S|), and one where the diagonal is zero, so that units of the columns do not matter.
     residual : float
         Largest entry of what L L' leaves of D S D: rounding if S is semi-definite, and not if it is indefinite.
     """
     diagonal = np.diag(S)
-    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
     R = S * scale[:, None] * scale
     L, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)), lower=1)
     pivots, r = pivots - 1, int(r)
@@ -103,7 +110,7 @@ class Dense:
     def __init__(self, matrix):
         self.matrix = (matrix + matrix.T) / 2
         L, self._pivots, self._scale, residual = pivoted_cholesky(self.matrix)
-        if residual > np.sqrt(rank_tolerance(len(matrix))):
+        if _is_indefinite(residual, len(matrix)):
             raise CurvatureError(_indefinite_message(self.matrix))
         self._rank = L.shape[1]
         self._L, self._below = L[: self._rank], L[self._rank :]
@@ -120,11 +127,14 @@ class Dense:
     def inverse_root(self):
         """M (p, r) with M M' = H^-."""
         M = np.zeros((len(self.matrix), self._rank))
-        M[self._kept] = lapack.dtrtri(self._L, lower=1)[0].T
+        if self._rank:  # LAPACK refuses an empty matrix
+            M[self._kept] = lapack.dtrtri(self._L, lower=1)[0].T
         return triangular_root(self._scale[:, None] * M)
 
     def effective_parameters(self, shift):
         """tr(H^- (H - diag(shift))): the sum of leverages, where ``shift`` is the part of H that is not data."""
+        if not self._rank:
+            return 0.0
         inverse, _ = lapack.dtrtri(self._L, lower=1)
         return self._rank - float((shift * self._scale**2)[self._kept] @ (np.tril(inverse) ** 2).sum(axis=0))
 
@@ -147,8 +157,24 @@ class Dense:
         return self.matrix
 
 
-def _indefinite_message(matrix):
+def _is_indefinite(residual, p):
+    return residual > np.sqrt(rank_tolerance(p))
+
+
+def _smallest_eigenvalue(matrix):
+    """The negative eigenvalue, also where columns of very different units bury it in the rounding of the largest."""
     smallest = eigh(matrix, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
+    if smallest < -rank_tolerance(len(matrix)) * np.abs(matrix).max():
+        return smallest
+    diagonal, eye = np.abs(np.diag(matrix)), np.eye(len(matrix))
+    damping = np.finfo(float).eps * diagonal[diagonal > 0].min(initial=1.0)
+    while _is_indefinite(pivoted_cholesky(matrix + damping * eye)[3], len(matrix)):
+        damping *= 1.5
+    return -damping
+
+
+def _indefinite_message(matrix):
+    smallest = _smallest_eigenvalue(matrix)
     return (
         f"The penalised curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is not at a "
         f"minimum of its training loss. Use curvature='ggn', which is never indefinite, or damping greater than "

@@ -19,6 +19,7 @@ class Loss:
     """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
 
     convex = True  # in f, so that hessian() is never indefinite
+    curvature_rank = 1  # of the expected curvature R R'
 
     def value(self, f, y):
         raise TypeError(f"{type(self).__name__} must define value(f, y).")
@@ -164,7 +165,7 @@ class Bernoulli(Loss):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
 
     def value(self, f, y):
-        return self._weight(y) * (np.logaddexp(0, f[:, 0]) - y * f[:, 0])
+        return self._weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
 
     def _derivatives(self, f, y):
         P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision, however small
@@ -187,12 +188,16 @@ class Categorical(Loss):
     def __init__(self, n_classes, class_weight=None):
         self.class_weight = class_weight
         self.basis = zero_sum_basis(n_classes)
+        self.curvature_rank = n_classes - 1
 
     _weight = Bernoulli._weight
 
     def value(self, f, y):
         eta = f @ self.basis.T
-        return self._weight(y) * (logsumexp(eta, axis=1) - eta[np.arange(len(y)), y.astype(int)])
+        own = np.arange(len(y)), y.astype(int)
+        behind = eta - eta[own][:, None]
+        behind[own] = -np.inf
+        return self._weight(y) * np.logaddexp(0, logsumexp(behind, axis=1))  # log(1 + small) to full precision
 
     def gradient(self, f, y):
         residual = softmax(f @ self.basis.T, axis=1)

@@ -6,9 +6,11 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ._linalg import gram, right_multiply, scale_rows
+from ._linalg import batch_gram
 
+MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
 BLOCK_BYTES = 8 * 2**20  # one block of scores: large enough for BLAS, small enough for the cache
 
 
@@ -31,17 +33,60 @@ class TrainingRows:
         for rows in row_blocks(len(self.y), self.model.row_width):
             yield self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
 
-    def scores(self):
-        """Blocks (G, weight)."""
-        return ((self.model.scores(Z, y), weight) for Z, y, weight in self)
+    def self_influence(self, H_r, n):
+        """Blocks (f, u, C, A): raw predictions (b, k), loss gradients (b, k), expected curvatures (b, k, k) and
+        A_i = J_i H_r^-1 J_i' / n, (b, k, k): how far row i moves its own raw prediction per unit of loss gradient.
+        """
+        for Z, y, _ in self:
+            f = self.model.raw(Z)
+            R = self.model.loss.curvature_root(f, y)
+            V = self.model.jvp(Z, H_r.inverse_root)
+            yield f, self.model.loss.gradient(f, y), batch_gram(R), batch_gram(V) / n
 
     def leverages(self, H_r, n):
-        """h_i = tr(R_i' J_i H_r^-1 J_i' R_i) / n, (n_rows,): how far row i pulls its own fitted value."""
+        """h_i = tr(C_i A_i) over the rank of C_i, (n_rows,): the share of its own prediction that row i decides."""
+        traces = [np.einsum("nkl,nkl->n", C, A) for _, _, C, A in self.self_influence(H_r, n)]
+        return np.concatenate(traces) / self.model.loss.curvature_rank
+
+    def leave_one_out_raw(self, H_r, n):
+        """Raw predictions (n_rows, k) of each row under the fit to all others, by one Newton step.
+
+        f_i + A_i (I - C_i A_i)^-1 u_i: exact for least squares, where it is y_i - r_i / (1 - h_i).
+        """
         pieces = []
-        for Z, y, _ in self:
-            A = self.model.root_jacobian(Z, y)  # (block, r, p)
-            pieces.append((right_multiply(A, H_r.inverse_root) ** 2).sum(axis=(1, 2)) / n)
+        for f, u, C, A in self.self_influence(H_r, n):
+            pull = C @ A  # (b, k, k), eigenvalues between zero and one
+            largest = pull[:, 0, 0] if f.shape[1] == 1 else np.abs(np.linalg.eigvals(pull)).max(axis=1)
+            pull *= (MAX_LEVERAGE / np.maximum(largest, MAX_LEVERAGE))[:, None, None]
+            pieces.append(f + (A @ np.linalg.solve(np.eye(f.shape[1]) - pull, u[:, :, None]))[:, :, 0])
         return np.concatenate(pieces)
+
+    def squared_residuals(self):
+        """(y_i - mu_i)^2 / V(mu_i), (n_rows,)."""
+        return np.concatenate([self.model.squared_residuals(Z, y) for Z, y, _ in self])
+
+    def centred_scatter(self, g_bar, factor):
+        """sum_i weight_i factor_i (g_i - g_bar)(g_i - g_bar)', (p, p), for factors (n_rows,); scores stay sparse."""
+        total, gg, g = 0.0, 0.0, 0.0
+        for start, (Z, y, weight) in self._enumerated():
+            c = weight * factor[start : start + len(y)]
+            g_block, _, gg_block = self.model.score_moments(Z, y, c)
+            total, g, gg = total + c.sum(), g + g_block, gg + gg_block
+        cross = np.outer(g, g_bar)
+        return gg - cross - cross.T + total * np.outer(g_bar, g_bar)
+
+    def scores(self, g_bar, factor):
+        """Blocks (sqrt(factor_i) (g_i - g_bar), weight): what Dirichlet weights perturb."""
+        for start, (Z, y, weight) in self._enumerated():
+            G = self.model.scores(Z, y)
+            G = G.toarray() if sparse.issparse(G) else G
+            yield (G - g_bar) * np.sqrt(factor[start : start + len(y)])[:, None], weight
+
+    def _enumerated(self):
+        start = 0
+        for block in self:
+            yield start, block
+            start += len(block[1])
 
 
 class Sums(tuple):
@@ -64,8 +109,10 @@ class Moments:
         Sum of the weights: the number of observations.
     g : ndarray of shape (p,)
         Sum of the scores g_i.
+    g2 : ndarray of shape (p,)
+        Sum of g_i^2, coordinate by coordinate.
     gg : ndarray of shape (p, p)
-        Sum of g_i g_i'.
+        Sum of g_i g_i'; zero if it was not asked for.
     curvature : ndarray or any object that adds
         Sum of what the chosen curvature takes from each row, for dense curvatures H_i (p, p).
     chi2 : float
@@ -74,7 +121,8 @@ class Moments:
 
     n: float
     g: np.ndarray
-    gg: np.ndarray
+    g2: np.ndarray
+    gg: np.ndarray | float
     curvature: Any
     chi2: float
 
@@ -92,18 +140,24 @@ class Moments:
         """Centred second moment of the scores, H_F - g_bar g_bar', (p, p)."""
         return self.gg / self.n - np.outer(self.g_bar, self.g_bar)
 
-    @classmethod
-    def from_rows(cls, rows, curvature):
-        """Add up the blocks of ``rows``. Memory beyond X: O(p^2) and one block."""
-        return reduce(add, (cls._of_block(rows.model, curvature, *block) for block in rows))
+    @property
+    def standard_error(self):
+        """Of the mean score, (p,)."""
+        return np.sqrt(np.maximum(self.g2 / self.n - self.g_bar**2, 0.0) / self.n)
 
     @classmethod
-    def _of_block(cls, model, curvature, Z, y, weight):
-        G = model.scores(Z, y)
+    def from_rows(cls, rows, curvature, scatter=True):
+        """Add up the blocks of ``rows``. Memory beyond X: O(p^2) and one block."""
+        return reduce(add, (cls._of_block(rows.model, curvature, scatter, *block) for block in rows))
+
+    @classmethod
+    def _of_block(cls, model, curvature, scatter, Z, y, weight):
+        g, g2, gg = model.score_moments(Z, y, weight, scatter)
         return cls(
             n=weight.sum(),
-            g=np.asarray(G.T @ weight).ravel(),
-            gg=gram(scale_rows(G, np.sqrt(weight))),
+            g=g,
+            g2=g2,
+            gg=gg,
             curvature=curvature.of_rows(model, Z, y, weight),
-            chi2=float(weight @ model.squared_residuals(Z, y)),
+            chi2=float(weight @ model.squared_residuals(Z, y)) if model.classes is None else 0.0,
         )

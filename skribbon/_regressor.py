@@ -1,8 +1,5 @@
 """RibbonRegressor."""
 
-import warnings
-from numbers import Real
-
 import numpy as np
 import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
@@ -14,14 +11,12 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseRibbon, check_kind, check_levels, check_n_samples
-from ._loss import Tweedie
-from .exceptions import LeverageWarning
+from ._laws import Mixture, law_of
 from .models.base import response
-from .noise import Frozen, GaussianNoise, Mixture, TweedieNoise
+from .noise import resolve_noise
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-MAX_LEVERAGE = 0.99
 
 
 class RibbonRegressor(RegressorMixin, BaseRibbon):
@@ -44,15 +39,21 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         that can never be indefinite, and Gauss-Newton elsewhere.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
-    noise : {"dof", "train", "loo"} or float, default="dof"
+    noise : {"dof", "train", "loo", "heteroskedastic"}, float or Noise, default="dof"
         Observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train" divides the
         sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of parameters;
-        "loo" averages squared leave-one-out residuals; a number is taken as it is.
+        "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the data ask;
+        a number is taken as it is. See :mod:`skribbon.noise`.
+    correction : {"HC0", "HC1", "HC2", "HC3"}, default="HC0"
+        Small-sample correction of the scores: none, as in the paper; by the mean leverage; by each row's own leverage;
+        by leave-one-out scores.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
+    store_loo : bool, default=False
+        Keep approximate leave-one-out results of the training rows in ``loo_residuals_`` and ``loo_score_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -67,7 +68,15 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
     covariance_ : ndarray of shape (p, p)
         Covariance of ``model_.theta``.
     noise_ : Noise
-        The fitted observation model; ``noise_.dispersion`` is its variance or dispersion.
+        The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion.
+    effective_parameters_ : float
+        Sum of the leverages.
+    n_observations_ : float
+        Sum of the weights.
+    loo_residuals_ : ndarray of shape (n_samples,)
+        y_i minus its prediction by the fit to all other rows, to first order, on the fitted scale. If ``store_loo``.
+    loo_score_ : float
+        Mean log density of the training rows, each under the fit to all others. If ``store_loo``.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     n_features_in_ : int
@@ -103,8 +112,10 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         curvature="auto",
         damping="auto",
         noise="dof",
+        correction="HC0",
         predictive="gaussian",
         n_draws=100,
+        store_loo=False,
         random_state=None,
     ):
         self.estimator = estimator
@@ -112,8 +123,10 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         self.curvature = curvature
         self.damping = damping
         self.noise = noise
+        self.correction = correction
         self.predictive = predictive
         self.n_draws = n_draws
+        self.store_loo = store_loo
         self.random_state = random_state
 
     def _default_estimator(self):
@@ -136,47 +149,20 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = column_or_1d(y, warn=True)
-        H_r, moments, rows = self._fit(X, y, sample_weight)
-        dispersion = self._dispersion(H_r, moments, rows)
-        loss = self.model_.loss
-        plain = not isinstance(loss, Tweedie) or (loss.power == 0 and loss.link == "identity")
-        self.noise_ = GaussianNoise(dispersion) if plain else TweedieNoise(dispersion, loss)
-        ends = self.model_.decode_target(np.array([rows.y.min(), rows.y.max()]))
+        noise = resolve_noise(self.noise)
+        training = self._fit(X, y, sample_weight)
+        self.noise_ = noise.fit(training)
+        ends = self.model_.decode_target(np.array([training.rows.y.min(), training.rows.y.max()]))
         self._decreasing_target = bool(ends[1] < ends[0])
+        if self.store_loo:
+            self._set_leave_one_out(training)
         return self
 
-    def _check_parameters(self):
-        super()._check_parameters()
-        number = isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise >= 0
-        if not number and not (isinstance(self.noise, str) and self.noise in ("train", "dof", "loo")):
-            raise ValueError(f"noise must be 'train', 'dof', 'loo' or a number >= 0, got {self.noise!r}.")
-
-    def _dispersion(self, H_r, moments, rows):
-        """sigma^2 of a least-squares model, phi of a GLM: Pearson's chi-squared over what is left of n."""
-        n = moments.n
-        if not isinstance(self.noise, str):
-            return float(self.noise)
-        if self.noise == "loo":
-            squared = np.concatenate([self.model_.squared_residuals(Z, y) for Z, y, _ in rows])
-            return float(rows.weight @ (squared / (1 - self._capped(rows.leverages(H_r, n))) ** 2) / n)
-        if self.noise == "dof":
-            return moments.chi2 / (n * (1 - self._capped(self.effective_parameters_ / n)))
-        if n <= 1:
-            raise ValueError(f"noise='train' divides by n - 1 and needs two rows, got n_samples={n:g}.")
-        return moments.chi2 / (n - 1)
-
-    def _capped(self, leverage):
-        """Leverages, none above MAX_LEVERAGE: where the fit interpolates, its residuals say nothing of the noise."""
-        above = np.sum(leverage > MAX_LEVERAGE)
-        if above:
-            rows = f"{above} of {len(leverage)} rows determine" if np.ndim(leverage) else "The average row determines"
-            warnings.warn(
-                f"{rows} its own fitted value: leverage above {MAX_LEVERAGE} is taken as {MAX_LEVERAGE}, and the noise "
-                "is a guess. Penalise the base model more, or pass noise as a number.",
-                LeverageWarning,
-                stacklevel=4,
-            )
-        return np.minimum(leverage, MAX_LEVERAGE)
+    def _set_leave_one_out(self, training):
+        rows, latent = training.rows, self._leave_one_out_latent(training)
+        density = self._predictive(latent, self._dispersion(rows.X)).logpdf(rows.y)
+        self.loo_residuals_ = rows.y - self._mean(latent.f[:, 0])
+        self.loo_score_ = float(np.average(density, weights=rows.weight))
 
     # ------------------------------------------------------------------ predict
     def predict(self, X, return_std=False, return_cov=False):
@@ -206,7 +192,7 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         if return_std:
             return y_pred, self.predict_std(X)
         if return_cov:
-            roots = self._by_block(X, lambda Z: self._response_slope(Z)[:, None] * self._spread(Z)[:, 0])
+            roots = self._by_block(X, self._response_root)
             return y_pred, roots @ roots.T + np.diag(self._by_block(X, self._aleatoric_variance))
         return y_pred
 
@@ -264,7 +250,7 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         variance = {
             "epistemic": self._epistemic_variance,
             "aleatoric": self._aleatoric_variance,
-            "total": lambda Z: self._epistemic_variance(Z) + self._aleatoric_variance(Z),
+            "total": lambda X: self._epistemic_variance(X) + self._aleatoric_variance(X),
         }[kind]
         return np.sqrt(self._by_block(X, variance))
 
@@ -287,9 +273,9 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         rng = check_random_state(random_state)
         shifts = self.ribbon_.draw(check_n_samples(n_samples), rng)
 
-        def draws(Z):
-            f = self._drawn(Z, shifts)[:, 0]  # (block, n_samples)
-            return self.noise_.conditional(f).rvs(rng) if kind == "prediction" else self._mean(f)
+        def draws(X):
+            f = self._drawn(self.model_.rows(X), shifts)[:, 0]  # (block, n_samples)
+            return self._law(X).conditional(f).rvs(rng) if kind == "prediction" else self._mean(f)
 
         return self.model_.decode_target(self._by_block(X, draws)).T
 
@@ -306,60 +292,75 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         DataFrame
             Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept.
         """
-        level = check_levels(confidence_level, "confidence_level")[0]
-        interval = self.predict_interval(X, level)
+        _, scalar = check_levels(confidence_level, "confidence_level")
+        if not scalar:
+            raise ValueError(f"confidence_level must be a single number for a table, got {confidence_level!r}.")
+        interval = self.predict_interval(X, confidence_level)
         columns = {
             "prediction": self.predict(X),
             "std_epistemic": self.predict_std(X, kind="epistemic"),
             "std_aleatoric": self.predict_std(X, kind="aleatoric"),
-            "lower": interval[:, 0, 0],
-            "upper": interval[:, 1, 0],
+            "lower": interval[:, 0],
+            "upper": interval[:, 1],
         }
         return pd.DataFrame(columns, index=getattr(X, "index", None))
 
-    # ------------------------------------------------------------------ of a block of rows
-    def _location(self, Z):
-        """Raw prediction f (n,) and its variance (n,)."""
-        return self.model_.raw(Z)[:, 0], (self._spread(Z)[:, 0] ** 2).sum(axis=1)
+    def log_density(self, X, y):
+        """Logarithm of the predictive density of each observation (of its probability, for counts).
 
-    def _nodes(self, Z):
-        """Raw predictions (n, B) that stand for the uncertain f, and their probabilities (B,)."""
-        if self.predictive == "gaussian":
-            f, variance = self._location(Z)
-            return f[:, None] + np.sqrt(variance)[:, None] * NODES, WEIGHTS
-        f = self._drawn(Z, self.ribbon_.shifts)[:, 0]
-        return f, np.full(f.shape[1], 1 / f.shape[1])
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
 
-    def _predictive(self, Z):
-        """Distribution of a new observation, on the scale the base model was fitted on."""
-        if self.predictive == "gaussian" and self.noise_.gaussian:
-            f, variance = self._location(Z)
-            return Frozen(stats.norm(f, np.sqrt(variance + self.noise_.dispersion)), f)
-        f, weights = self._nodes(Z)
-        return Mixture(self.noise_.conditional(f), weights)
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        y = column_or_1d(y)
+        return self._predictive_at(X).logpdf(self.model_.encode_target(y)) + self._log_jacobian(y)
+
+    def predictive_cdf(self, X, y):
+        """Predictive distribution function at each observation, the probability integral transform.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            P(Y <= y_i), uniform over observations where the predictive distribution is right.
+        """
+        below = self._predictive_at(X).cdf(self.model_.encode_target(column_or_1d(y)))
+        return 1 - below if self._decreasing_target else below
+
+    def _predictive_at(self, X):
+        """Predictive distribution of all rows, on the scale the base model was fitted on."""
+        return self._predictive(self._by_block(X, self._latent), self._by_block(X, self._dispersion))
+
+    # ------------------------------------------------------------------ of a block of prepared rows
+    def _dispersion(self, X):
+        return np.broadcast_to(self.noise_.predict(X), X.shape[:1])
+
+    def _law(self, X):
+        """Observation law of a block, for raw predictions (n, B)."""
+        return law_of(self.model_.loss, self._dispersion(X)[:, None])
 
     def _quantiles(self, X, quantiles, kind):
         check_kind(kind, ("prediction", "confidence"))
+        check_is_fitted(self)
         q = 1 - quantiles if self._decreasing_target else quantiles
-        block = self._prediction_quantiles if kind == "prediction" else self._mean_quantiles
-        return self.model_.decode_target(self._by_block(X, lambda Z: block(Z, q)))
+        if kind == "prediction":
+            values = self._by_block(X, lambda X: self._prediction_quantiles(self._latent(X), self._dispersion(X), q))
+        else:
+            values = self._by_block(X, lambda X: self._mean_quantiles(self._latent(X), q))
+        return self.model_.decode_target(values)
 
-    def _prediction_quantiles(self, Z, quantiles):
-        predictive = self._predictive(Z)
-        return np.stack([predictive.ppf(q) for q in quantiles], axis=1)
-
-    def _mean_quantiles(self, Z, quantiles):
-        if self.predictive == "gaussian":
-            f, variance = self._location(Z)
-            return self._mean(f[:, None] + np.sqrt(variance)[:, None] * stats.norm.ppf(quantiles))
-        return self._mean(np.quantile(self._nodes(Z)[0], quantiles, axis=1).T)  # the inverse link increases
-
-    def _mean(self, f):
-        return response(self.model_.loss, f)[0]
-
-    def _response_slope(self, Z):
+    def _response_slope(self, X):
         """d(prediction)/df through the inverse link and the target's inverse transform, (n,)."""
-        f = self.model_.raw(Z)[:, 0]
+        f = self.model_.raw(self.model_.rows(X))[:, 0]
         slope = getattr(self.model_.loss, "mean_derivative", np.ones_like)(f)
         if self.model_.target_transformer is None:
             return slope
@@ -368,13 +369,53 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         decode = self.model_.decode_target
         return slope * (decode(t + step) - decode(t - step)) / (2 * step)
 
-    def _epistemic_variance(self, Z):
-        return self._response_slope(Z) ** 2 * self._location(Z)[1]
+    def _response_root(self, X):
+        """Root (n, r) of the covariance of predictions, by the delta method."""
+        J_root = self.model_.jvp(self.model_.rows(X), self.ribbon_.root)[:, 0]
+        return self._response_slope(X)[:, None] * J_root
 
-    def _aleatoric_variance(self, Z):
-        law = self.noise_.conditional(self.model_.raw(Z)[:, :1])
+    def _epistemic_variance(self, X):
+        return (self._response_root(X) ** 2).sum(axis=1)
+
+    def _aleatoric_variance(self, X):
+        law = self._law(X).conditional(self.model_.raw(self.model_.rows(X))[:, :1])
         if self.model_.target_transformer is None:
             return law.var()[:, 0]
         y = self.model_.decode_target(law.ppf(ndtr(NODES)))  # (n, nodes): quadrature through the inverse transform
         mean = y @ WEIGHTS
         return (y - mean[:, None]) ** 2 @ WEIGHTS
+
+    # ------------------------------------------------------------------ of the latent prediction
+    def _mean(self, f):
+        return response(self.model_.loss, f)[0]
+
+    def _predictive(self, latent, dispersion):
+        """Distribution of new observations, on the scale the base model was fitted on."""
+        f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
+        law = law_of(self.model_.loss, dispersion)
+        if latent.draws is None and law.gaussian:
+            return law_of(self.model_.loss, dispersion + variance).conditional(f)
+        if latent.draws is None:
+            nodes, weights = f[:, None] + np.sqrt(variance)[:, None] * NODES, WEIGHTS
+        else:
+            nodes = latent.draws[:, 0]
+            weights = np.full(nodes.shape[1], 1 / nodes.shape[1])
+        return Mixture(law_of(self.model_.loss, dispersion[:, None]).conditional(nodes), weights)
+
+    def _prediction_quantiles(self, latent, dispersion, quantiles):
+        predictive = self._predictive(latent, dispersion)
+        return np.stack([predictive.ppf(q) for q in quantiles], axis=1)
+
+    def _mean_quantiles(self, latent, quantiles):
+        if latent.draws is not None:
+            return self._mean(np.quantile(latent.draws[:, 0], quantiles, axis=1).T)  # the inverse link increases
+        spread = np.sqrt(latent.covariance[:, 0, :1])
+        return self._mean(latent.f[:, :1] + spread * stats.norm.ppf(quantiles))
+
+    def _log_jacobian(self, y):
+        """log |dt/dy| of a transformed target, by central differences."""
+        if self.model_.target_transformer is None:
+            return 0.0
+        encode, y = self.model_.encode_target, np.asarray(y, dtype=float)
+        step = 1e-5 * np.maximum(np.abs(y), 1.0)
+        return np.log(np.abs(encode(y + step) - encode(y - step)) / (2 * step))

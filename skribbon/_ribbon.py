@@ -21,7 +21,7 @@ Rows may carry frequencies m_i: a row counted m_i times has a total weight that 
 normalisation, and n is then the sum of the frequencies.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -103,6 +103,11 @@ class Ribbon:
         """Cov(Delta theta_w), (p, p)."""
         return self.root @ self.root.T
 
+    def scaled(self, factor):
+        """The ribbon with its covariance multiplied by ``factor``."""
+        c = np.sqrt(factor)
+        return replace(self, root=c * self.root, shifts=None if self.shifts is None else c * self.shifts)
+
     def draw(self, n_draws, rng):
         """(p, n_draws) draws of Delta theta_w; stored shifts are taken in a random order, repeated if too few."""
         if self.shifts is None:
@@ -119,3 +124,40 @@ def pushforward(model, Z, shifts):
 def direct(model, Z, shifts):
     """f(x; theta-hat + Delta theta), (n, k, B): the model evaluated at every drawn parameter vector."""
     return np.stack([model.raw(Z, model.theta + shift) for shift in shifts.T], axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """The ribbon seen at some rows, before the link or softmax.
+
+    Attributes
+    ----------
+    f : ndarray of shape (n, k)
+        Raw prediction.
+    covariance : ndarray of shape (n, k, k)
+        J_x Cov(Delta theta_w) J_x', row by row.
+    draws : ndarray of shape (n, k, B) or None
+        Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
+    """
+
+    f: np.ndarray
+    covariance: np.ndarray
+    draws: np.ndarray | None = None
+
+    def scaled(self, factor):
+        """At another alpha: deviations from f multiplied by sqrt(factor)."""
+        f = self.f[:, :, None]
+        draws = None if self.draws is None else f + np.sqrt(factor) * (self.draws - f)
+        return Latent(self.f, factor * self.covariance, draws)
+
+    def moved_to(self, f):
+        """The same spread around other raw predictions."""
+        draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
+        return Latent(f, self.covariance, draws)
+
+    @classmethod
+    def concatenate(cls, pieces):
+        """Rows of several into one."""
+        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
+        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
+        return cls(f, covariance, draws)

@@ -1,6 +1,10 @@
 """What skribbon says when a premise of the method fails."""
 
+import sys
+import warnings
+
 __all__ = [
+    "AlphaEdgeWarning",
     "CurvatureError",
     "LeverageWarning",
     "NotStationaryWarning",
@@ -32,3 +36,15 @@ class SelectionWarning(RibbonWarning):
 
 class LeverageWarning(RibbonWarning):
     """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated."""
+
+
+class AlphaEdgeWarning(RibbonWarning):
+    """The best alpha lies at the edge of what was searched, or does not matter to the scoring."""
+
+
+def warn_user(message, category):
+    """Warn at the line outside skribbon that led here, however deep the call."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("skribbon", "functools"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)

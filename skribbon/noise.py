@@ -1,197 +1,172 @@
-"""Observation noise: the distribution of y given the model's raw prediction, and mixtures of it over predictions."""
+"""Noise models: how large the observation noise is, at every row."""
+
+from numbers import Real
 
 import numpy as np
-from scipy import stats
-from scipy.special import gammainc, gammaln, logsumexp
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["GaussianNoise", "Mixture", "Noise", "TweedieNoise"]
-
-_TINY = 1e-12
+__all__ = ["ConstantNoise", "DofNoise", "HeteroskedasticNoise", "LooNoise", "Noise", "TrainNoise"]
 
 
-class Noise:
-    """Observation model: y given the raw prediction f that locates it.
+class Noise(BaseEstimator):
+    """How large the observation noise is: dispersion phi(x), the variance of a least-squares model's noise.
 
-    A subclass writes ``conditional``. Its ``dispersion`` phi scales the variance, Var(y | f) = phi V(mu), and is
-    estimated from the training rows by the Ribbon estimator.
+    To write a new noise model, write ``fit`` and ``predict``, and pass an object as ``noise=`` to RibbonRegressor.
     """
 
-    gaussian = False  # whether y | f is normal with mean f, so that Gaussian f can be integrated in closed form
+    def fit(self, training):
+        """Learn from the training rows: ``training.squared_residuals``, ``.leverages``, ``.moments``, ``.rows``."""
+        raise TypeError(f"{type(self).__name__} must define fit(training).")
 
-    def __init__(self, dispersion):
-        self.dispersion = float(dispersion)
-
-    def conditional(self, f):
-        """Distribution of y given f, any shape: an object with mean, var, cdf, ppf, logpdf, rvs and ``discrete``."""
-        raise TypeError(f"{type(self).__name__} must define conditional(f).")
-
-
-class GaussianNoise(Noise):
-    """y = f + e with e normal of variance ``dispersion``, the same for every row."""
-
-    gaussian = True
-
-    def conditional(self, f):
-        return Frozen(stats.norm(f, np.sqrt(self.dispersion)), f)
+    def predict(self, X):
+        """phi, a float or (n,), at prepared rows X."""
+        raise TypeError(f"{type(self).__name__} must define predict(X).")
 
 
-class TweedieNoise(Noise):
-    """The family of a Tweedie loss: Var(y) = phi mu^power with mu = inverse link of f.
+class ConstantNoise(Noise):
+    """The same given dispersion everywhere.
 
-    power 1 is Poisson for phi <= 1 and, where counts are over-dispersed, the negative binomial with variance phi mu;
-    1 < power < 2 the compound Poisson-gamma law; 2 gamma; 3 inverse Gaussian. The other powers have no elementary
-    law: above 2 a gamma, below 1 a normal law with the family's mean and variance stands for it.
+    Parameters
+    ----------
+    dispersion : float
     """
 
-    def __init__(self, dispersion, loss):
-        super().__init__(dispersion)
-        self.loss = loss
+    def __init__(self, dispersion=1.0):
+        self.dispersion = dispersion
 
-    def conditional(self, f):
-        p, phi = self.loss.power, self.dispersion
-        mu = self.loss.mean(np.asarray(f, dtype=float))
-        if p >= 1:
-            mu = np.maximum(mu, _TINY)  # an identity link can leave the family's support
-        variance = phi * self.loss.unit_variance(mu)
-        if p < 1:
-            return Frozen(stats.norm(mu, np.sqrt(variance)), mu)
-        if p == 1:
-            law = stats.poisson(mu) if phi <= 1 + 1e-9 else stats.nbinom(mu / (phi - 1), 1 / phi)
-            return Frozen(law, mu, discrete=True)
-        if phi == 0:
-            return Frozen(stats.norm(mu, 0.0), mu)
-        if p < 2:
-            return CompoundPoissonGamma(mu, phi, p)
-        if p == 3:
-            return Frozen(stats.invgauss(mu * phi, scale=1 / phi), mu)
-        return Frozen(stats.gamma(mu**2 / variance, scale=variance / mu), mu)
+    def fit(self, training):
+        self.dispersion_ = float(self.dispersion)
+        return self
+
+    def predict(self, X):
+        return self.dispersion_
 
 
-class Frozen:
-    """A frozen scipy distribution with one name for its log density, safe where its scale is zero."""
+class TrainNoise(ConstantNoise):
+    """Sum of squared residuals over n - 1: the paper's. Too small for a flexible model."""
 
-    def __init__(self, law, mean, discrete=False):
-        self.law, self._mean, self.discrete = law, np.asarray(mean, dtype=float), discrete
-        self.degenerate = not discrete and not np.any(law.var() > 0)
+    def __init__(self):
+        pass
 
-    def mean(self):
-        return self._mean
-
-    def var(self):
-        return np.zeros_like(self._mean) if self.degenerate else self.law.var()
-
-    def cdf(self, y):
-        return np.where(y >= self._mean, 1.0, 0.0) if self.degenerate else self.law.cdf(y)
-
-    def ppf(self, q):
-        if self.degenerate:
-            return self._mean + np.zeros(np.shape(q))
-        return self.law.ppf(q)
-
-    bracket = ppf
-
-    def logpdf(self, y):
-        if self.degenerate:
-            return np.where(y == self._mean, np.inf, -np.inf)
-        return self.law.logpmf(y) if self.discrete else self.law.logpdf(y)
-
-    def rvs(self, rng):
-        return self._mean.copy() if self.degenerate else self.law.rvs(size=self._mean.shape, random_state=rng)
+    def fit(self, training):
+        if training.n <= 1:
+            raise ValueError(f"noise='train' divides by n - 1 and needs two rows, got n_samples={training.n:g}.")
+        self.dispersion_ = float(training.moments.chi2 / (training.n - 1))
+        return self
 
 
-class CompoundPoissonGamma:
-    """Sum of N gamma variables, N Poisson: the Tweedie law of 1 < power < 2, an atom at zero and a density above."""
+class DofNoise(TrainNoise):
+    """Sum of squared residuals over n minus the sum of leverages: an unbiased estimate of the noise alone."""
 
-    discrete = False
-    degenerate = False
+    def fit(self, training):
+        self.dispersion_ = float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
+        return self
 
-    def __init__(self, mu, phi, power):
-        self._mean, self.phi, self.power = np.asarray(mu, dtype=float), phi, power
-        self.rate = self._mean ** (2 - power) / (phi * (2 - power))
-        self.shape = (2 - power) / (power - 1)
-        self.scale = phi * (power - 1) * self._mean ** (power - 1)
 
-    def mean(self):
-        return self._mean
+class LooNoise(TrainNoise):
+    """Mean square of r_i / (1 - h_i): noise *and* estimation error, so that the epistemic part is counted twice."""
 
-    def var(self):
-        return self.phi * self._mean**self.power
+    def fit(self, training):
+        squared = training.squared_residuals / (1 - training.leverages) ** 2
+        self.dispersion_ = float(training.rows.weight @ squared / training.n)
+        return self
 
-    def _jumps(self):
-        """Numbers of jumps that carry all but 1e-12 of the Poisson mass."""
-        return np.arange(1, int(stats.poisson.isf(1e-12, self.rate.max())) + 2)
 
-    def cdf(self, y):
-        y = np.maximum(np.asarray(y, dtype=float), -1.0)
-        total = np.exp(-self.rate) * (y >= 0)
-        x = np.maximum(y, 0) / self.scale
-        for j in self._jumps():
-            total = total + stats.poisson.pmf(j, self.rate) * gammainc(j * self.shape, x)
-        return np.minimum(total, 1.0)
+class HeteroskedasticNoise(Noise):
+    r"""phi(x) from a regression on squared residuals, shrunk toward a constant as far as unseen rows ask for.
 
-    def bracket(self, q):
-        """Where the search for quantile q may start; cheap, not exact."""
-        return self._mean + 3 * np.sqrt(self.var())
+    Squared residuals over 1 - h_i, which are unbiased for the noise, are regressed on x with a gamma loss. The result
+    g(x) enters as phi(x) = c g(x)^s with s between 0 and 1 chosen by the Gaussian log score of out-of-fold g; s = 0,
+    a constant, unless the best s beats it by more than one standard error.
 
-    def ppf(self, q):
-        q = np.asarray(q, dtype=float)
-        shape = np.broadcast_shapes(q.shape, self._mean.shape)
-        return _invert_cdf(self.cdf, q, np.zeros(shape), np.broadcast_to(self.bracket(q), shape))
+    Parameters
+    ----------
+    regressor : regressor, default=None
+        Any regressor with positive predictions; gradient boosting with a gamma loss if None.
+    cv : int, default=5
+        Folds of the out-of-fold predictions.
 
-    def logpdf(self, y):
-        y, rate, scale = np.broadcast_arrays(np.asarray(y, dtype=float), self.rate, self.scale)
-        positive = np.where(y > 0, y, 1.0)
-        terms = np.stack(
-            [
-                j * np.log(rate)
-                - rate
-                - gammaln(j + 1)
-                + (j * self.shape - 1) * np.log(positive)
-                - positive / scale
-                - gammaln(j * self.shape)
-                - j * self.shape * np.log(scale)
-                for j in self._jumps()
-            ]
+    Attributes
+    ----------
+    shrinkage_ : float
+        s: 0 is constant noise, 1 the regressor as it is.
+    regressor_ : regressor
+        Fitted on squared residuals relative to their mean; absent where ``shrinkage_`` is 0.
+    """
+
+    def __init__(self, regressor=None, cv=5):
+        self.regressor = regressor
+        self.cv = cv
+
+    def fit(self, training):
+        X, weight = training.rows.X, training.rows.weight
+        squared = training.squared_residuals / (1 - training.leverages)
+        self.dispersion_ = float(np.average(squared, weights=weight))
+        self.shrinkage_, self.scale_ = 0.0, 1.0
+        if self.dispersion_ == 0 or len(squared) < 2 * self.cv:
+            return self
+        relative = np.maximum(squared / self.dispersion_, 1e-6)  # a gamma loss takes no zeros
+        g = self._out_of_fold(X, relative, weight)
+        self.shrinkage_, self.scale_ = _best_shrinkage(g, relative, weight)
+        if self.shrinkage_ > 0:
+            self.regressor_ = self._fitted(X, relative, weight)
+            self.range_ = g.min(), g.max()  # the regressor is not trusted beyond what unseen rows have shown
+        return self
+
+    def _fitted(self, X, target, weight):
+        regressor = HistGradientBoostingRegressor(
+            loss="gamma", learning_rate=0.05, max_iter=100, max_leaf_nodes=8, early_stopping=False, random_state=0
         )
-        return np.where(y > 0, logsumexp(terms, axis=0), np.where(y == 0, -rate, -np.inf))
+        regressor = regressor if self.regressor is None else clone(self.regressor)
+        weights = {"sample_weight": weight} if has_fit_parameter(regressor, "sample_weight") else {}
+        return regressor.fit(X, target, **weights)
 
-    def rvs(self, rng):
-        return self.scale * rng.standard_gamma(self.shape * rng.poisson(self.rate))
+    def _out_of_fold(self, X, target, weight):
+        g = np.empty_like(target)
+        for train, test in KFold(self.cv, shuffle=True, random_state=0).split(target):
+            g[test] = self._fitted(X[train], target[train], weight[train]).predict(X[test])
+        if not np.all(g > 0):
+            raise ValueError(f"{self.regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
+        return g
 
-
-class Mixture:
-    """Weighted mixture of ``components`` over their last axis: the predictive law when f itself is uncertain."""
-
-    def __init__(self, components, weights):
-        self.components, self.weights = components, weights
-        self.discrete = components.discrete
-
-    def mean(self):
-        return self.components.mean() @ self.weights
-
-    def cdf(self, y):
-        return self.components.cdf(np.asarray(y)[..., None]) @ self.weights
-
-    def logpdf(self, y):
-        return logsumexp(self.components.logpdf(np.asarray(y)[..., None]), axis=-1, b=self.weights)
-
-    def ppf(self, q):
-        """Quantile q (a float) of every row; between the extreme components' own quantiles, found by bisection."""
-        ends = self.components.bracket(q)
-        return _invert_cdf(self.cdf, q, ends.min(axis=-1), ends.max(axis=-1), integer=self.discrete)
+    def predict(self, X):
+        if self.shrinkage_ == 0:
+            return self.dispersion_
+        g = np.clip(self.regressor_.predict(X), *self.range_)
+        return self.dispersion_ * self.scale_ * g**self.shrinkage_
 
 
-def _invert_cdf(cdf, q, lower, upper, integer=False):
-    """Smallest y with cdf(y) >= q, elementwise, by bisection; the bracket is widened where it does not hold q."""
-    lower, upper = np.array(lower, dtype=float), np.array(upper, dtype=float)
-    step = np.maximum(upper - lower, 1e-3 * np.abs(upper) + 1e-12)
-    step = np.maximum(step, 1.0) if integer else step
-    while np.any(short := cdf(upper) < q):
-        lower, upper, step = np.where(short, upper, lower), np.where(short, upper + step, upper), 2 * step
-    while np.any(long := (cdf(lower) >= q) & (lower >= 0 if integer else np.isfinite(lower))):
-        lower, upper, step = np.where(long, lower - step, lower), np.where(long, lower, upper), 2 * step
-    while np.any(upper - lower > (1 if integer else 1e-9 * np.maximum(np.abs(lower), np.abs(upper)) + 1e-300)):
-        middle = np.floor((lower + upper) / 2) if integer else (lower + upper) / 2
-        enough = cdf(middle) >= q
-        lower, upper = np.where(enough, lower, middle), np.where(enough, middle, upper)
-    return upper
+def _best_shrinkage(g, squared, weight):
+    """Exponent s and scale c of c g^s by the Gaussian log score, constant unless better by a standard error."""
+    exponents = np.linspace(0, 1, 11)
+    scores, scales = [], []
+    for s in exponents:
+        scale = np.average(squared / g**s, weights=weight)
+        scores.append(np.log(scale * g**s) + squared / (scale * g**s))  # twice the negative log density
+        scales.append(scale)
+    best = int(np.argmin([np.average(score, weights=weight) for score in scores]))
+    gain = scores[0] - scores[best]
+    mean = np.average(gain, weights=weight)
+    standard_error = np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum())
+    best = best if mean > standard_error else 0
+    return float(exponents[best]), float(scales[best])
+
+
+_BY_NAME = {"train": TrainNoise, "dof": DofNoise, "loo": LooNoise, "heteroskedastic": HeteroskedasticNoise}
+
+
+def resolve_noise(noise):
+    """A Noise object, not fitted, from what the user wrote: a name, a number or an object."""
+    if isinstance(noise, Noise):
+        return clone(noise)
+    if isinstance(noise, str) and noise in _BY_NAME:
+        return _BY_NAME[noise]()
+    if isinstance(noise, Real) and np.isfinite(noise) and noise >= 0:
+        return ConstantNoise(noise)
+    if isinstance(noise, str) and noise == "cv":
+        raise ValueError("noise='cv' is made of out-of-fold residuals; put this RibbonRegressor into a RibbonCV.")
+    names = ", ".join(map(repr, _BY_NAME))
+    raise ValueError(f"noise must be {names}, a number >= 0 or a Noise object, got {noise!r}.")

@@ -17,7 +17,7 @@ def resolve_curvature(curvature, damping, model):
         if damping != "auto":
             raise ValueError("damping is set on both; with a curvature object, pass damping to that object only.")
         return curvature
-    if curvature == "auto":
+    if isinstance(curvature, str) and curvature == "auto":
         curvature = "hessian" if model.exact_is_psd else "ggn"
     if not isinstance(curvature, str) or curvature not in _BY_NAME:
         names = ", ".join(map(repr, ("auto", *_BY_NAME)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._linalg import Dense, gram, scale_rows
+from .._linalg import Dense
 from .._moments import Sums
 from ..exceptions import CurvatureError
 from .base import Curvature
@@ -40,7 +40,7 @@ class EmpiricalFisher(DenseCurvature):
         f = model.raw(Z)
         return Sums(
             [
-                gram(scale_rows(model.scores(Z, y), np.sqrt(weight))),
+                model.score_moments(Z, y, weight)[2],
                 weight @ (model.loss.gradient(f, y) ** 2).sum(axis=1),
                 weight @ (model.loss.curvature_root(f, y) ** 2).sum(axis=(1, 2)),
             ]

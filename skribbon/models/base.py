@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from .._linalg import gram, right_multiply
+from .._linalg import gram, right_multiply, scale_rows
 from .._loss import Loss
 
 
@@ -88,6 +88,11 @@ class ParametricModel:
         J = self.jacobian(Z)
         return u * J[:, 0] if J.shape[1] == 1 else np.einsum("nk,nkp->np", u, J)
 
+    def score_moments(self, Z, y, weight, scatter=True):
+        """Sums over rows of weight_i times g_i (p,), g_i^2 (p,) and g_i g_i' (p, p), the last zero if not wanted."""
+        G = scale_rows(self.scores(Z, y), np.sqrt(weight))
+        return G.T @ np.sqrt(weight), np.einsum("ij,ij->j", G, G), gram(G) if scatter else 0.0
+
     def root_jacobian(self, Z, y):
         """R_i' J_i, (n, r, p), whose Gram matrix is the generalised Gauss-Newton matrix."""
         R = self.loss.curvature_root(self.raw(Z), y)
@@ -100,9 +105,7 @@ class ParametricModel:
         return gram(A.reshape(-1, A.shape[2]))
 
     def squared_residuals(self, Z, y):
-        """(y - mu)^2 / V(mu) of a regression model, zeros for a classifier, (n,)."""
-        if self.classes is not None:
-            return np.zeros(len(y))
+        """(y - mu)^2 / V(mu) of a regression model, (n,)."""
         f = self.raw(Z)[:, 0]
         mean, unit_variance = response(self.loss, f)
         return (y - mean) ** 2 / unit_variance

@@ -1,6 +1,5 @@
 """Models whose raw prediction is linear in the parameters, and the least-squares family."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.linear_model import (
 
 from .._linalg import scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
-from ..exceptions import SelectionWarning
+from ..exceptions import SelectionWarning, warn_user
 from .base import ParametricModel, as_parametric
 
 
@@ -37,6 +36,11 @@ class LinearPredictor(ParametricModel):
     @property
     def exact_is_psd(self):
         return self.loss.convex
+
+    @property
+    def row_width(self):
+        d = len(self.theta) // self.n_outputs
+        return d if self.n_outputs == 1 else d * (d + 1) // 2  # of the products that _pairwise_grams forms
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -60,7 +64,7 @@ class LinearPredictor(ParametricModel):
         return J.reshape(len(Z), k, k * d)
 
     def jvp(self, Z, V):
-        blocks = V.reshape(self.n_outputs, -1, V.shape[1])  # (k, d, r)
+        blocks = V.reshape(self.n_outputs, len(V) // self.n_outputs, V.shape[1])  # (k, d, r)
         return np.stack([np.asarray(Z @ block) for block in blocks], axis=1)
 
     def scores(self, Z, y):
@@ -82,16 +86,38 @@ class LinearPredictor(ParametricModel):
     def hessian(self, Z, y, weight):
         return self._curvature(Z, self.loss.hessian(self.raw(Z), y), weight)
 
+    def score_moments(self, Z, y, weight, scatter=True):
+        u = self.loss.gradient(self.raw(Z), y)
+        g = np.asarray((Z.T @ (u * weight[:, None])).T).ravel()
+        if scatter:
+            gg = self._curvature(Z, u[:, :, None] * u[:, None, :], weight)
+            return g, np.diag(gg), gg
+        squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
+        return g, np.asarray((squares.T @ (u**2 * weight[:, None])).T).ravel(), 0.0
+
     def _curvature(self, Z, C, weight):
-        """Sum over rows of weight_i C_i (x) x~_i x~_i', for C (n, k, k)."""
-        if self.n_outputs == 1:
-            return weighted_gram(Z, weight * C[:, 0, 0])
+        """Sum over rows of weight_i C_i (x) x~_i x~_i', for symmetric C (n, k, k)."""
         k, d = self.n_outputs, Z.shape[1]
+        if k == 1:
+            return weighted_gram(Z, weight * C[:, 0, 0])
+        if sparse.issparse(Z):
+            grams = {(i, j): weighted_gram(Z, weight * C[:, i, j], Z) for i in range(k) for j in range(i, k)}
+        else:
+            grams = _pairwise_grams(Z, C, weight)
         H = np.empty((k, d, k, d))
-        for i in range(k):
-            for j in range(i, k):
-                H[i, :, j] = H[j, :, i] = weighted_gram(Z, weight * C[:, i, j], Z)
+        for (i, j), block in grams.items():
+            H[i, :, j] = H[j, :, i] = block
         return H.reshape(k * d, k * d)
+
+
+def _pairwise_grams(Z, C, weight):
+    """Z' diag(weight C_ij) Z for all i <= j at once: distinct entries of z z' against distinct entries of C."""
+    d, (rows, cols) = Z.shape[1], np.triu_indices(C.shape[1])
+    a, b = np.triu_indices(d)
+    sums = (Z[:, a] * Z[:, b]).T @ (C[:, rows, cols] * weight[:, None])  # (d (d + 1) / 2, k (k + 1) / 2)
+    blocks = np.empty((len(rows), d, d))
+    blocks[:, a, b] = blocks[:, b, a] = sums.T
+    return dict(zip(zip(rows, cols, strict=True), blocks, strict=True))
 
 
 def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
@@ -112,15 +138,17 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     columns = None
     if drop_zeros:
         columns = np.flatnonzero(coef)
+        if l1 > 0 or len(columns) < len(coef):
+            warn_user(
+                f"{type(estimator).__name__} keeps {len(columns)} of {len(coef)} coefficients; intervals are "
+                "conditional on that selection and ignore the uncertainty of the selection itself.",
+                SelectionWarning,
+            )
         coef = coef[columns]
-        warnings.warn(
-            f"{type(estimator).__name__} keeps {len(columns)} of {estimator.coef_.size} coefficients; intervals are "
-            "conditional on that selection and ignore the uncertainty of the selection itself.",
-            SelectionWarning,
-            stacklevel=5,
-        )
     intercept = bool(estimator.fit_intercept)
     theta = np.append(coef, np.ravel(estimator.intercept_)[:1]) if intercept else coef
+    if not len(theta):
+        raise ValueError(f"{type(estimator).__name__} has no parameter left: every coefficient is zero. Penalise less.")
     penalised = np.append(np.ones_like(coef), 0.0) if intercept else np.ones_like(coef)
     return LinearPredictor(
         theta=theta.astype(float),

@@ -1,5 +1,7 @@
 """Logistic models: binary, and multinomial in the coordinates that probabilities can see."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.utils import compute_class_weight
@@ -48,6 +50,9 @@ def _(estimator, y, sample_weight):
             classes=estimator.classes_,
         )
         if estimator.solver == "liblinear" and model.intercept:
+            if l1_ratio > 0 and model.theta[-1] == 0:  # the L1 penalty selected the intercept away too
+                theta, l2, gradient = model.theta[:-1], model.l2[:-1], model.penalty_gradient[:-1]
+                return replace(model, theta=theta, l2=l2, penalty_gradient=gradient, intercept=False)
             _penalise_liblinear_intercept(model, estimator, strength, l1_ratio)
         return model
     if estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr":
@@ -96,5 +101,5 @@ def _(estimator, y, sample_weight):
             "LogisticRegression, or OneVsRestClassifier(RibbonClassifier(SGDClassifier(loss='log_loss')))."
         )
     l2, l1 = sgd_penalty(estimator, sample_weight)
-    loss = Bernoulli(class_weights(estimator, y, sample_weight))
+    loss = Bernoulli(class_weights(estimator, y, None))  # SGDClassifier balances counts of rows, not their weights
     return linear_model(estimator, loss, l2, l1, drop_zeros=l1 > 0, classes=estimator.classes_)

@@ -1,0 +1,360 @@
+"""RibbonCV: alpha tuned on rows that the model has not seen, at the price of the fits alone."""
+
+import time
+from functools import wraps
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import BaseRibbon, check_levels
+from ._classifier import RibbonClassifier
+from ._compat import check_sample_weight, routing_enabled
+from ._path import classification_path, fit_fold, regression_path, validate, with_pooled_noise
+from ._regressor import RibbonRegressor
+from .exceptions import AlphaEdgeWarning, warn_user
+
+REGRESSION = ("coverage", "nll", "crps", "interval_score")
+CLASSIFICATION = ("nll", "brier", "ece")
+
+
+def _delegated(owner, name):
+    """A method that hands over to the fitted Ribbon, there only if that has it."""
+    original = getattr(owner, name)
+
+    def has_method(self):
+        return hasattr(getattr(self, "estimator_", None) or self._get_ribbon(), name)
+
+    @available_if(has_method)
+    @wraps(original)
+    def method(self, X, *args, **kwargs):
+        check_is_fitted(self)
+        return getattr(self.estimator_, name)(X, *args, **kwargs)
+
+    return method
+
+
+class RibbonCV(MetaEstimatorMixin, BaseEstimator):
+    r"""Ribbon whose concentration alpha is chosen on held-out rows.
+
+    Each fold costs one base fit and one curvature; then the whole path of alphas is scored in closed form, because
+    alpha enters the covariance only as :math:`1/(n\alpha + 1)`.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        A RibbonRegressor, a RibbonClassifier, or a bare base model, which is wrapped by its kind; RibbonRegressor() if
+        None. A *fitted* Ribbon in a :class:`~sklearn.frozen.FrozenEstimator` is tuned on the rows given to ``fit``,
+        all of which are then validation rows.
+    alphas : array-like of positive floats, default=None
+        Candidates; 49 values from 1e-4 to 1e4 if None.
+    scoring : str or callable, default=None
+        "coverage" (of the ``confidence_level`` interval: the alpha whose pooled empirical coverage is nearest to the
+        level, sought between the candidates too), "nll", "crps", "interval_score" for regressors, "nll", "brier",
+        "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is
+        better. "coverage" for regressors and "nll" for classifiers if None.
+    confidence_level : float, default=0.9
+        Level of the interval that "coverage" and "interval_score" look at.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn; five folds if None.
+    n_jobs : int, default=None
+        Folds fitted in parallel.
+    verbose : int, default=0
+        One line per fold if positive.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The choice. Among equals the largest, which gives the sharpest intervals.
+    best_score_ : float
+        Its score, greater is better; for "coverage" minus the distance from the level.
+    cv_results_ : dict of ndarray
+        ``alpha`` and for every metric ``mean_test_*`` and ``split*_test_*``; made for ``pandas.DataFrame``.
+    estimator_ : RibbonRegressor or RibbonClassifier
+        Fitted on all rows with ``alpha_``.
+    classes_ : ndarray of shape (K,)
+        Of a classifier.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)
+    >>> round(tuned.alpha_, 2)
+    0.32
+    >>> tuned.predict_interval(X[:1]).round(0)
+    array([[116., 296.]])
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        alphas=None,
+        scoring=None,
+        confidence_level=0.9,
+        cv=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.alphas = alphas
+        self.scoring = scoring
+        self.confidence_level = confidence_level
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Choose alpha and fit a Ribbon with it on all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies; they enter the fits and the scores.
+        groups : array-like of shape (n_samples,), default=None
+            For a splitter that keeps groups together.
+
+        Returns
+        -------
+        self : RibbonCV
+        """
+        if y is None:
+            raise ValueError("RibbonCV requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        alphas, ribbon = self._checked_alphas(), self._get_ribbon()
+        if is_classifier(ribbon):
+            check_classification_targets(y)
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        (level,), _ = check_levels(self.confidence_level, "confidence_level")
+        scoring = self._checked_scoring(ribbon)
+        folds = self._folds(ribbon, X, y, sample_weight, groups)
+        self.cv_results_ = self._score_path(folds, alphas, level, scoring)
+        self.alpha_, self.best_score_ = self._choose(folds, alphas, level, scoring)
+        self.estimator_ = self._refit(ribbon, folds, X, y, sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def _folds(self, ribbon, X, y, sample_weight, groups):
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
+        if isinstance(ribbon, FrozenEstimator):
+            return [validate(ribbon.estimator, X, y, sample_weight)]
+        if isinstance(ribbon.estimator, FrozenEstimator):
+            raise ValueError(
+                "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
+                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation)."
+            )
+        fit_params, split_params = self._routed(sample_weight, groups)
+        splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
+        fold_ribbon = clone(ribbon).set_params(noise="dof") if _noise_from_folds(ribbon) else ribbon
+        folds = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_fold)(
+                fold_ribbon, X, y, train, test, sample_weight, fit_params, self.verbose, f"fold {k} of {len(splits)}"
+            )
+            for k, (train, test) in enumerate(splits, start=1)
+        )
+        return with_pooled_noise(folds) if _noise_from_folds(ribbon) else folds
+
+    def _routed(self, sample_weight, groups):
+        """Parameters of the Ribbon's ``fit`` and of the splitter's ``split``."""
+        given = {"sample_weight": sample_weight, "groups": groups}
+        given = {name: value for name, value in given.items() if value is not None}
+        if routing_enabled():
+            routed = process_routing(self, "fit", **given)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        fit_params = {name: value for name, value in given.items() if name == "sample_weight"}
+        return fit_params, {name: value for name, value in given.items() if name == "groups"}
+
+    def _refit(self, ribbon, folds, X, y, sample_weight):
+        if isinstance(ribbon, FrozenEstimator):
+            return folds[0].at(self.alpha_)
+        start = time.perf_counter()
+        fit_params, _ = self._routed(sample_weight, None)
+        final = clone(ribbon).set_params(alpha=self.alpha_)
+        if _noise_from_folds(ribbon):
+            final.set_params(noise=float(folds[0].dispersion[0]))
+        final.fit(X, y, **fit_params)
+        if self.verbose:
+            print(f"[RibbonCV] all {len(y)} rows with alpha = {self.alpha_:.4g}: {time.perf_counter() - start:.2f} s")
+        return final
+
+    # ------------------------------------------------------------------ the path
+    def _score_path(self, folds, alphas, level, scoring):
+        """Every metric at every alpha and fold, as in scikit-learn's ``cv_results_``."""
+        weights = np.array([fold.total_weight for fold in folds])
+        results = {"alpha": alphas.copy()}
+        tables = [self._path(fold, alphas, level, scoring) for fold in folds]
+        for metric in tables[0]:
+            values = np.array([table[metric] for table in tables])  # (folds, alphas)
+            results[f"mean_test_{metric}"] = np.average(values, axis=0, weights=weights)
+            results[f"std_test_{metric}"] = values.std(axis=0)
+            results.update({f"split{k}_test_{metric}": row for k, row in enumerate(values)})
+        return results
+
+    def _path(self, fold, alphas, level, scoring):
+        if is_classifier(fold.ribbon):
+            path = classification_path(fold, alphas)
+        else:
+            path = regression_path(fold, alphas, level, want_crps=scoring == "crps")
+        if callable(scoring):
+            weight = {} if fold.weight is None else {"sample_weight": fold.weight}
+            path["score"] = np.array(
+                [scoring(fold.at(alpha), fold.X, fold.y, **weight) for alpha in alphas], dtype=float
+            )
+            if not np.isfinite(path["score"]).all():
+                alpha = alphas[~np.isfinite(path["score"])][0]
+                raise ValueError(f"scoring must return finite numbers; it did not at alpha={alpha:g}.")
+        return path
+
+    def _choose(self, folds, alphas, level, scoring):
+        """The best alpha and its score; among equals the largest alpha, which is the sharpest."""
+        name = "score" if callable(scoring) else scoring
+        means = self.cv_results_[f"mean_test_{name}"]
+        scores = {"coverage": -np.abs(means - level), "score": means}.get(name, -means)
+        best = len(alphas) - 1 - int(np.argmax(scores[::-1]))
+        if len(alphas) > 1:
+            self._warn_at_edge(best, alphas, scores, level if name == "coverage" else None)
+        if name == "coverage":
+            return self._refined(folds, alphas, best, level)
+        return float(alphas[best]), float(scores[best])
+
+    def _refined(self, folds, alphas, best, level):
+        """Between grid points pooled coverage is a step function of alpha: bisect to the step that meets the level."""
+
+        def coverage(alpha):
+            values = [regression_path(fold, [alpha], level, False)["coverage"][0] for fold in folds]
+            return np.average(values, weights=[fold.total_weight for fold in folds])
+
+        means = self.cv_results_["mean_test_coverage"]
+        candidates = [(-abs(means[best] - level), float(alphas[best]))]
+        for left, right in ((best - 1, best), (best, best + 1)):
+            if left >= 0 and right < len(alphas) and means[left] > level > means[right]:
+                low, high = alphas[left], alphas[right]
+                for _ in range(30):
+                    middle = np.sqrt(low * high)
+                    low, high = (middle, high) if coverage(middle) >= level else (low, middle)
+                candidates += [(-abs(coverage(alpha) - level), float(alpha)) for alpha in (low, high)]
+        score, alpha = max(candidates)
+        return alpha, float(score)
+
+    def _warn_at_edge(self, best, alphas, scores, level):
+        covered = None if level is None else self.cv_results_["mean_test_coverage"][-1]
+        if best == len(alphas) - 1 and covered is not None and covered >= level:
+            reason = (
+                f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
+                f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha can narrow it."
+            )
+        elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
+            reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
+        elif best == len(alphas) - 1:
+            reason = f"The largest alpha, {alphas[best]:g}, is best: the data ask for no epistemic part."
+        elif best == 0:
+            reason = f"The smallest alpha, {alphas[0]:g}, is best; extend alphas downwards, or check the noise."
+        else:
+            return
+        warn_user(reason, AlphaEdgeWarning)
+
+    # ------------------------------------------------------------------ checks
+    def _checked_alphas(self):
+        if self.alphas is None:
+            return np.logspace(-4, 4, 49)
+        alphas = np.unique(np.asarray(self.alphas, dtype=float))
+        if alphas.size == 0 or not np.all(np.isfinite(alphas) & (alphas > 0)):
+            raise ValueError(f"alphas must be a non-empty sequence of finite numbers > 0, got {self.alphas!r}.")
+        return alphas
+
+    def _checked_scoring(self, ribbon):
+        """The name of one of our own scores, or a callable."""
+        kind, known = ("classifier", CLASSIFICATION) if is_classifier(ribbon) else ("regressor", REGRESSION)
+        scoring = known[0] if self.scoring is None else self.scoring
+        if callable(scoring) or scoring in known:
+            return scoring
+        if scoring in REGRESSION + CLASSIFICATION:
+            raise ValueError(
+                f"scoring={scoring!r} does not apply to a {kind}; use one of {', '.join(map(repr, known))}."
+            )
+        try:
+            return get_scorer(scoring)
+        except ValueError as error:
+            raise ValueError(
+                f"scoring must be one of {', '.join(map(repr, known))}, a scikit-learn scorer or a callable, got "
+                f"{scoring!r}."
+            ) from error
+
+    # ------------------------------------------------------------------ predict
+    predict = _delegated(RibbonRegressor, "predict")
+    predict_interval = _delegated(RibbonRegressor, "predict_interval")
+    predict_quantiles = _delegated(RibbonRegressor, "predict_quantiles")
+    predict_std = _delegated(RibbonRegressor, "predict_std")
+    predict_samples = _delegated(RibbonRegressor, "predict_samples")
+    predict_frame = _delegated(RibbonRegressor, "predict_frame")
+    log_density = _delegated(RibbonRegressor, "log_density")
+    predictive_cdf = _delegated(RibbonRegressor, "predictive_cdf")
+    predict_proba = _delegated(RibbonClassifier, "predict_proba")
+    predict_log_proba = _delegated(RibbonClassifier, "predict_log_proba")
+    predict_proba_samples = _delegated(RibbonClassifier, "predict_proba_samples")
+    predict_proba_interval = _delegated(RibbonClassifier, "predict_proba_interval")
+    decision_function = _delegated(RibbonClassifier, "decision_function")
+    score = _delegated(RibbonRegressor, "score")
+
+    @property
+    def classes_(self):
+        """Class labels, of a classifier."""
+        return self.estimator_.classes_
+
+    # ------------------------------------------------------------------ scikit-learn's manners
+    def _get_ribbon(self):
+        """The Ribbon to tune: as given, around a bare base model, or the default."""
+        estimator = self.estimator
+        inside = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+        if isinstance(inside, BaseRibbon):
+            return estimator
+        if estimator is None:
+            ribbon = RibbonRegressor()
+        else:
+            ribbon = (RibbonClassifier if is_classifier(estimator) else RibbonRegressor)(estimator)
+        return ribbon.set_fit_request(sample_weight=True) if routing_enabled() else ribbon
+
+    def get_metadata_routing(self):
+        """Metadata routing: ``sample_weight`` to the Ribbon's ``fit``, ``groups`` to the splitter."""
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        router.add(estimator=self._get_ribbon(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        return router.add(
+            splitter=check_cv(self.cv, classifier=is_classifier(self._get_ribbon())),
+            method_mapping=MethodMapping().add(caller="fit", callee="split"),
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        try:
+            inner = get_tags(self._get_ribbon())
+        except (AttributeError, TypeError):
+            return tags
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        tags.non_deterministic = inner.non_deterministic
+        return tags
+
+
+def _noise_from_folds(ribbon):
+    noise = getattr(ribbon, "noise", None)
+    return isinstance(noise, str) and noise == "cv"

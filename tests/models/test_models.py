@@ -1,0 +1,393 @@
+"""Every registered model against its loss written a second time, from the estimator's own attributes."""
+
+from dataclasses import dataclass
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from autograd import grad, hessian, jacobian
+from autograd.scipy.special import logsumexp
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.special import expit, softmax, xlogy
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline
+
+from skribbon._moments import Moments, TrainingRows
+from skribbon.curvature import GaussNewton, Hessian
+from skribbon.models import as_parametric
+
+pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.SelectionWarning")
+
+ROWS = 25  # rows whose scores are compared one by one; all rows enter the sums
+
+
+# ---------------------------------------------------------------------- the oracle
+def half_deviance(mu, y, power):
+    if power == 0:
+        return (y - mu) ** 2 / 2
+    if power == 1:
+        return xlogy(y, y) - y * anp.log(mu) - y + mu
+    if power == 2:
+        return anp.log(mu) - anp.log(y) + y / mu - 1
+    a, b = 1 - power, 2 - power
+    return y**b / (a * b) - y * mu**a / a + mu**b / b
+
+
+def huber(z, epsilon):
+    a = anp.abs(z)
+    return anp.where(a <= epsilon, z**2 / 2, epsilon * a - epsilon**2 / 2)
+
+
+def row_losses(case, leaf, f, t):
+    """Loss of each row at raw prediction f and target t, a mean or a matrix of class probabilities."""
+    if case.loss == "squared":
+        return (f - t) ** 2 / 2
+    if case.loss == "logistic":
+        return anp.logaddexp(0, f) - t * f
+    if case.loss == "softmax":
+        return logsumexp(f, axis=1) - anp.sum(t * f, axis=1)
+    if case.loss == "tweedie":
+        return half_deviance(anp.exp(f) if case.link == "log" else f, t, case.power)
+    if case.loss == "huber":
+        return huber(f - t, leaf.epsilon)
+    if case.loss == "insensitive":
+        return anp.maximum(anp.abs(f - t) - leaf.epsilon, 0) ** 2
+    eta, s = f  # huber-scale: scikit-learn's rho is twice the usual one
+    return s + s * 2 * huber((t - eta) / s, leaf.epsilon)
+
+
+def model_mean(case, f, t):
+    """E[y | x] under the model; the target itself where curvature does not depend on it."""
+    if case.loss == "logistic":
+        return expit(f)
+    if case.loss == "softmax":
+        return softmax(f, axis=1)
+    if case.loss in ("squared", "tweedie"):
+        return np.exp(f) if case.link == "log" else f
+    return t
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Training loss as a function of the parameters in the estimator's own layout.
+
+    ``lift`` (P, p) maps the model's theta to that layout: the identity, except that a softmax of linear logits drops
+    the common shift, Theta = B Phi.
+    """
+
+    fitted: object
+    leaf: object
+    X: np.ndarray
+    t: np.ndarray
+    theta: np.ndarray
+    class_weight: np.ndarray
+    lift: np.ndarray
+
+    def raw(self, theta):
+        if self.fitted.case.is_network:
+            return self._network(theta)
+        if self.fitted.case.loss == "huber-scale":
+            return self.X @ theta[:-1], theta[-1]
+        if self.fitted.case.loss == "softmax":
+            return self.X @ theta.reshape(self.t.shape[1], -1).T
+        return self.X @ theta
+
+    def _network(self, theta):
+        activation = {
+            "identity": lambda z: z,
+            "logistic": lambda z: 1 / (1 + anp.exp(-z)),
+            "tanh": anp.tanh,
+            "relu": lambda z: anp.maximum(z, 0),
+        }[self.leaf.activation]
+        shapes = [a.shape for a in (*self.leaf.coefs_, *self.leaf.intercepts_)]
+        ends = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
+        arrays = [a.reshape(shape) for a, shape in zip(anp.split(theta, ends), shapes, strict=True)]
+        a, depth = self.X, len(self.leaf.coefs_)
+        for W, b in zip(arrays[: depth - 1], arrays[depth:-1], strict=True):
+            a = activation(anp.dot(a, W) + b)
+        f = anp.dot(a, arrays[depth - 1]) + arrays[-1]
+        return f if f.shape[1] > 1 else f[:, 0]
+
+    def rows(self, theta, t=None):
+        t = self.t if t is None else t
+        return self.class_weight * row_losses(self.fitted.case, self.leaf, self.raw(theta), t)
+
+    def total(self, theta, t=None):
+        return anp.sum(self.fitted.weight * self.rows(theta, t))
+
+    def mean(self):
+        return model_mean(self.fitted.case, self.raw(self.theta), self.t)
+
+
+def unwrap(estimator, X, y):
+    """The innermost estimator, with X and y as it saw them."""
+    if isinstance(estimator, FrozenEstimator):
+        return unwrap(estimator.estimator, X, y)
+    if isinstance(estimator, Pipeline):
+        return unwrap(estimator[-1], estimator[:-1].transform(X), y)
+    if isinstance(estimator, TransformedTargetRegressor):
+        return unwrap(estimator.regressor_, X, estimator.transformer_.transform(y[:, None])[:, 0])
+    return estimator, X, y
+
+
+def oracle_of(fitted):
+    case = fitted.case
+    leaf, X, y = unwrap(fitted.estimator, case.X, case.y)
+    K = len(leaf.classes_) if case.is_classifier else 1
+    lift = None
+    if case.is_network:
+        theta = np.concatenate([a.ravel() for a in (*leaf.coefs_, *leaf.intercepts_)])
+    else:
+        theta, X = linear_parameters(leaf, X)
+        if case.loss == "softmax":
+            lift = np.kron(fitted.model.loss.basis, np.eye(X.shape[1]))
+    one_hot = y[:, None] == leaf.classes_ if case.is_classifier else None
+    t = y if one_hot is None else one_hot.astype(float) if K > 2 else one_hot[:, 1].astype(float)
+    lift = np.eye(len(theta)) if lift is None else lift
+    return Oracle(fitted, leaf, X, t, theta, expected_class_weight(leaf, y, fitted.weight), lift)
+
+
+def linear_parameters(leaf, X):
+    """Active coefficients, intercept and scale, with the matching columns of X."""
+    coef, intercept = np.atleast_2d(leaf.coef_), np.ravel(leaf.intercept_)
+    active = (coef != 0).any(axis=0)
+    coef, X = coef[:, active], X[:, active]
+    # liblinear's intercept is a penalised weight like the others, so L1 can select it away
+    selected_away = getattr(leaf, "solver", "") == "liblinear" and leaf.l1_ratio > 0 and intercept[0] == 0
+    if leaf.fit_intercept and not selected_away:
+        coef, X = np.column_stack([coef, intercept]), np.column_stack([X, np.ones(len(X))])
+    return np.append(coef, leaf.scale_ if type(leaf).__name__ == "HuberRegressor" else []), X
+
+
+def expected_class_weight(leaf, y, weight):
+    """The factor of each row's loss. SGD alone counts rows, not weights, when it balances classes."""
+    class_weight = getattr(leaf, "class_weight", None)
+    if class_weight is None:
+        return np.ones(len(y))
+    if class_weight == "balanced":
+        counted = np.ones(len(y)) if type(leaf).__name__ == "SGDClassifier" else weight
+        class_weight = {c: counted.sum() / (len(leaf.classes_) * counted[y == c].sum()) for c in leaf.classes_}
+    return np.array([class_weight.get(c, 1.0) for c in y])
+
+
+@pytest.fixture
+def oracle(fitted):
+    return oracle_of(fitted)
+
+
+def assert_same_matrix(actual, expected, rtol):
+    """Entries agree to rtol of the largest: a Hessian's small entries are differences of its large ones."""
+    assert_allclose(actual, expected, rtol=0, atol=rtol * np.abs(expected).max())
+
+
+# ---------------------------------------------------------------------- values
+def test_theta_is_the_estimators_own(fitted, oracle):
+    # lbfgs lets the sum of softmax coefficients over classes, which no probability sees, drift by rounding
+    assert fitted.model.theta.dtype == np.float64
+    assert_allclose(oracle.lift @ fitted.model.theta, oracle.theta, rtol=1e-9, atol=1e-9)
+
+
+def test_loss_away_from_the_fit(fitted, oracle):
+    model = fitted.model
+    theta = model.theta + 0.05 * np.random.default_rng(0).normal(size=model.theta.shape)
+    value = model.loss.value(model.raw(fitted.Z, theta), fitted.t)
+    assert_allclose(value, oracle.rows(oracle.lift @ theta), rtol=1e-10, atol=1e-12)
+
+
+def test_raw_reproduces_predict(fitted):
+    model, estimator, X = fitted.model, fitted.estimator, fitted.case.X
+    f = model.raw(fitted.Z)
+    if not fitted.case.is_classifier:
+        mean = np.exp(f[:, 0]) if fitted.case.link == "log" else f[:, 0]
+        assert_allclose(model.decode_target(mean), estimator.predict(X), rtol=1e-10, atol=1e-12)
+        return
+    assert_allclose(model.loss.probabilities(f), estimator.predict_proba(X), rtol=1e-8, atol=1e-12)
+    if hasattr(estimator, "decision_function"):
+        logits = estimator.decision_function(X)
+        expected = logits[:, None] if logits.ndim == 1 else (logits - logits.mean(axis=1, keepdims=True))
+        assert_allclose(f if logits.ndim == 1 else f @ model.loss.basis.T, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_target_survives_encoding(fitted):
+    case, model = fitted.case, fitted.model
+    if case.is_classifier:
+        assert list(model.classes[fitted.t.astype(int)]) == list(case.y)
+    else:
+        assert_allclose(model.decode_target(fitted.t), case.y, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- first derivatives
+def test_scores_of_single_rows(fitted, oracle):
+    G = fitted.model.scores(fitted.Z, fitted.t)
+    expected = jacobian(lambda theta: oracle.rows(theta)[:ROWS])(oracle.lift @ fitted.model.theta)
+    assert_same_matrix(G[:ROWS] @ oracle.lift.T, expected, 1e-11)
+
+
+def test_sum_of_scores(fitted, oracle):
+    G = fitted.model.scores(fitted.Z, fitted.t)
+    expected = grad(oracle.total)(oracle.lift @ fitted.model.theta)
+    scale = fitted.weight @ np.abs(G)  # the sum itself nearly vanishes at an optimum
+    assert_allclose(oracle.lift @ (G.T @ fitted.weight), expected, rtol=0, atol=1e-12 * scale.max())
+
+
+def test_stationarity(fitted):
+    """The optimum of loss plus penalty: what Ribbon expands around, and the test of every penalty's scale."""
+    model, weight = fitted.model, fitted.weight
+    mean_score = model.scores(fitted.Z, fitted.t).T @ weight / weight.sum()
+    assert np.abs(mean_score + model.grad_penalty()).max() < fitted.case.gradient
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stochastic_networks_penalise_by_minibatch(weighted):
+    """adam divides alpha by a minibatch's weight, lbfgs by that of all rows: the wrong one is far from stationary."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=60)
+    weight = rng.integers(1, 4, 60).astype(float) if weighted else np.ones(60)
+    network = MLPRegressor(
+        hidden_layer_sizes=(2,), activation="tanh", solver="adam", batch_size=15, alpha=3.0, random_state=0
+    )
+    network.set_params(learning_rate_init=3e-3, max_iter=800, n_iter_no_change=800).fit(X, y, sample_weight=weight)
+    model = as_parametric(network, y, weight)
+    assert_allclose(model.l2[:6], 3.0 / (15 * weight.mean()))
+    gradient = model.scores(X, y).T @ weight / weight.sum() + model.l2 * model.theta
+    assert np.abs(gradient).max() < 0.1 * np.abs(model.l2 * model.theta).max()  # steps stay noisy
+
+
+def test_penalty_gradient_is_that_of_l2_without_l1(fitted):
+    leaf, _, _ = unwrap(fitted.estimator, fitted.case.X, fitted.case.y)
+    has_l1 = "lasso" in fitted.case.id or getattr(leaf, "l1_ratio_", getattr(leaf, "l1_ratio", 0.0))
+    if fitted.case.id.startswith("sgd"):
+        has_l1 = leaf.penalty == "l1"
+    model = fitted.model
+    l1_part = model.grad_penalty() - model.l2 * model.theta
+    assert (np.abs(l1_part).max() > 1e-4) == bool(has_l1)
+
+
+def finite_difference_jacobian(model, Z, step=1e-6):
+    columns = []
+    for direction in np.eye(len(model.theta)):
+        ahead, behind = (model.raw(Z, model.theta + sign * step * direction) for sign in (1, -1))
+        columns.append((ahead - behind) / (2 * step))
+    return np.stack(columns, axis=2)
+
+
+def test_jacobian_and_jvp(fitted):
+    model, Z = fitted.model, fitted.Z[:ROWS]
+    J = model.jacobian(Z)
+    assert J.shape == (ROWS, model.raw(Z).shape[1], len(model.theta))
+    assert_allclose(J, finite_difference_jacobian(model, Z), rtol=1e-6, atol=1e-7)
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(len(model.theta), 3))
+    lower = np.tril(rng.normal(size=(len(model.theta),) * 2))  # the ribbon's root has this form
+    for V in (wide, lower):
+        assert_allclose(model.jvp(Z, V), J @ V, rtol=1e-10, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- second derivatives
+def test_hessian(fitted, oracle):
+    H = fitted.model.hessian(fitted.Z, fitted.t, fitted.weight)
+    expected = hessian(oracle.total)(oracle.lift @ fitted.model.theta)
+    assert_same_matrix(oracle.lift @ H @ oracle.lift.T, expected, 1e-10)
+
+
+def test_ggn_is_the_hessian_at_the_mean_target(fitted, oracle):
+    # every loss here is linear in the target, up to a constant, and its gradient vanishes at the model's mean, so that
+    # the Hessian at that target is both the expected Hessian and the Gauss-Newton matrix
+    mean = oracle.mean()
+    expected = hessian(lambda theta: oracle.total(theta, mean))(oracle.theta)
+    ggn = fitted.model.ggn(fitted.Z, fitted.t, fitted.weight)
+    assert_same_matrix(oracle.lift @ ggn @ oracle.lift.T, expected, 1e-8)
+
+
+def test_root_jacobian_squares_to_the_ggn_of_each_row(fitted):
+    model, Z, t = fitted.model, fitted.Z[:5], fitted.t[:5]
+    A = model.root_jacobian(Z, t)
+    for i in range(len(t)):
+        ggn = model.ggn(Z[i : i + 1], t[i : i + 1], np.ones(1))
+        assert_allclose(A[i].T @ A[i], ggn, rtol=1e-10, atol=1e-14)
+
+
+def test_ggn_equals_hessian_for_canonical_losses_of_linear_models(fitted):
+    canonical = fitted.case.loss not in ("tweedie",) or (fitted.case.power, fitted.case.link) in (
+        (0, "identity"),
+        (1, "log"),
+    )
+    model, data = fitted.model, (fitted.Z, fitted.t, fitted.weight)
+    H, ggn = model.hessian(*data), model.ggn(*data)
+    expected = canonical and (not fitted.case.is_network)
+    assert (np.abs(H - ggn).max() < 1e-10 * np.abs(H).max()) == expected
+
+
+def test_claimed_semi_definiteness_holds_away_from_the_fit(fitted):
+    """`exact_is_psd` lets "auto" choose the Hessian, so it must hold at any target in the family's support."""
+    model, case = fitted.model, fitted.case
+    assert not (case.is_network and model.exact_is_psd)
+    if not model.exact_is_psd:
+        return
+    shuffled = np.random.default_rng(0).permutation(fitted.t)
+    H = model.hessian(fitted.Z, shuffled, fitted.weight)
+    assert np.linalg.eigvalsh(H)[0] > -1e-12 * np.abs(H).max()
+
+
+# ---------------------------------------------------------------------- forms of X, weights
+def everything(model, Z, t, weight):
+    """Raw predictions, scores and curvatures as dense arrays."""
+    G = model.scores(Z, t)
+    G = G.toarray() if sparse.issparse(G) else G
+    tangent = model.jvp(Z, np.eye(len(model.theta)))
+    curvatures = model.ggn(Z, t, weight), model.hessian(Z, t, weight)
+    return model.raw(Z), G, *curvatures, model.jacobian(Z), tangent, model.root_jacobian(Z, t)
+
+
+def test_sparse_rows_equal_dense_rows(fitted_accepting_sparse):
+    fitted = fitted_accepting_sparse
+    model, t, weight = fitted.model, fitted.t, fitted.weight
+    Z = model.rows(model.prepare(sparse.csr_array(fitted.case.X)))
+    dense, from_sparse = (everything(model, rows, t, weight) for rows in (fitted.Z, Z))
+    for expected, actual in zip(dense, from_sparse, strict=True):
+        assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_single_precision_rows_are_computed_in_double(fitted):
+    model, t, weight = fitted.model, fitted.t, fitted.weight
+    X = model.prepare(fitted.case.X).astype(np.float32)  # behind a pipeline's own transformers
+    exact = everything(model, model.rows(X.astype(np.float64)), t, weight)
+    for expected, actual in zip(exact, everything(model, model.rows(X), t, weight), strict=True):
+        assert actual.dtype == np.float64
+        assert_allclose(actual, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LinearRegression(), Ridge(), Lasso(alpha=0.1), LogisticRegression(solver="newton-cholesky", tol=1e-6)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_fit_in_single_precision(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=100) > 0
+    model = as_parametric(estimator.fit(X, y.astype(np.float32)), y.astype(np.float32), np.ones(100))
+    assert model.theta.dtype == model.l2.dtype == model.grad_penalty().dtype == np.float64
+    G = model.scores(model.rows(model.prepare(X)), model.encode_target(y))
+    assert np.abs(G.mean(axis=0) + model.grad_penalty()).max() < 1e-6  # rounding of single precision
+
+
+def test_integer_weights_are_repeated_rows(fitted):
+    model, case = fitted.model, fitted.case
+    counts = np.random.default_rng(3).integers(0, 4, len(case.y))
+    weighted = TrainingRows(model, model.prepare(case.X), fitted.t, counts.astype(float))
+    X, t = model.prepare(np.repeat(case.X, counts, axis=0)), np.repeat(fitted.t, counts)
+    repeated = TrainingRows(model, X, t, np.ones(counts.sum()))
+    for curvature in (Hessian(), GaussNewton()):
+        once, many = Moments.from_rows(weighted, curvature), Moments.from_rows(repeated, curvature)
+        assert once.n == many.n == counts.sum()
+        assert_same_matrix(once.gg, many.gg, 1e-12)
+        assert_same_matrix(once.curvature, many.curvature, 1e-11)
+        assert_allclose(once.g, many.g, rtol=0, atol=1e-11 * np.sqrt(np.diag(many.gg) * many.n).max())
+        assert_allclose(once.chi2, many.chi2, rtol=1e-11)

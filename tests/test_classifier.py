@@ -1,0 +1,396 @@
+"""Laws that RibbonClassifier keeps whatever the base model."""
+
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import expit, logit, softmax
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skribbon import RibbonClassifier
+from skribbon.exceptions import UndeterminedDirectionWarning
+
+TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
+NEW = np.random.default_rng(99).normal(size=(8, 2)) * 1.5
+PREDICTIVES = ["gaussian", "pushforward", "direct"]
+LABELS = np.array(["ant", "bee", "cow"])
+
+
+def classes(K, n=200, seed=0):
+    """K overlapping classes named by strings."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    logits = X @ np.array([[1.0, -0.5, 0.2], [0.0, 0.8, -0.6]]) + np.array([0.2, 0.0, -0.1])
+    return X, LABELS[(logits[:, :K] + rng.gumbel(size=(n, K))).argmax(axis=1)]
+
+
+def unpenalised():
+    return LogisticRegression(C=np.inf, **TIGHT)
+
+
+def perceptron():
+    return MLPClassifier(hidden_layer_sizes=(3,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=5000, tol=1e-9)
+
+
+# name: (base model, number of classes)
+CASES = {
+    "binary": (unpenalised(), 2),
+    "binary penalised": (LogisticRegression(C=0.1, **TIGHT), 2),
+    "three classes": (unpenalised(), 3),
+    "three classes penalised": (LogisticRegression(C=0.1, **TIGHT), 3),
+    "binary perceptron": (perceptron(), 2),
+    "three-class perceptron": (perceptron(), 3),
+}
+
+
+def fitted(name, **params):
+    base, K = CASES[name]
+    return RibbonClassifier(clone(base), random_state=0, **params).fit(*classes(K))
+
+
+@pytest.fixture(scope="module", params=CASES)
+def ribbon(request):
+    return fitted(request.param)
+
+
+def logit_spread(ribbon, X):
+    """Mean (n, k) and covariance (n, k, k) of the raw prediction."""
+    Z = ribbon.model_.rows(X)
+    J = ribbon.model_.jacobian(Z)
+    return ribbon.model_.raw(Z), np.einsum("nkp,pq,nlq->nkl", J, ribbon.covariance_, J)
+
+
+# ---------------------------------------------------------------------- laws
+
+
+def test_probabilities_are_probabilities(ribbon):
+    P = ribbon.predict_proba(NEW)
+    assert P.shape == (8, len(ribbon.classes_))
+    assert P.min() > 0
+    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-14)
+
+
+def test_predict_is_the_argmax_of_the_probabilities(ribbon):
+    expected = LABELS[ribbon.predict_proba(NEW).argmax(axis=1)]
+    np.testing.assert_array_equal(ribbon.predict(NEW), expected)
+    assert len(set(expected)) > 1
+
+
+def test_log_probabilities_and_decision_follow_the_probabilities(ribbon):
+    P = ribbon.predict_proba(NEW)
+    np.testing.assert_allclose(ribbon.predict_log_proba(NEW), np.log(P), rtol=1e-12)
+    if hasattr(ribbon.estimator_, "decision_function"):
+        score = ribbon.decision_function(NEW)
+        back = np.column_stack([expit(-score), expit(score)]) if P.shape[1] == 2 else softmax(score, axis=1)
+        np.testing.assert_allclose(back, P, rtol=1e-10)
+
+
+def test_decision_function_is_there_if_the_base_has_one():
+    assert hasattr(RibbonClassifier(), "decision_function")
+    assert not hasattr(RibbonClassifier(perceptron()), "decision_function")
+
+
+def test_averaging_draws_probabilities_towards_the_middle():
+    ribbon = fitted("binary", alpha=0.1)
+    plug_in, averaged = ribbon.estimator_.predict_proba(NEW)[:, 1], ribbon.predict_proba(NEW)[:, 1]
+    assert np.all(np.abs(logit(averaged)) < np.abs(logit(plug_in)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_huge_alpha_leaves_the_probabilities_of_the_base_model(name):
+    ribbon = fitted(name, alpha=1e15)
+    plug_in = ribbon.estimator_.predict_proba(NEW)
+    np.testing.assert_allclose(ribbon.predict_proba(NEW), plug_in, rtol=1e-6)
+    np.testing.assert_allclose(ribbon.predict_proba_interval(NEW)[..., 0], plug_in, rtol=1e-5)
+    np.testing.assert_allclose(ribbon.predict_proba_interval(NEW)[..., 1], plug_in, rtol=1e-5)
+
+
+def test_intervals_are_ordered_nested_and_hold_the_plug_in_probability(ribbon):
+    intervals = ribbon.predict_proba_interval(NEW, [0.5, 0.9, 0.99])
+    lower, upper = intervals[:, :, 0], intervals[:, :, 1]
+    assert np.all((lower > 0) & (upper < 1) & (lower < upper))
+    assert np.all(np.diff(lower, axis=2) < 0)
+    assert np.all(np.diff(upper, axis=2) > 0)
+    plug_in = ribbon.estimator_.predict_proba(NEW)
+    assert np.all((lower[..., 1] < plug_in) & (plug_in < upper[..., 1]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_narrow_as_alpha_grows(name):
+    widths = [np.ptp(fitted(name, alpha=alpha).predict_proba_interval(NEW), axis=2) for alpha in (0.3, 3.0, 30.0)]
+    assert np.all(np.diff(widths, axis=0) < 0)
+
+
+def test_two_classes_have_mirrored_intervals():
+    interval = fitted("binary").predict_proba_interval(NEW)
+    np.testing.assert_allclose(interval[:, 0], 1 - interval[:, 1, ::-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("predictive", PREDICTIVES)
+@pytest.mark.parametrize("name", ["binary", "three classes", "three-class perceptron"])
+def test_shapes(name, predictive):
+    ribbon = fitted(name, predictive=predictive, n_draws=40)
+    K = len(ribbon.classes_)
+    assert ribbon.predict(NEW).shape == (8,)
+    assert ribbon.predict_proba(NEW).shape == (8, K)
+    assert ribbon.predict_proba_interval(NEW).shape == (8, K, 2)
+    assert ribbon.predict_proba_interval(NEW, [0.9]).shape == (8, K, 2, 1)
+    assert ribbon.predict_proba_interval(NEW, (0.5, 0.8, 0.9)).shape == (8, K, 2, 3)
+    assert ribbon.predict_proba_samples(NEW).shape == (100, 8, K)
+    assert ribbon.predict_proba_samples(NEW[:1], n_samples=1).shape == (1, 1, K)
+    np.testing.assert_allclose(ribbon.predict_proba_samples(NEW).sum(axis=2), 1, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- integrals
+
+
+@pytest.mark.parametrize("alpha", [0.02, 1.0])
+def test_binary_average_is_the_logistic_normal_integral(alpha):
+    ribbon = fitted("binary", alpha=alpha)
+    f, S = logit_spread(ribbon, NEW)
+    for mean, variance, P in zip(f[:, 0], S[:, 0, 0], ribbon.predict_proba(NEW), strict=True):
+        scale = np.sqrt(variance)
+        exact, _ = quad(lambda z: stats.norm.pdf(z) * expit(mean + scale * z), -12, 12, epsabs=1e-13)  # noqa: B023
+        assert P[1] == pytest.approx(exact, abs=1e-10)
+
+
+def test_binary_interval_is_the_sigmoid_of_the_normal_interval():
+    ribbon = fitted("binary")
+    f, S = logit_spread(ribbon, NEW)
+    half = stats.norm.ppf(0.95) * np.sqrt(S[:, 0, 0])
+    expected = expit(np.column_stack([f[:, 0] - half, f[:, 0] + half]))
+    np.testing.assert_allclose(ribbon.predict_proba_interval(NEW, 0.9)[:, 1], expected, rtol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def three_class_draws():
+    """A ribbon and 100,000 probabilities (S, n, K) drawn from its logits by other means."""
+    ribbon = fitted("three classes")
+    rng = np.random.default_rng(0)
+    theta = rng.multivariate_normal(ribbon.model_.theta, ribbon.covariance_, size=100_000)
+    Theta = np.einsum("kc,scd->skd", ribbon.model_.loss.basis, theta.reshape(len(theta), 2, 3))
+    return ribbon, softmax(np.einsum("skd,nd->snk", Theta, np.column_stack([NEW, np.ones(8)])), axis=2)
+
+
+def test_three_class_average_is_that_of_many_draws(three_class_draws):
+    ribbon, draws = three_class_draws
+    error = 5 * draws.std(axis=0) / np.sqrt(len(draws)) + 1e-3  # of the draws; of the 512 fixed nodes
+    assert np.all(np.abs(ribbon.predict_proba(NEW) - draws.mean(axis=0)) < error)
+
+
+def test_three_class_interval_has_its_level_among_many_draws(three_class_draws):
+    ribbon, draws = three_class_draws
+    interval = ribbon.predict_proba_interval(NEW, 0.9)
+    for end, q in ((0, 0.05), (1, 0.95)):
+        level = np.mean(draws < interval[:, :, end], axis=0)
+        np.testing.assert_allclose(level, q, atol=0.015)  # eight of 512 nodes
+
+
+@pytest.mark.parametrize("predictive", PREDICTIVES)
+@pytest.mark.parametrize("name", ["binary", "three classes", "binary perceptron"])
+def test_average_of_samples_is_the_probability(name, predictive):
+    ribbon = fitted(name, predictive=predictive, n_draws=200)
+    samples = ribbon.predict_proba_samples(NEW, n_samples=10_000, random_state=1)
+    error = 5 * samples.std(axis=0) / np.sqrt(len(samples))
+    nodes = 1e-3 if name == "three classes" and predictive == "gaussian" else 0.0
+    assert np.all(np.abs(samples.mean(axis=0) - ribbon.predict_proba(NEW)) < error + nodes)
+
+
+@pytest.mark.parametrize("predictive", ["pushforward", "direct"])
+def test_all_stored_draws_average_exactly(predictive):
+    ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50)
+    samples = ribbon.predict_proba_samples(NEW, n_samples=50, random_state=1)
+    np.testing.assert_allclose(samples.mean(axis=0), ribbon.predict_proba(NEW), rtol=1e-10)
+    expected = np.moveaxis(np.quantile(samples, [0.1, 0.9], axis=0), 0, 2)
+    np.testing.assert_allclose(ribbon.predict_proba_interval(NEW, 0.8), expected, rtol=1e-10)
+
+
+def test_random_state_makes_fits_and_samples_repeatable():
+    one, same = (fitted("three-class perceptron", predictive="direct") for _ in range(2))
+    np.testing.assert_array_equal(one.predict_proba(NEW), same.predict_proba(NEW))
+    draws = [r.predict_proba_samples(NEW, random_state=3) for r in (one, same)]
+    np.testing.assert_array_equal(*draws)
+    assert not np.array_equal(draws[0], one.predict_proba_samples(NEW, random_state=4))
+
+
+def test_direct_and_pushforward_agree_for_a_linear_model():
+    one, other = (fitted("three classes", predictive=p).predict_proba(NEW) for p in ("pushforward", "direct"))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_probabilities_are_calibrated_on_average():
+    X, y = classes(3, n=2000)
+    X_test, y_test = classes(3, n=4000, seed=1)
+    P = RibbonClassifier(unpenalised()).fit(X, y).predict_proba(X_test)
+    for k, label in enumerate(LABELS):
+        error = np.sqrt((P[:, k] * (1 - P[:, k])).sum()) / len(y_test)
+        fit_error = np.sqrt(0.25 / len(y))
+        assert abs(P[:, k].mean() - np.mean(y_test == label)) < 4 * np.hypot(error, fit_error)
+
+
+# ---------------------------------------------------------------------- gauge and collinearity
+
+
+def assert_same_uncertainty(one, other, X_one, X_other, rtol=1e-8):
+    np.testing.assert_allclose(other.predict_proba(X_other), one.predict_proba(X_one), rtol=rtol)
+    ends = one.predict_proba_interval(X_one), other.predict_proba_interval(X_other)
+    np.testing.assert_allclose(ends[1], ends[0], rtol=rtol)
+
+
+def frozen(model, X, y):
+    return RibbonClassifier(FrozenEstimator(model)).fit(X, y)
+
+
+def test_a_common_shift_of_all_logits_is_invisible():
+    X, y = classes(3)
+    model = unpenalised().fit(X, y)
+    shifted = deepcopy(model)
+    shifted.coef_ = model.coef_ + np.array([3.0, -7.0])
+    shifted.intercept_ = model.intercept_ + 11.0
+    assert_same_uncertainty(frozen(model, X, y), frozen(shifted, X, y), NEW, NEW)
+
+
+@pytest.mark.parametrize("name", ["binary penalised", "three classes", "three classes penalised"])
+def test_a_frozen_model_gives_what_fitting_gives(name):
+    base, K = CASES[name]
+    X, y = classes(K)
+    frozen_model = frozen(clone(base).fit(X, y), X, y)
+    np.testing.assert_array_equal(frozen_model.predict_proba(NEW), RibbonClassifier(base).fit(X, y).predict_proba(NEW))
+
+
+def test_relabelled_classes_permute_the_probabilities():
+    X, y = classes(3)
+    new_name = {"ant": "z", "bee": "y", "cow": "x"}
+    one = RibbonClassifier(unpenalised(), predictive="pushforward", random_state=0, n_draws=50).fit(X, y)
+    other = clone(one).fit(X, np.array([new_name[label] for label in y]))
+    np.testing.assert_allclose(other.predict_proba(NEW)[:, ::-1], one.predict_proba(NEW), rtol=1e-6)
+
+
+def duplicated(X):
+    return np.column_stack([X, X[:, 0]])
+
+
+def with_constant(X):
+    return np.column_stack([X, np.full(len(X), 4.0)])
+
+
+def widened(model):
+    """The same classifier with one more column, of weight zero."""
+    wide = deepcopy(model)
+    wide.coef_ = np.column_stack([model.coef_, np.zeros(len(model.coef_))])
+    wide.n_features_in_ = 3
+    return wide
+
+
+@pytest.mark.parametrize("redundant", [duplicated, with_constant])
+@pytest.mark.parametrize("K", [2, 3])
+def test_redundant_columns_change_nothing_and_no_warning_comes(redundant, K):
+    X, y = classes(K)
+    model = unpenalised().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        full = frozen(widened(model), redundant(X), y)
+        assert_same_uncertainty(frozen(model, X, y), full, NEW, redundant(NEW), rtol=1e-7)
+
+
+@pytest.mark.parametrize("redundant", [duplicated, with_constant])
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_row_that_breaks_the_collinearity_is_reported(redundant, K):
+    X, y = classes(K)
+    full = frozen(widened(unpenalised().fit(X, y)), redundant(X), y)
+    broken = redundant(NEW)
+    broken[[1, 5], -1] += 1.0
+    for method in (full.predict_proba, full.predict_proba_interval, full.predict_proba_samples):
+        with pytest.warns(UndeterminedDirectionWarning, match="2 of 8 rows"):
+            method(broken)
+
+
+def test_full_one_hot_with_intercept_is_one_level_less():
+    town = np.random.default_rng(0).integers(0, 3, 300)
+    y = np.random.default_rng(1).uniform(size=300) < np.array([0.2, 0.5, 0.7])[town]
+    full = np.eye(3)[town]
+    model = unpenalised().fit(full[:, 1:], y)
+    wide = deepcopy(model)
+    wide.coef_, wide.n_features_in_ = np.column_stack([[0.0], model.coef_]), 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same_uncertainty(frozen(model, full[:, 1:], y), frozen(wide, full, y), full[:9, 1:], full[:9])
+
+
+# ---------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("name", ["binary", "binary penalised", "three classes", "three classes penalised"])
+def test_integer_weights_are_repeated_rows(name):
+    base, K = CASES[name]
+    X, y = classes(K)
+    m = np.random.default_rng(0).integers(0, 4, len(y))
+    weighted = RibbonClassifier(clone(base)).fit(X, y, sample_weight=m)
+    repeated = RibbonClassifier(clone(base)).fit(np.repeat(X, m, axis=0), np.repeat(y, m))
+    np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-6)
+    assert_same_uncertainty(weighted, repeated, NEW, NEW, rtol=1e-6)
+
+
+def test_constant_weight_narrows_the_logit_by_its_root():
+    X, y = classes(2)
+    one, three = (RibbonClassifier(unpenalised()).fit(X, y, sample_weight=np.full(200, w)) for w in (1.0, 3.0))
+    np.testing.assert_allclose(one.covariance_ / three.covariance_, 601 / 201, rtol=1e-6)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_class_weight_is_no_count_of_observations(K):
+    """Twice the loss of every class is the same fit at half the C, on the same number of rows."""
+    X, y = classes(K)
+    weight = dict.fromkeys(LABELS[:K], 2.0)
+    doubled = RibbonClassifier(LogisticRegression(C=0.5, class_weight=weight, **TIGHT)).fit(X, y)
+    plain = RibbonClassifier(LogisticRegression(C=1.0, **TIGHT)).fit(X, y)
+    np.testing.assert_allclose(doubled.covariance_, plain.covariance_, rtol=1e-6)
+
+
+def test_balanced_class_weight_is_its_dictionary():
+    X, y = classes(2)
+    keep = (y == "ant") | (np.arange(len(y)) % 3 == 0)
+    X, y = X[keep], y[keep]
+    by_hand = {label: len(y) / (2 * np.sum(y == label)) for label in LABELS[:2]}
+    one, other = (
+        RibbonClassifier(LogisticRegression(class_weight=w, **TIGHT)).fit(X, y) for w in ("balanced", by_hand)
+    )
+    np.testing.assert_allclose(one.covariance_, other.covariance_, rtol=1e-10)
+    assert not np.allclose(one.covariance_, RibbonClassifier(LogisticRegression(**TIGHT)).fit(X, y).covariance_)
+
+
+# ---------------------------------------------------------------------- what may stand around the model
+
+
+def test_a_pipeline_of_mixed_columns_is_the_model_on_transformed_columns():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"size": rng.normal(50, 10, 300), "town": rng.choice(list("abc"), 300)})
+    y = rng.uniform(size=300) < expit((frame["size"] - 50) / 10 + frame["town"].map({"a": -1, "b": 0, "c": 1}))
+    transformer = ColumnTransformer([("n", StandardScaler(), ["size"]), ("c", OneHotEncoder(), ["town"])])
+    ribbon = RibbonClassifier(make_pipeline(transformer, LogisticRegression(**TIGHT))).fit(frame, y)
+    inner = RibbonClassifier(LogisticRegression(**TIGHT)).fit(transformer.fit_transform(frame), y)
+    np.testing.assert_allclose(
+        ribbon.predict_proba(frame), inner.predict_proba(transformer.transform(frame)), rtol=1e-9
+    )
+    assert ribbon.classes_.tolist() == [False, True]
+
+
+def test_a_sure_classifier_gives_finite_numbers():
+    X = np.linspace(-3, 3, 60)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    ribbon = RibbonClassifier(LogisticRegression(C=1e4, **TIGHT)).fit(X, y)
+    far = np.array([[-1e4], [1e4]])
+    assert np.all(np.isfinite(ribbon.predict_proba(far)))
+    assert np.all(np.isfinite(ribbon.predict_log_proba(X)))
+    assert np.all(np.isfinite(ribbon.decision_function(far)))
+    assert np.all(np.isfinite(ribbon.predict_proba_interval(far)))

@@ -1,0 +1,243 @@
+"""RibbonCV: its path, its choice, its manners."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+from skribbon.exceptions import AlphaEdgeWarning
+
+ALPHAS = [0.01, 0.1, 0.3, 1.0, 3.0, 10.0]
+LOGISTIC = LogisticRegression(max_iter=2000, tol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def noisy_iris():
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    flipped = rng.uniform(size=len(y)) < 0.1
+    return X, np.where(flipped, rng.permutation(y), y)
+
+
+SCORERS = {
+    "nll": metrics.nll_scorer,
+    "interval_score": metrics.interval_score_scorer,
+    "brier": metrics.brier_scorer,
+    "ece": metrics.ece_scorer,
+}
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+@pytest.mark.parametrize(
+    ("base", "scoring"),
+    [
+        (Ridge(0.1), "nll"),
+        (Ridge(0.1), "interval_score"),
+        (make_pipeline(StandardScaler(), PoissonRegressor(alpha=1e-2)), "nll"),
+        (TransformedTargetRegressor(Ridge(0.1), func=np.log, inverse_func=np.exp), "nll"),
+    ],
+)
+def test_the_path_equals_a_grid_search_that_refits_everything(diabetes, base, scoring):
+    X, y = diabetes
+    cv = KFold(4, shuffle=True, random_state=0)
+    tuned = RibbonCV(base, alphas=ALPHAS, scoring=scoring, cv=cv).fit(X, y)
+    search = GridSearchCV(RibbonRegressor(base), {"alpha": ALPHAS}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
+    for k in range(4):
+        ours, theirs = tuned.cv_results_[f"split{k}_test_{scoring}"], search.cv_results_[f"split{k}_test_score"]
+        np.testing.assert_allclose(ours, -theirs, rtol=1e-6)
+    assert tuned.alpha_ == search.best_params_["alpha"]
+    np.testing.assert_allclose(tuned.predict_interval(X), search.best_estimator_.predict_interval(X), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+@pytest.mark.parametrize("scoring", ["nll", "brier"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_path_of_a_classifier_equals_a_grid_search(noisy_iris, scoring, classes):
+    X, y = noisy_iris
+    X, y = X[y < classes], y[y < classes]
+    cv = KFold(3, shuffle=True, random_state=0)
+    tuned = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring=scoring, cv=cv).fit(X, y)
+    search = GridSearchCV(RibbonClassifier(LOGISTIC), {"alpha": ALPHAS}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
+    for k in range(3):
+        ours, theirs = tuned.cv_results_[f"split{k}_test_{scoring}"], search.cv_results_[f"split{k}_test_score"]
+        np.testing.assert_allclose(ours, -theirs, rtol=1e-9)
+
+
+def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes, noisy_iris):
+    X, y = diabetes
+    cv = KFold(4, shuffle=True, random_state=0)
+    built_in = RibbonCV(Ridge(0.1), alphas=ALPHAS, scoring="nll", cv=cv).fit(X, y)
+    called = RibbonCV(Ridge(0.1), alphas=ALPHAS, scoring=metrics.nll_scorer, cv=cv).fit(X, y)
+    assert called.alpha_ == built_in.alpha_
+    assert called.best_score_ == pytest.approx(built_in.best_score_, rel=1e-10)
+    X, y = noisy_iris
+    named = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring="neg_log_loss").fit(X, y)
+    ours = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring="nll").fit(X, y)
+    np.testing.assert_allclose(named.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_nll"], rtol=1e-9)
+
+
+def test_coverage_is_met_between_grid_points_to_within_one_row(diabetes):
+    X, y = diabetes
+    tuned = RibbonCV(Ridge(0.1), alphas=[0.001, 0.1, 10.0], confidence_level=0.9).fit(X, y)
+    assert tuned.alpha_ not in tuned.cv_results_["alpha"]
+    assert abs(tuned.best_score_) <= 0.5 / len(y) + 1e-12
+    finer = RibbonCV(Ridge(0.1), alphas=np.logspace(-3, 1, 400)).fit(X, y)
+    assert abs(finer.best_score_) == pytest.approx(abs(tuned.best_score_), abs=1e-12)
+
+
+def test_ties_go_to_the_sharper_interval(diabetes):
+    X, y = diabetes
+    # coverage is a step function: neighbours this close give the same one
+    tuned = RibbonCV(Ridge(0.1), alphas=[0.2, 0.2 * (1 + 1e-12)], scoring=lambda e, X, y: 1.0)
+    with pytest.warns(AlphaEdgeWarning, match="does not depend on alpha"):
+        tuned.fit(X, y)
+    assert tuned.alpha_ == 0.2 * (1 + 1e-12)
+
+
+def test_an_edge_is_said_with_its_reason(diabetes):
+    X, y = diabetes
+    with pytest.warns(AlphaEdgeWarning, match="no alpha can narrow it"):
+        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS).fit(X, y)
+    with pytest.warns(AlphaEdgeWarning, match="smallest alpha"):
+        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0]).fit(X, y)
+
+
+def test_a_fitted_ribbon_is_tuned_on_validation_rows_alone(diabetes):
+    X, y = diabetes
+    ribbon = RibbonRegressor(Ridge(0.1)).fit(X[:300], y[:300])
+    before = ribbon.predict_interval(X[:5])
+    tuned = RibbonCV(FrozenEstimator(ribbon)).fit(X[300:], y[300:])
+    covered = metrics.interval_coverage_score(y[300:], tuned.predict_interval(X[300:]))
+    assert abs(covered - 0.9) <= 0.5 / 142 + 1e-12
+    by_hand = RibbonRegressor(Ridge(0.1), alpha=tuned.alpha_).fit(X[:300], y[:300])
+    np.testing.assert_allclose(tuned.predict_interval(X), by_hand.predict_interval(X), rtol=1e-12)
+    np.testing.assert_array_equal(ribbon.predict_interval(X[:5]), before)  # the given one is left alone
+
+
+def test_a_frozen_base_model_is_refused(diabetes):
+    X, y = diabetes
+    with pytest.raises(ValueError, match="frozen"):
+        RibbonCV(RibbonRegressor(FrozenEstimator(Ridge().fit(X, y)))).fit(X, y)
+
+
+def test_weights_enter_fits_and_scores(diabetes):
+    X, y = diabetes
+    X, y = X[:200], y[:200]
+    w = np.random.default_rng(0).integers(1, 4, size=200)
+    folds = [(np.arange(0, 100), np.arange(100, 200)), (np.arange(100, 200), np.arange(0, 100))]
+    start = np.concatenate([[0], np.cumsum(w)])
+    copies = [np.concatenate([np.arange(start[i], start[i + 1]) for i in rows]) for rows in (folds[0][0], folds[0][1])]
+    weighted = RibbonCV(LinearRegression(), alphas=ALPHAS, scoring="nll", cv=folds).fit(X, y, sample_weight=w)
+    X2, y2 = np.repeat(X, w, axis=0), np.repeat(y, w)
+    repeated = RibbonCV(
+        LinearRegression(), alphas=ALPHAS, scoring="nll", cv=[(copies[0], copies[1]), (copies[1], copies[0])]
+    ).fit(X2, y2)
+    np.testing.assert_allclose(weighted.cv_results_["mean_test_nll"], repeated.cv_results_["mean_test_nll"], rtol=1e-9)
+
+
+def test_results_make_a_data_frame_and_progress_is_printed(diabetes, capsys):
+    X, y = diabetes
+    tuned = RibbonCV(Ridge(0.1), alphas=ALPHAS, cv=3, verbose=1).fit(X, y)
+    frame = pd.DataFrame(tuned.cv_results_)
+    wanted = {f"mean_test_{m}" for m in ("coverage", "width", "nll", "crps", "interval_score")}
+    assert wanted | {"alpha", "split2_test_nll"} <= set(frame)
+    assert (np.diff(frame["mean_test_width"]) < 0).all()
+    assert capsys.readouterr().out.count("[RibbonCV]") == 4
+
+
+def test_out_of_fold_noise(diabetes):
+    X, y = diabetes
+    cv = KFold(5)
+    tuned = RibbonCV(RibbonRegressor(Ridge(0.1), noise="cv"), alphas=ALPHAS, cv=cv).fit(X, y)
+    by_hand = [y[test] - Ridge(0.1).fit(X[train], y[train]).predict(X[test]) for train, test in cv.split(X)]
+    assert tuned.estimator_.noise_.dispersion_ == pytest.approx(np.mean(np.concatenate(by_hand) ** 2), rel=1e-12)
+    with pytest.raises(ValueError, match="RibbonCV"):
+        RibbonRegressor(noise="cv").fit(X, y)
+
+
+def test_groups_reach_the_splitter_with_and_without_routing(diabetes):
+    X, y = diabetes
+    groups = np.arange(len(y)) // 50
+    plain = RibbonCV(Ridge(0.1), alphas=ALPHAS, cv=GroupKFold(3)).fit(X, y, groups=groups)
+    with config_context(enable_metadata_routing=True):
+        routed = RibbonCV(Ridge(0.1), alphas=ALPHAS, cv=GroupKFold(3)).fit(X, y, groups=groups)
+        weighted = RibbonCV(alphas=ALPHAS, cv=3).fit(X, y, sample_weight=np.ones(len(y)))
+    assert routed.alpha_ == plain.alpha_
+    assert weighted.alpha_ == RibbonCV(alphas=ALPHAS, cv=3).fit(X, y).alpha_
+
+
+def test_only_the_methods_of_its_kind(diabetes, noisy_iris):
+    regressor, classifier = RibbonCV(alphas=ALPHAS), RibbonCV(LOGISTIC, alphas=ALPHAS)
+    for tuned in (regressor, regressor.fit(*diabetes)):
+        assert hasattr(tuned, "predict_interval") and not hasattr(tuned, "predict_proba")
+    for tuned in (classifier, classifier.fit(*noisy_iris)):
+        assert hasattr(tuned, "predict_proba_samples") and not hasattr(tuned, "predict_interval")
+    X, _ = diabetes
+    mean, std = regressor.predict(X, return_std=True)
+    assert mean.shape == std.shape == (len(X),)
+    assert regressor.predict_frame(X[:3]).shape == (3, 5)
+    assert classifier.classes_.tolist() == [0, 1, 2]
+
+
+def test_parallel_folds_give_the_same_choice(diabetes):
+    X, y = diabetes
+    one, two = (RibbonCV(Ridge(0.1), alphas=ALPHAS, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.alpha_ == two.alpha_
+
+
+def test_clone_keeps_the_settings():
+    tuned = RibbonCV(RibbonClassifier(LOGISTIC), alphas=ALPHAS, scoring="ece", cv=4)
+    assert clone(tuned).get_params()["estimator__estimator__max_iter"] == 2000
+
+
+@pytest.mark.parametrize("alphas", [[], [0.0, 1.0], [-1.0], [np.inf], [np.nan]])
+def test_bad_alphas(diabetes, alphas):
+    with pytest.raises(ValueError, match="alphas must be"):
+        RibbonCV(alphas=alphas).fit(*diabetes)
+
+
+def test_bad_scoring_levels_and_folds(diabetes, noisy_iris):
+    with pytest.raises(ValueError, match="not apply to a regressor"):
+        RibbonCV(scoring="brier").fit(*diabetes)
+    with pytest.raises(ValueError, match="not apply to a classifier"):
+        RibbonCV(LOGISTIC, scoring="coverage").fit(*noisy_iris)
+    with pytest.raises(ValueError, match="scoring must be one of"):
+        RibbonCV(scoring="sharpest").fit(*diabetes)
+    with pytest.raises(ValueError, match="confidence_level"):
+        RibbonCV(confidence_level=90).fit(*diabetes)
+    with pytest.raises(ValueError, match="finite"):
+        RibbonCV(alphas=ALPHAS, scoring=lambda e, X, y: np.nan).fit(*diabetes)
+    with pytest.raises(ValueError, match="annot have number of splits"):
+        RibbonCV(cv=1000).fit(*diabetes)
+    X, _ = noisy_iris
+    with pytest.raises(ValueError, match="stratified"):
+        RibbonCV(LOGISTIC, cv=KFold(2)).fit(X[:100], np.repeat([0, 1], 50))
+    with pytest.raises(ValueError, match="requires y"):
+        RibbonCV().fit(X, None)
+
+
+def test_a_network_is_tuned_to_its_level():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, size=(400, 1))
+    y = np.sin(x[:, 0]) + 0.2 * rng.standard_normal(400)
+    network = MLPRegressor(
+        hidden_layer_sizes=(10,), activation="tanh", solver="lbfgs", alpha=1e-2, max_iter=3000, random_state=0
+    )
+    tuned = RibbonCV(network, confidence_level=0.8).fit(x[:200], y[:200])
+    covered = metrics.interval_coverage_score(y[200:], tuned.predict_interval(x[200:], confidence_level=0.8))
+    assert abs(covered - 0.8) < 4 * np.sqrt(0.16 * (1 / 200 + 1 / 200))

@@ -1,0 +1,115 @@
+"""Nobody imports upwards."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import skribbon
+
+ROOT = Path(skribbon.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+FOUNDATION = {"_loss", "_linalg", "_moments", "exceptions"}
+BELOW_ESTIMATORS = FOUNDATION | {"_ribbon", "_laws", "_training", "noise", "metrics", "models", "curvature", "_compat"}
+ESTIMATORS = {"_base", "_regressor", "_classifier", "_path", "_cv"}
+
+# each part of the package, and the parts that it may import; a new part finds its place here first
+MAY_IMPORT = {
+    **dict.fromkeys(FOUNDATION, FOUNDATION),
+    **dict.fromkeys(("_ribbon", "_laws", "_training", "noise", "metrics"), FOUNDATION),
+    "models": FOUNDATION | {"models"},
+    "curvature": FOUNDATION | {"curvature"},
+    "_compat": set(),
+    "_base": BELOW_ESTIMATORS,
+    "_regressor": BELOW_ESTIMATORS | {"_base"},
+    "_classifier": BELOW_ESTIMATORS | {"_base"},
+    "_path": BELOW_ESTIMATORS | {"_base"},
+    "_cv": BELOW_ESTIMATORS | ESTIMATORS,
+    **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),
+}
+FREE = {"__init__"}
+
+OUTSIDE = {
+    **{part: {"numpy", "scipy"} for part in FOUNDATION},
+    "_ribbon": {"numpy"},
+    "_laws": {"numpy", "scipy"},
+    "_training": {"numpy"},
+    "noise": {"numpy", "scipy", "sklearn"},
+    "metrics": {"numpy", "scipy", "sklearn"},
+    "models": {"numpy", "scipy", "sklearn", "autograd"},
+    "curvature": {"numpy", "scipy", "sklearn"},
+    "_compat": {"sklearn"},
+}
+
+
+def part_of(file):
+    """The first name below the package: "models" for models/linear.py, "_loss" for _loss.py."""
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def absolute(node, file):
+    """Full dotted names that an import statement refers to, relative ones resolved."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    package = ("skribbon", *file.relative_to(ROOT).parts[:-1])
+    base = package[: len(package) - node.level + 1] if node.level else ()
+    module = ".".join([*base, *([node.module] if node.module else [])])
+    return [f"{module}.{alias.name}" for alias in node.names]
+
+
+def imports(file, source=None):
+    """Everything that a file imports, also inside functions."""
+    tree = ast.parse(file.read_text(encoding="utf-8") if source is None else source)
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {name for node in statements for name in absolute(node, file)}
+
+
+def inside(file):
+    """Parts of skribbon that a file imports."""
+    return {name.split(".")[1] for name in imports(file) if name.startswith("skribbon.")}
+
+
+def outside(file):
+    """Top-level packages that a file imports, the standard library left out."""
+    return {name.split(".")[0] for name in imports(file)} - {"skribbon", *sys.stdlib_module_names}
+
+
+def relative_name(file):
+    return str(file.relative_to(ROOT))
+
+
+every_file = pytest.mark.parametrize("file", FILES, ids=relative_name)
+
+
+def test_imports_are_read_as_python_reads_them():
+    source = "import a.b\nfrom . import c\nfrom .. import _loss\nfrom .._moments import M\ndef f():\n    import late"
+    expected = {"a.b", "skribbon.models.c", "skribbon._loss", "skribbon._moments.M", "late"}
+    assert imports(ROOT / "models" / "linear.py", source) == expected
+    assert inside(ROOT / "_ribbon.py") == {"_linalg"}
+    assert "sklearn" in outside(ROOT / "_base.py")
+
+
+@every_file
+def test_nobody_imports_upwards(file):
+    part = part_of(file)
+    if part not in FREE:
+        assert inside(file) <= MAY_IMPORT[part]
+
+
+@every_file
+def test_outside_packages(file):
+    part = part_of(file)
+    if part in OUTSIDE:
+        assert outside(file) <= OUTSIDE[part]
+    if part != "models":
+        assert "autograd" not in outside(file)
+
+
+@every_file
+def test_private_names_of_scikit_learn_have_one_door(file):
+    private = {
+        name for name in imports(file) if name.startswith("sklearn.") and any(p[0] == "_" for p in name.split("."))
+    }
+    assert bool(private) == (file.name == "_compat.py")

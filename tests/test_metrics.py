@@ -1,0 +1,185 @@
+"""Metrics against scoringrules, scikit-learn and Monte Carlo; scorers inside scikit-learn's own searches."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scoringrules
+from scipy import stats
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+
+
+@pytest.fixture(scope="module")
+def normal():
+    rng = np.random.default_rng(0)
+    mean, std = rng.normal(size=300), rng.uniform(0.5, 2.0, size=300)
+    return mean + std * rng.standard_normal(300), mean, std, rng.integers(1, 4, size=300)
+
+
+def repeated(weights, *arrays):
+    return [np.repeat(a, weights, axis=0) for a in arrays]
+
+
+def test_gaussian_scores_agree_with_scoringrules(normal):
+    y, mean, std, _ = normal
+    assert metrics.crps_gaussian(y, mean, std) == pytest.approx(
+        scoringrules.crps_normal(y, mean, std).mean(), rel=1e-10
+    )
+    assert metrics.gaussian_nll(y, mean, std) == pytest.approx(scoringrules.logs_normal(y, mean, std).mean(), rel=1e-10)
+
+
+def test_interval_score_agrees_with_scoringrules(normal):
+    y, mean, std, _ = normal
+    interval = np.column_stack([mean - std, mean + 0.5 * std])
+    theirs = scoringrules.interval_score(y, *interval.T, alpha=0.2).mean()
+    assert metrics.mean_interval_score(y, interval, confidence_level=0.8) == pytest.approx(theirs, rel=1e-10)
+
+
+def test_crps_of_draws_agrees_with_scoringrules_and_tends_to_the_closed_form(normal):
+    y, mean, std, _ = normal
+    draws = mean + std * np.random.default_rng(1).standard_normal((4000, len(y)))
+    ours = metrics.crps_samples(y, draws)
+    assert ours == pytest.approx(scoringrules.crps_ensemble(y, draws.T).mean(), rel=1e-10)
+    assert ours == pytest.approx(metrics.crps_gaussian(y, mean, std), abs=4 * std.max() / np.sqrt(draws.size))
+
+
+def test_integer_weights_repeat_rows(normal):
+    y, mean, std, w = normal
+    interval = np.column_stack([mean - std, mean + std])
+    for metric, args in [
+        (metrics.interval_coverage_score, (y, interval)),
+        (metrics.mean_interval_width, (y, interval)),
+        (metrics.mean_interval_score, (y, interval)),
+        (metrics.gaussian_nll, (y, mean, std)),
+        (metrics.crps_gaussian, (y, mean, std)),
+    ]:
+        assert metric(*args, sample_weight=w) == pytest.approx(metric(*repeated(w, *args)), rel=1e-12)
+    proba = np.column_stack([stats.norm.cdf(mean), stats.norm.sf(mean)])
+    weighted = metrics.expected_calibration_error(y > 0, proba, sample_weight=w)
+    assert weighted == pytest.approx(metrics.expected_calibration_error(*repeated(w, y > 0, proba)), rel=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_calibration_error_of_calibrated_and_overconfident_probabilities(strategy):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, size=200_000)
+    y = np.where(rng.uniform(size=p.size) < p, 1, 0)
+    honest, sure = np.column_stack([1 - p, p]), np.column_stack([np.zeros_like(p), np.ones_like(p)])
+    # each of at most 15 bins is off by about its own standard error
+    assert metrics.expected_calibration_error(y, honest, strategy=strategy) < 4 * np.sqrt(15 * 0.25 / p.size)
+    assert metrics.expected_calibration_error(y, sure, strategy=strategy) == pytest.approx(1 - y.mean(), rel=1e-12)
+
+
+def test_equal_width_calibration_error_by_hand():
+    y = np.array([1, 0, 1, 1, 0, 1])
+    p = np.array([0.95, 0.92, 0.71, 0.71, 0.65, 0.55])
+    proba = np.column_stack([1 - p, p])
+    bins = [(2, 0.5, 0.935), (2, 1.0, 0.71), (1, 0.0, 0.65), (1, 1.0, 0.55)]  # count, accuracy, confidence
+    by_hand = sum(n / 6 * abs(accuracy - confidence) for n, accuracy, confidence in bins)
+    assert metrics.expected_calibration_error(y, proba, n_bins=10) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_bad_metric_input_is_named():
+    with pytest.raises(ValueError, match="two columns"):
+        metrics.interval_coverage_score([1.0], [[1.0, 2.0, 3.0]])
+    with pytest.raises(ValueError, match="lower end above"):
+        metrics.mean_interval_width([1.0], [[2.0, 1.0]])
+    with pytest.raises(ValueError, match="y_std must be positive"):
+        metrics.gaussian_nll([1.0], [1.0], [0.0])
+    with pytest.raises(ValueError, match="labels"):
+        metrics.expected_calibration_error([0, 0], [[0.5, 0.5], [0.6, 0.4]])
+    with pytest.raises(ValueError, match="strategy"):
+        metrics.expected_calibration_error([0, 1], [[0.5, 0.5], [0.6, 0.4]], strategy="other")
+    with pytest.raises(ValueError, match="metric must be"):
+        metrics.make_interval_scorer("sharpness")
+
+
+def test_pit_is_uniform_under_the_right_model():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.standard_normal(4000)
+    ribbon = RibbonRegressor().fit(X[:2000], y[:2000])
+    pit = metrics.pit_values(ribbon, X[2000:], y[2000:])
+    assert stats.kstest(pit, "uniform").pvalue > 0.01
+    levels, coverage = metrics.coverage_curve(ribbon, X[2000:], y[2000:])
+    assert np.abs(coverage - levels).max() < 4 * np.sqrt(0.25 / 2000)
+
+
+def test_scorers_agree_with_the_metrics():
+    X, y = load_diabetes(return_X_y=True)
+    ribbon = RibbonRegressor(Ridge(0.1)).fit(X, y)
+    mean, std = ribbon.predict(X, return_std=True)
+    assert metrics.nll_scorer(ribbon, X, y) == pytest.approx(-metrics.gaussian_nll(y, mean, std), rel=1e-10)
+    # the scorer averages 99 quantiles: a midpoint rule
+    assert metrics.crps_scorer(ribbon, X, y) == pytest.approx(-metrics.crps_gaussian(y, mean, std), rel=3e-3)
+    interval = ribbon.predict_interval(X, confidence_level=0.9)
+    assert metrics.coverage_scorer(ribbon, X, y) == -abs(metrics.interval_coverage_score(y, interval) - 0.9)
+
+    X, y = load_iris(return_X_y=True)
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
+    proba = ribbon.predict_proba(X)
+    assert metrics.nll_scorer(ribbon, X, y) == pytest.approx(-log_loss(y, proba))
+    assert metrics.brier_scorer(ribbon, X, y) == pytest.approx(-brier_score_loss(y, proba))
+
+
+def test_crps_scorer_of_counts_agrees_with_draws():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + 1))
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=1e-3)).fit(X, y)
+    draws = ribbon.predict_samples(X, n_samples=2000, random_state=0)
+    assert -metrics.crps_scorer(ribbon, X, y) == pytest.approx(metrics.crps_samples(y, draws), rel=0.02)
+
+
+def test_grid_search_over_alpha_and_over_the_base_model():
+    X, y = load_diabetes(return_X_y=True)
+    grid = {"alpha": [0.01, 1.0, 100.0], "estimator__alpha": [0.01, 1.0]}
+    search = GridSearchCV(RibbonRegressor(Ridge()), grid, scoring=metrics.nll_scorer, cv=3).fit(X, y)
+    assert len(np.unique(search.cv_results_["mean_test_score"])) == 6  # every candidate matters to the score
+    assert search.best_params_["alpha"] != 0.01  # a hundred times the bootstrap's variance is worse
+
+
+def test_several_scorers_at_once_inside_and_around_a_pipeline():
+    X, y = load_diabetes(return_X_y=True)
+    scoring = {"nll": metrics.nll_scorer, "coverage": metrics.make_interval_scorer("coverage", confidence_level=0.8)}
+    around = GridSearchCV(
+        RibbonRegressor(make_pipeline(StandardScaler(), Ridge())),
+        {"alpha": [0.1, 1.0]},
+        scoring=scoring,
+        refit="nll",
+        cv=3,
+    ).fit(X, y)
+    assert {"mean_test_nll", "mean_test_coverage"} <= set(around.cv_results_)
+    assert around.best_estimator_.predict_interval(X).shape == (len(y), 2)
+    # at the end of a pipeline only what scikit-learn's Pipeline forwards can be scored
+    inside = make_pipeline(StandardScaler(), RibbonRegressor(Ridge()))
+    search = GridSearchCV(inside, {"ribbonregressor__alpha": [0.1, 1.0]}, scoring=_nll_from_std, cv=3).fit(X, y)
+    assert len(np.unique(search.cv_results_["mean_test_score"])) == 2
+
+
+def _nll_from_std(pipeline, X, y):
+    mean, std = pipeline.predict(X, return_std=True)
+    return -metrics.gaussian_nll(y, mean, std)
+
+
+def test_scorers_in_cross_validate_and_after_pickling():
+    X, y = load_iris(return_X_y=True)
+    scoring = {"brier": metrics.brier_scorer, "ece": metrics.ece_scorer, "nll": metrics.nll_scorer}
+    results = cross_validate(RibbonClassifier(LogisticRegression(max_iter=1000)), X, y, scoring=scoring, cv=3)
+    assert np.isfinite([results["test_brier"], results["test_ece"], results["test_nll"]]).all()
+    scorer = metrics.make_interval_scorer("width", confidence_level=0.5)
+    assert pickle.loads(pickle.dumps(scorer)).confidence_level == 0.5
+    assert "width" in repr(scorer)
+
+
+def test_scorers_take_a_tuned_ribbon():
+    X, y = load_diabetes(return_X_y=True)
+    tuned = RibbonCV(Ridge(0.1), alphas=[0.1, 1.0, 10.0], scoring="nll").fit(X, y)
+    assert np.isfinite([metrics.nll_scorer(tuned, X, y), metrics.crps_scorer(tuned, X, y)]).all()
