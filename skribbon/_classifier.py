@@ -54,7 +54,8 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
     store_loo : bool, default=False
-        Keep the approximate leave-one-out log score of the training rows in ``loo_score_``.
+        Keep what the fit to all other rows, to first order, says of each training row: ``loo_score_`` and
+        ``loo_latent_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -77,6 +78,8 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         Sum of the weights.
     loo_score_ : float
         Mean log probability of the training labels, each under the fit to all other rows. If ``store_loo``.
+    loo_latent_ : Latent
+        Raw predictions of the training rows, each by the fit to all others, with their covariance. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has feature names that are all strings.
@@ -144,7 +147,8 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         self.classes_ = self.model_.classes
         if self.store_loo:
             rows, own = training.rows, training.rows.y.astype(int)
-            averaged = self._averaged(self._leave_one_out_latent(training))[np.arange(len(own)), own]
+            self.loo_latent_ = self._leave_one_out_latent(training)
+            averaged = self._averaged(self.loo_latent_)[np.arange(len(own)), own]
             self.loo_score_ = float(np.average(np.log(averaged), weights=rows.weight))
         return self
 

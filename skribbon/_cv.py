@@ -18,7 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import BaseRibbon, check_levels
 from ._classifier import RibbonClassifier
 from ._compat import check_sample_weight, routing_enabled
-from ._path import classification_path, fit_fold, regression_path, validate, with_pooled_noise
+from ._path import (
+    classification_path,
+    fit_fold,
+    leave_one_out_fold,
+    regression_path,
+    validate,
+    with_pooled_noise,
+)
 from ._regressor import RibbonRegressor
 from .exceptions import AlphaEdgeWarning, warn_user
 
@@ -63,8 +70,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         better. "coverage" for regressors and "nll" for classifiers if None.
     confidence_level : float, default=0.9
         Level of the interval that "coverage" and "interval_score" look at.
-    cv : int, splitter or iterable, default=None
-        As in scikit-learn; five folds if None.
+    cv : int, splitter, iterable or "loo", default=None
+        As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others by one Newton step
+        from a single fit, so that alpha costs no refit at all.
     n_jobs : int, default=None
         Folds fitted in parallel.
     verbose : int, default=0
@@ -163,6 +171,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation)."
             )
         fit_params, split_params = self._routed(sample_weight, groups)
+        if self._leave_one_out:
+            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)]
         splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
         fold_ribbon = clone(ribbon).set_params(noise="dof") if _noise_from_folds(ribbon) else ribbon
         folds = Parallel(n_jobs=self.n_jobs)(
@@ -172,6 +182,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             for k, (train, test) in enumerate(splits, start=1)
         )
         return with_pooled_noise(folds) if _noise_from_folds(ribbon) else folds
+
+    @property
+    def _leave_one_out(self):
+        return isinstance(self.cv, str) and self.cv == "loo"
 
     def _routed(self, sample_weight, groups):
         """Parameters of the Ribbon's ``fit`` and of the splitter's ``split``."""
@@ -184,8 +198,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return fit_params, {name: value for name, value in given.items() if name == "groups"}
 
     def _refit(self, ribbon, folds, X, y, sample_weight):
-        if isinstance(ribbon, FrozenEstimator):
-            return folds[0].at(self.alpha_)
+        if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
+            return folds[0].at(self.alpha_)  # alpha only scales what is fitted already
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, None)
         final = clone(ribbon).set_params(alpha=self.alpha_)
@@ -286,18 +300,26 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         kind, known = ("classifier", CLASSIFICATION) if is_classifier(ribbon) else ("regressor", REGRESSION)
         scoring = known[0] if self.scoring is None else self.scoring
         if callable(scoring) or scoring in known:
-            return scoring
+            return self._applicable(scoring, known)
         if scoring in REGRESSION + CLASSIFICATION:
             raise ValueError(
                 f"scoring={scoring!r} does not apply to a {kind}; use one of {', '.join(map(repr, known))}."
             )
         try:
-            return get_scorer(scoring)
+            return self._applicable(get_scorer(scoring), known)
         except ValueError as error:
             raise ValueError(
                 f"scoring must be one of {', '.join(map(repr, known))}, a scikit-learn scorer or a callable, got "
                 f"{scoring!r}."
             ) from error
+
+    def _applicable(self, scoring, known):
+        if self._leave_one_out and callable(scoring):
+            raise ValueError(
+                f"cv='loo' knows the latent prediction of each row but no estimator per row; use scoring in {known}, "
+                "or folds."
+            )
+        return scoring
 
     # ------------------------------------------------------------------ predict
     predict = _delegated(RibbonRegressor, "predict")
@@ -338,7 +360,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self._get_ribbon(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         return router.add(
-            splitter=check_cv(self.cv, classifier=is_classifier(self._get_ribbon())),
+            splitter=check_cv(None if self._leave_one_out else self.cv),
             method_mapping=MethodMapping().add(caller="fit", callee="split"),
         )
 

@@ -6,6 +6,7 @@ from scipy.special import betainc, gammainc, gammaln, log_ndtr, logsumexp, ndtr,
 from ._loss import Tweedie
 
 TINY = 1e-12  # what a mean is taken for where an identity link leaves the family's support
+MAX_DOUBLINGS = 64  # of the bracket of a quantile
 POISSON = 1 + 1e-6  # a dispersion up to here is Poisson's
 
 
@@ -255,10 +256,14 @@ def invert_cdf(cdf, q, guess, step, discrete, atom=None):
     upper = np.ceil(guess) if discrete else guess.copy()
     lower = upper - step
     grow = step
-    while np.any(short := cdf(upper) < q):
+    for _ in range(MAX_DOUBLINGS):  # rounding may keep a cdf below a q next to one for ever
+        if not np.any(short := cdf(upper) < q):
+            break
         lower, upper, grow = np.where(short, upper, lower), np.where(short, upper + grow, upper), 2 * grow
     grow = step
-    while np.any(long := cdf(lower) >= q):
+    for _ in range(MAX_DOUBLINGS):
+        if not np.any(long := cdf(lower) >= q):
+            break
         lower, upper, grow = np.where(long, lower - grow, lower), np.where(long, lower, upper), 2 * grow
     tolerance = 1.0 if discrete else 1e-9 * np.maximum(np.abs(lower), np.abs(upper)) + 1e-300
     while np.any(upper - lower > tolerance):

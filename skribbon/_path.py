@@ -67,6 +67,13 @@ def fit_fold(ribbon, X, y, train, test, sample_weight, fit_params, verbose=0, na
     return fold
 
 
+def leave_one_out_fold(ribbon, X, y, sample_weight, fit_params):
+    """All rows as validation rows, each seen by the fit to all others to first order: a single fit."""
+    fitted = clone(ribbon).set_params(store_loo=True).fit(X, y, **fit_params)
+    noise = None if is_classifier(fitted) else fitted._by_block(X, fitted._dispersion)
+    return Fold(fitted, X, y, sample_weight, fitted.loo_latent_, noise)
+
+
 def validate(fitted, X, y, sample_weight):
     """A fitted Ribbon at validation rows."""
     noise = None if is_classifier(fitted) else fitted._by_block(X, fitted._dispersion)

@@ -53,7 +53,8 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
     store_loo : bool, default=False
-        Keep approximate leave-one-out results of the training rows in ``loo_residuals_`` and ``loo_score_``.
+        Keep what the fit to all other rows, to first order, says of each training row: ``loo_residuals_``,
+        ``loo_score_`` and ``loo_latent_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -79,6 +80,8 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         Mean log density of the training rows, each under the fit to all others. If ``store_loo``.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
+    loo_latent_ : Latent
+        Raw predictions of the training rows, each by the fit to all others, with their covariance. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has feature names that are all strings.
@@ -161,6 +164,7 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
     def _set_leave_one_out(self, training):
         rows, latent = training.rows, self._leave_one_out_latent(training)
         density = self._predictive(latent, self._dispersion(rows.X)).logpdf(rows.y)
+        self.loo_latent_ = latent
         self.loo_residuals_ = rows.y - self._mean(latent.f[:, 0])
         self.loo_score_ = float(np.average(density, weights=rows.weight))
 

@@ -1,0 +1,174 @@
+"""Small-sample corrections and leave-one-out results, against statsmodels and against refits."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import least_squares
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.neural_network import MLPRegressor
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon.exceptions import LeverageWarning
+from skribbon.models import as_parametric
+
+CORRECTIONS = ["HC0", "HC1", "HC2", "HC3"]
+
+
+def with_constant(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("n", [30, 442])
+def test_least_squares_equals_statsmodels(correction, n):
+    X, y = (a[:n] for a in load_diabetes(return_X_y=True))
+    ribbon = RibbonRegressor(alpha=(n - 1) / n, correction=correction).fit(X, y)
+    reference = sm.OLS(y, with_constant(X)).fit(cov_type=correction)
+    np.testing.assert_allclose(ribbon.covariance_, reference.cov_params(), rtol=1e-8)
+
+
+def test_draws_carry_the_correction():
+    X, y = (a[:60] for a in load_diabetes(return_X_y=True))
+    closed = RibbonRegressor(correction="HC3").fit(X, y).covariance_
+    drawn = RibbonRegressor(correction="HC3", predictive="pushforward", n_draws=20_000, random_state=0).fit(X, y)
+    ratio = np.diag(drawn.covariance_) / np.diag(closed)
+    assert np.abs(ratio - 1).max() < 4 * np.sqrt(2 / 20_000) * 1.5  # Dirichlet draws have heavier tails than normal
+
+
+def test_weighted_corrections_equal_repeated_rows():
+    X, y = (a[:80] for a in load_diabetes(return_X_y=True))
+    w = np.random.default_rng(0).integers(1, 4, size=80)
+    for correction in CORRECTIONS:
+        weighted = RibbonRegressor(Ridge(0.1), correction=correction).fit(X, y, sample_weight=w)
+        repeated = RibbonRegressor(Ridge(0.1), correction=correction).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+        np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-8)
+
+
+def test_corrections_are_ordered_for_every_kind_of_model():
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.random.default_rng(0).uniform(size=150) < 0.1, 0, y)
+    X2, y2 = load_diabetes(return_X_y=True)
+    network = MLPRegressor(
+        hidden_layer_sizes=(5,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=5000, random_state=0
+    ).fit(X2 * 20, y2 / 80)
+    cases = [
+        (RibbonClassifier(LogisticRegression(max_iter=5000, tol=1e-8)), X, y),
+        (RibbonRegressor(PoissonRegressor(alpha=1e-3, max_iter=2000)), X2 * 20, np.round(y2 / 30)),
+        (RibbonRegressor(FrozenEstimator(network)), X2 * 20, y2 / 80),
+    ]
+    for ribbon, X, y in cases:
+        traces = [np.trace(clone(ribbon).set_params(correction=c).fit(X, y).covariance_) for c in CORRECTIONS]
+        assert traces[0] < traces[2] < traces[3]
+        assert traces[0] < traces[1]
+
+
+def test_a_row_that_decides_its_own_prediction_is_warned_about():
+    X = np.eye(6, 2)
+    X[2:, 1] = 1.0  # the first row is alone in its column
+    y = np.arange(6.0)
+    with pytest.warns(LeverageWarning, match="1 of 6 rows"):
+        ribbon = RibbonRegressor(LinearRegression(fit_intercept=False), correction="HC3").fit(X, y)
+    assert np.isfinite(ribbon.covariance_).all()
+
+
+# ---------------------------------------------------------------------- leave-one-out
+def exact_leave_one_out(estimator, X, y, method):
+    out = []
+    for i in range(len(y)):
+        keep = np.arange(len(y)) != i
+        out.append(getattr(clone(estimator).fit(X[keep], y[keep]), method)(X[i : i + 1])[0])
+    return np.array(out)
+
+
+def test_leave_one_out_of_least_squares_is_exact():
+    X, y = load_diabetes(return_X_y=True)
+    ribbon = RibbonRegressor(store_loo=True).fit(X, y)
+    press = sm.OLS(y, with_constant(X)).fit().get_influence().resid_press
+    np.testing.assert_allclose(ribbon.loo_residuals_, press, rtol=1e-8)
+
+
+def test_leave_one_out_of_ridge_is_that_of_refits():
+    X, y = (a[:100] for a in load_diabetes(return_X_y=True))
+    # leaving a row out also moves Ridge's penalty per row, and the centring: an effect of order 1/n^2
+    exact = y - exact_leave_one_out(Ridge(0.05), X, y, "predict")
+    ours = RibbonRegressor(Ridge(0.05), store_loo=True).fit(X, y).loo_residuals_
+    assert np.abs(ours - exact).max() < 0.02 * np.abs(exact - (y - Ridge(0.05).fit(X, y).predict(X))).max()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_leave_one_out_log_score_of_logistic_regression(classes):
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.random.default_rng(0).uniform(size=150) < 0.15, (y + 1) % 3, y)
+    X, y = (X, y) if classes == 3 else (X[y < 2], y[y < 2])
+    model = LogisticRegression(C=10.0, max_iter=5000, tol=1e-8)
+    proba = exact_leave_one_out(model, X, y, "predict_proba")
+    exact = np.log(proba[np.arange(len(y)), y])
+    plugin = np.log(model.fit(X, y).predict_proba(X)[np.arange(len(y)), y])
+    ours = RibbonClassifier(model, alpha=1e9, store_loo=True).fit(X, y).loo_score_  # the plug-in: no epistemic part
+    assert abs(ours - exact.mean()) < 0.15 * abs(exact.mean() - plugin.mean())
+
+
+def polished(model, x, y, alpha, start):
+    """theta that minimises half the sum of squares plus alpha/2 |W|^2, to rounding: scikit-learn's lbfgs stops early."""
+    penalised = model.l2 > 0
+
+    def residuals(theta):
+        return np.concatenate([model.raw(x, theta)[:, 0] - y, np.sqrt(alpha) * theta[penalised]])
+
+    return least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14).x
+
+
+def test_leave_one_out_of_a_network_is_near_that_of_refits():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, size=(60, 1))
+    y = np.sin(x[:, 0]) + 0.1 * rng.standard_normal(60)
+    alpha = 0.3
+    network = MLPRegressor(
+        hidden_layer_sizes=(5,), activation="tanh", solver="lbfgs", alpha=alpha, max_iter=20_000, random_state=0
+    ).fit(x, y)
+    model = as_parametric(network, y, np.ones(60))
+    theta = polished(model, x, y, alpha, model.theta)
+    weights, biases = model.unpack(theta)
+    network.coefs_, network.intercepts_ = weights, biases
+    ours = RibbonRegressor(FrozenEstimator(network), store_loo=True).fit(x, y).loo_residuals_
+    exact = np.empty(60)
+    for i in range(60):
+        keep = np.arange(60) != i
+        exact[i] = y[i] - model.raw(x[i : i + 1], polished(model, x[keep], y[keep], alpha, theta))[0, 0]
+    fitted = y - network.predict(x)
+    assert np.linalg.norm(ours - exact) < 0.5 * np.linalg.norm(fitted - exact)
+    assert np.mean(ours**2) == pytest.approx(np.mean(exact**2), rel=0.1)
+
+
+def test_alpha_by_leave_one_out_agrees_with_many_folds():
+    X, y = load_diabetes(return_X_y=True)
+    alphas = np.logspace(-2, 2, 9)
+    loo = RibbonCV(alphas=alphas, scoring="nll", cv="loo").fit(X, y)
+    folds = RibbonCV(alphas=alphas, scoring="nll", cv=len(y)).fit(X, y)
+    # without refits the noise and the covariance are those of all rows, which moves the score by order 1/n
+    np.testing.assert_allclose(loo.cv_results_["mean_test_nll"], folds.cv_results_["mean_test_nll"], rtol=1 / len(y))
+    by_hand = RibbonRegressor(alpha=loo.alpha_).fit(X, y)
+    np.testing.assert_allclose(loo.predict_interval(X), by_hand.predict_interval(X), rtol=1e-12)
+
+
+def test_weight_decay_by_leave_one_out_agrees_with_refits():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.where(np.random.default_rng(0).uniform(size=len(y)) < 0.1, 1 - y, y)
+    grid = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
+    ours, exact = [], []
+    for C in grid:
+        model = LogisticRegression(C=C, max_iter=5000, tol=1e-6)
+        ours.append(RibbonClassifier(model, alpha=1e9, store_loo=True).fit(X, y).loo_score_)
+        folds = RibbonCV(model, alphas=[1e9], scoring="nll", cv=40).fit(X, y)
+        exact.append(folds.best_score_)
+    assert np.argmax(ours) == np.argmax(exact)
+
+
+def test_scorers_need_estimators_that_leave_one_out_has_not():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ValueError, match="cv='loo'"):
+        RibbonCV(cv="loo", scoring=lambda e, X, y: 0.0).fit(X, y)
