@@ -22,6 +22,7 @@ from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning, warn
 from .models import as_parametric
 
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
+CORRECTIONS = ("auto", "HC0", "HC1", "HC2", "HC3")
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 
 
@@ -39,7 +40,7 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         model = self.model_ = as_parametric(self.estimator_, y, weight)
         rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
         curvature = resolve_curvature(self.curvature, self.damping, model)
-        moments = Moments.from_rows(rows, curvature, scatter=self.correction in ("HC0", "HC1"))
+        moments = Moments.from_rows(rows, curvature, scatter=self.correction in ("auto", "HC0", "HC1"))
         H_r = curvature.factor(moments, model.l2)
         self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
         self.effective_parameters_ = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
@@ -61,8 +62,8 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
                 f"alpha must be a finite number > 0, got {self.alpha!r}. It is the Dirichlet concentration: "
                 "1 is the Bayesian bootstrap, larger values give narrower intervals."
             )
-        if not isinstance(self.correction, str) or self.correction not in ("HC0", "HC1", "HC2", "HC3"):
-            raise ValueError(f"correction must be 'HC0', 'HC1', 'HC2' or 'HC3', got {self.correction!r}.")
+        if not isinstance(self.correction, str) or self.correction not in CORRECTIONS:
+            raise ValueError(f"correction must be 'auto', 'HC0', 'HC1', 'HC2' or 'HC3', got {self.correction!r}.")
         if not isinstance(self.predictive, str) or self.predictive not in ("gaussian", "pushforward", "direct"):
             raise ValueError(f"predictive must be 'gaussian', 'pushforward' or 'direct', got {self.predictive!r}.")
         if not isinstance(self.n_draws, Integral) or self.n_draws < 2:

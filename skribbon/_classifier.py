@@ -45,9 +45,10 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         that can never be indefinite, and Gauss-Newton elsewhere.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
-    correction : {"HC0", "HC1", "HC2", "HC3"}, default="HC0"
-        Small-sample correction of the scores: none, as in the paper; by the mean leverage; by each row's own leverage;
-        by leave-one-out scores.
+    correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
+        Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
+        parameters per 100 rows, and HC1 beyond, where they hardly differ.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
@@ -87,16 +88,17 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from skribbon import RibbonClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> ribbon = RibbonClassifier().fit(X, y)
+    >>> ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
     >>> ribbon.predict_proba(X[[0, 70]]).round(2)
     array([[0.98, 0.02, 0.  ],
-           [0.  , 0.54, 0.46]])
+           [0.  , 0.44, 0.56]])
     >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(2)
     array([[[0.  , 0.  ],
-            [0.37, 0.7 ],
-            [0.3 , 0.63]]])
+            [0.32, 0.57],
+            [0.43, 0.68]]])
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class RibbonClassifier(ClassifierMixin, BaseRibbon):
         alpha=1.0,
         curvature="auto",
         damping="auto",
-        correction="HC0",
+        correction="auto",
         predictive="gaussian",
         n_draws=100,
         store_loo=False,

@@ -1,7 +1,21 @@
 """Observation laws: y given the model's raw prediction, and mixtures of them where that is uncertain."""
 
 import numpy as np
-from scipy.special import betainc, gammainc, gammaln, log_ndtr, logsumexp, ndtr, ndtri, pdtr, xlog1py, xlogy
+from scipy.special import (
+    betainc,
+    betaln,
+    gammainc,
+    gammaln,
+    log_ndtr,
+    logsumexp,
+    ndtr,
+    ndtri,
+    pdtr,
+    stdtr,
+    stdtrit,
+    xlog1py,
+    xlogy,
+)
 
 from ._loss import Tweedie
 
@@ -10,24 +24,35 @@ MAX_DOUBLINGS = 64  # of the bracket of a quantile
 POISSON = 1 + 1e-6  # a dispersion up to here is Poisson's
 
 
-def law_of(loss, dispersion):
-    """The family of observation laws that belongs to a loss, at a dispersion: Var(y | f) = dispersion V(mu)."""
+def law_of(loss, dispersion, tails=np.inf):
+    """The family of observation laws that belongs to a loss, at a dispersion: Var(y | f) = dispersion V(mu).
+
+    ``tails`` are the degrees of freedom of Student's law around a least-squares prediction; infinity is the normal law.
+    """
     if isinstance(loss, Tweedie) and not (loss.power == 0 and loss.link == "identity"):
         return TweedieFamily(dispersion, loss)
-    return GaussianFamily(dispersion)
+    return LocationFamily(dispersion, tails)
 
 
-class GaussianFamily:
-    """y = f + e with e normal of variance ``dispersion``."""
+class LocationFamily:
+    """y = f + e with e of variance ``dispersion``: normal, or Student's with ``tails`` > 4 degrees of freedom."""
 
-    gaussian = True  # y | f is normal with mean f, so that a normal f can be integrated in closed form
+    location = True  # y - f does not depend on f, so that a normal f can be integrated in closed form
 
-    def __init__(self, dispersion):
-        self.dispersion = np.asarray(dispersion, dtype=float)
+    def __init__(self, dispersion, tails=np.inf):
+        self.dispersion, self.tails = np.asarray(dispersion, dtype=float), tails
 
     def conditional(self, f):
         """Law of y given the raw prediction f, of any shape that the dispersion broadcasts with."""
-        return Normal(f, self.dispersion)
+        return self.marginal(f, 0.0)
+
+    def marginal(self, f, variance):
+        """Law of y where f is normal with that variance; heavy tails keep their kurtosis, 6 / (tails - 4)."""
+        total = self.dispersion + variance
+        if np.isinf(self.tails):
+            return Normal(f, total)
+        share = np.divide(self.dispersion, total, out=np.ones_like(total), where=total > 0)
+        return Student(f, total, 4 + (self.tails - 4) / share**2)
 
 
 class TweedieFamily:
@@ -38,7 +63,7 @@ class TweedieFamily:
     law: above 2 a gamma, below 1 a normal law with the family's mean and variance stands for it.
     """
 
-    gaussian = False
+    location = False
 
     def __init__(self, dispersion, loss):
         self.dispersion, self.loss = np.asarray(dispersion, dtype=float), loss
@@ -101,8 +126,48 @@ class Normal(Law):
         with np.errstate(divide="ignore"):
             return -(self._z(y) ** 2) / 2 - np.log(2 * np.pi * self._variance) / 2
 
+    def crps(self, y):
+        """Continuous ranked probability score of each observation."""
+        r, spread = y - self._mean, np.sqrt(self._variance)
+        z = self._z(y)
+        density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        return r * (2 * ndtr(z) - 1) + spread * (2 * density - 1 / np.sqrt(np.pi))
+
     def rvs(self, rng):
         return self._mean + np.sqrt(self._variance) * rng.standard_normal(self._mean.shape)
+
+
+class Student(Law):
+    """Student's law by its mean, variance and degrees of freedom nu > 2."""
+
+    def __init__(self, mean, variance, nu):
+        super().__init__(mean, variance)
+        self.nu = np.asarray(nu, dtype=float)
+        self.scale = np.maximum(np.sqrt(self._variance * (1 - 2 / self.nu)), np.finfo(float).tiny)
+
+    def cdf(self, y):
+        return stdtr(self.nu, (y - self._mean) / self.scale)
+
+    def ppf(self, q):
+        return self._mean + self.scale * stdtrit(self.nu, q)
+
+    def _standard_logpdf(self, z):
+        constant = gammaln((self.nu + 1) / 2) - gammaln(self.nu / 2) - np.log(self.nu * np.pi) / 2
+        return constant - (self.nu + 1) / 2 * np.log1p(z**2 / self.nu)
+
+    def logpdf(self, y):
+        return self._standard_logpdf((y - self._mean) / self.scale) - np.log(self.scale)
+
+    def crps(self, y):
+        """Continuous ranked probability score of each observation."""
+        z, nu = (y - self._mean) / self.scale, self.nu
+        spread = 2 * np.sqrt(nu) / (nu - 1) * np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2))
+        density = np.exp(self._standard_logpdf(z))
+        return self.scale * (z * (2 * stdtr(nu, z) - 1) + 2 * density * (nu + z**2) / (nu - 1) - spread)
+
+    def rvs(self, rng):
+        shape = np.broadcast_shapes(self._mean.shape, self.nu.shape)
+        return self._mean + self.scale * rng.standard_t(np.broadcast_to(self.nu, shape))
 
 
 class Poisson(Law):

@@ -4,9 +4,11 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import blas, cho_solve, eigh, lapack, qr, solve_triangular
+from scipy.linalg import eigh, lapack
 
 from .exceptions import CurvatureError
+
+PANEL = 160  # columns of a triangular matrix that are multiplied at a time
 
 
 def rank_tolerance(p):
@@ -41,24 +43,33 @@ def scale_rows(A, scale):
 
 
 def right_multiply(A, L):
-    """A @ L for A (..., p), at half the cost where L is a square lower-triangular matrix."""
-    if L.shape[0] != L.shape[1] or np.triu(L, 1).any():
-        return A @ L
-    flat = np.ascontiguousarray(A.reshape(-1, A.shape[-1]))
-    return blas.dtrmm(1.0, L, flat.T, lower=1, trans_a=1).T.reshape(A.shape)
+    """A @ L for a stack A (..., p), at little more than half the cost where L is square and lower triangular."""
+    flat, (p, r) = A.reshape(-1, A.shape[-1]), L.shape  # as a stack, numpy would multiply thin matrices one by one
+    if p != r or p < 2 * PANEL or np.triu(L, 1).any():
+        return (flat @ L).reshape(*A.shape[:-1], r)
+    out = np.empty(flat.shape)
+    for start in range(0, p, PANEL):
+        np.matmul(flat[:, start:], L[start:, start : start + PANEL], out=out[:, start : start + PANEL])
+    return out.reshape(A.shape)
 
 
 def triangular_root(root):
-    """L with L L' = root root', for any root (p, r): lower triangular, or ``root`` itself where r is small."""
-    p, r = root.shape
-    if r <= p // 2:
+    """Lower-triangular L with L L' = root root', or ``root`` (p, r) itself where that product is singular."""
+    if root.shape[1] < root.shape[0]:
         return root
-    (upper,) = qr(root.T, mode="r", check_finite=False)
-    return np.asfortranarray(upper[:p].T)
+    S = root @ root.T
+    scale = np.sqrt(np.diag(S))
+    if not scale.all():
+        return root
+    L = _regular_cholesky(S / scale[:, None] / scale)
+    return root if L is None else scale[:, None] * L
 
 
 def pivoted_cholesky(S):
     """Rank-revealing factorisation of a positive semi-definite S (p, p), judged after scaling its diagonal to one.
+
+    Regular matrices, the usual case, need no pivots and stay with numpy: its BLAS and scipy's have threads of their
+    own, and every change from one to the other costs as much as the factorisation.
 
     Returns
     -------
@@ -74,12 +85,24 @@ def pivoted_cholesky(S):
     diagonal = np.diag(S)
     scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
     R = S * scale[:, None] * scale
+    L = _regular_cholesky(R)
+    if L is not None:
+        return L, np.arange(len(R)), scale, 0.0
     L, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)), lower=1)
     pivots, r = pivots - 1, int(r)
     L = np.tril(L)[:, :r]
     rest = pivots[r:]
     residual = np.abs(R[np.ix_(rest, rest)] - L[r:] @ L[r:].T).max(initial=0.0)
     return L, pivots, scale, residual
+
+
+def _regular_cholesky(R):
+    """Plain Cholesky factor of R with unit diagonal, or None where a pivot is no larger than rounding."""
+    try:
+        L = np.linalg.cholesky(R)
+    except np.linalg.LinAlgError:
+        return None
+    return L if (np.diag(L) ** 2 > 10 * rank_tolerance(len(R))).all() else None
 
 
 def psd_root(S):
@@ -113,30 +136,28 @@ class Dense:
         if _is_indefinite(residual, len(matrix)):
             raise CurvatureError(_indefinite_message(self.matrix))
         self._rank = L.shape[1]
-        self._L, self._below = L[: self._rank], L[self._rank :]
         self._kept = self._pivots[: self._rank]
+        self._below = L[self._rank :]
+        self._L_inverse = np.tril(np.linalg.inv(L[: self._rank]))
 
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
         s = self._scale if B.ndim == 1 else self._scale[:, None]
         X = np.zeros_like(B, dtype=float)
-        X[self._kept] = cho_solve((self._L, True), (s * B)[self._kept], check_finite=False)
+        X[self._kept] = self._L_inverse.T @ (self._L_inverse @ (s * B)[self._kept])
         return s * X
 
     @cached_property
     def inverse_root(self):
         """M (p, r) with M M' = H^-."""
         M = np.zeros((len(self.matrix), self._rank))
-        if self._rank:  # LAPACK refuses an empty matrix
-            M[self._kept] = lapack.dtrtri(self._L, lower=1)[0].T
-        return triangular_root(self._scale[:, None] * M)
+        M[self._kept] = self._L_inverse.T
+        return self._scale[:, None] * M
 
     def effective_parameters(self, shift):
         """tr(H^- (H - diag(shift))): the sum of leverages, where ``shift`` is the part of H that is not data."""
-        if not self._rank:
-            return 0.0
-        inverse, _ = lapack.dtrtri(self._L, lower=1)
-        return self._rank - float((shift * self._scale**2)[self._kept] @ (np.tril(inverse) ** 2).sum(axis=0))
+        inverse_diagonal = (self._L_inverse**2).sum(axis=0) * self._scale[self._kept] ** 2
+        return self._rank - float(shift[self._kept] @ inverse_diagonal)
 
     @property
     def null(self):
@@ -148,8 +169,7 @@ class Dense:
         redundant = self._pivots[self._rank :]
         N = np.zeros((len(self.matrix), len(redundant)))
         N[redundant, np.arange(len(redundant))] = 1.0
-        if len(redundant):
-            N[self._kept] = -solve_triangular(self._L, self._below.T, lower=True, trans=1, check_finite=False)
+        N[self._kept] = -self._L_inverse.T @ self._below.T
         return self._scale[:, None] * N
 
     def to_dense(self):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 from sklearn.base import clone, is_classifier
 
 from ._base import BaseRibbon
@@ -83,28 +82,26 @@ def validate(fitted, X, y, sample_weight):
 def regression_path(fold, alphas, level, want_crps):
     """Scores of one fold at every alpha, from the latent prediction alone: metric name to an array (len(alphas),)."""
     model = fold.ribbon.model_
-    if fold.latent.draws is None and law_of(model.loss, 1.0).gaussian and model.target_transformer is None:
-        return _gaussian_path(fold, alphas, level)
+    if fold.latent.draws is None and law_of(model.loss, 1.0).location and model.target_transformer is None:
+        return _location_path(fold, alphas, level)
     rows = [_regression_scores(fold, alpha, level, want_crps) for alpha in alphas]
     return {metric: np.array([scores[metric] for scores in rows]) for metric in rows[0]}
 
 
-def _gaussian_path(fold, alphas, level):
-    """The same for normal predictions, all alphas at once."""
-    factors = np.array([fold.factor(alpha) for alpha in alphas])
-    r = fold.ribbon.model_.encode_target(fold.y) - fold.latent.f[:, 0]
-    std = np.sqrt(factors[:, None] * fold.latent.covariance[:, 0, 0] + fold.dispersion)  # (alphas, m)
-    half = ndtri((1 + level) / 2) * std
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(std > 0, r / std, np.inf * np.sign(r))
-        nll = z**2 / 2 + np.log(std) + np.log(2 * np.pi) / 2
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+def _location_path(fold, alphas, level):
+    """The same for normal and Student predictions, all alphas at once."""
+    factors = np.array([fold.factor(alpha) for alpha in alphas])[:, None]
+    y, ribbon = fold.ribbon.model_.encode_target(fold.y), fold.ribbon
+    family = law_of(ribbon.model_.loss, fold.dispersion, ribbon.noise_.tails_)
+    law = family.marginal(fold.latent.f[:, 0], factors * fold.latent.covariance[:, 0, 0])  # (alphas, m)
+    half = law.ppf((1 + level) / 2) - law.mean()
+    missed = np.maximum(np.abs(y - law.mean()) - half, 0)
     values = {
-        "coverage": np.abs(r) <= half,
+        "coverage": missed == 0,
         "width": 2 * half,
-        "interval_score": 2 * half + 2 / (1 - level) * np.maximum(np.abs(r) - half, 0),
-        "nll": nll,
-        "crps": r * (2 * ndtr(z) - 1) + std * (2 * density - 1 / np.sqrt(np.pi)),
+        "interval_score": 2 * half + 2 / (1 - level) * missed,
+        "nll": -law.logpdf(y),
+        "crps": law.crps(y),
     }
     return {metric: np.average(value, axis=1, weights=fold.weight) for metric, value in values.items()}
 

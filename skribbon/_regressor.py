@@ -44,9 +44,10 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of parameters;
         "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the data ask;
         a number is taken as it is. See :mod:`skribbon.noise`.
-    correction : {"HC0", "HC1", "HC2", "HC3"}, default="HC0"
-        Small-sample correction of the scores: none, as in the paper; by the mean leverage; by each row's own leverage;
-        by leave-one-out scores.
+    correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
+        Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
+        parameters per 100 rows, and HC1 beyond, where they hardly differ.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
@@ -99,12 +100,12 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor(Ridge(alpha=0.1)).fit(X[:400], y[:400])
     >>> ribbon.predict_interval(X[400:403], confidence_level=0.9).round(0)
-    array([[ 88., 266.],
-           [ 34., 212.],
-           [ 19., 199.]])
+    array([[ 86., 271.],
+           [  2., 186.],
+           [ 60., 245.]])
     >>> ribbon.predict_frame(X[400:401]).round(1)
          prediction  std_epistemic  std_aleatoric  lower  upper
-    400       177.1            9.2           53.5   87.8  266.5
+    400       178.7            8.5           55.5   86.3  271.1
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
         curvature="auto",
         damping="auto",
         noise="dof",
-        correction="HC0",
+        correction="auto",
         predictive="gaussian",
         n_draws=100,
         store_loo=False,
@@ -350,7 +351,7 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
 
     def _law(self, X):
         """Observation law of a block, for raw predictions (n, B)."""
-        return law_of(self.model_.loss, self._dispersion(X)[:, None])
+        return law_of(self.model_.loss, self._dispersion(X)[:, None], self.noise_.tails_)
 
     def _quantiles(self, X, quantiles, kind):
         check_kind(kind, ("prediction", "confidence"))
@@ -396,15 +397,16 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
     def _predictive(self, latent, dispersion):
         """Distribution of new observations, on the scale the base model was fitted on."""
         f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
-        law = law_of(self.model_.loss, dispersion)
-        if latent.draws is None and law.gaussian:
-            return law_of(self.model_.loss, dispersion + variance).conditional(f)
+        law = law_of(self.model_.loss, dispersion, self.noise_.tails_)
+        if latent.draws is None and law.location:
+            return law.marginal(f, variance)
         if latent.draws is None:
             nodes, weights = f[:, None] + np.sqrt(variance)[:, None] * NODES, WEIGHTS
         else:
             nodes = latent.draws[:, 0]
             weights = np.full(nodes.shape[1], 1 / nodes.shape[1])
-        return Mixture(law_of(self.model_.loss, dispersion[:, None]).conditional(nodes), weights)
+        law = law_of(self.model_.loss, dispersion[:, None], self.noise_.tails_)
+        return Mixture(law.conditional(nodes), weights)
 
     def _prediction_quantiles(self, latent, dispersion, quantiles):
         predictive = self._predictive(latent, dispersion)

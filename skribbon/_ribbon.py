@@ -76,7 +76,7 @@ class Ribbon:
     Attributes
     ----------
     root : ndarray of shape (p, r)
-        In closed form a root of the covariance, lower triangular unless of low rank; from draws, those over sqrt(B).
+        A root of the covariance; of drawn shifts, those over sqrt(B).
     null : ndarray of shape (p, m)
         Directions that neither the data nor the penalty determine. The ribbon has no width along them.
     shifts : ndarray of shape (p, B) or None

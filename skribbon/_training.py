@@ -9,6 +9,8 @@ import numpy as np
 from ._moments import MAX_LEVERAGE, Moments, TrainingRows
 from .exceptions import LeverageWarning, warn_user
 
+SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
+
 
 @dataclass(frozen=True, eq=False)
 class Training:
@@ -50,8 +52,11 @@ class Training:
         """What multiplies g_i g_i' to undo its shrinkage: a float for HC0 and HC1, (n_rows,) for HC2 and HC3.
 
         A fitted row has a score that is too small by about 1 - h_i: HC1 corrects all rows by the mean leverage, HC2
-        each by its own, HC3 uses the score that the row would have under the fit to all others.
+        each by its own, HC3 uses the score that the row would have under the fit to all others. "auto" is HC3 while
+        leverages matter and HC1 beyond, where the two hardly differ and HC3 would double the cost.
         """
+        if correction == "auto":
+            correction = "HC3" if self.mean_leverage > SMALL_LEVERAGE else "HC1"
         if correction == "HC0":
             return 1.0
         if correction == "HC1":

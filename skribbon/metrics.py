@@ -221,7 +221,7 @@ def pit_values(estimator, X, y):
     >>> from skribbon.metrics import pit_values
     >>> X, y = load_diabetes(return_X_y=True)
     >>> pit_values(RibbonRegressor().fit(X, y), X[:2], y[:2]).round(2)
-    array([0.19, 0.56])
+    array([0.16, 0.55])
     """
     return estimator.predictive_cdf(X, y)
 
@@ -395,7 +395,7 @@ def make_interval_scorer(metric="coverage", *, confidence_level=0.9):
     >>> scorer = make_interval_scorer("interval_score", confidence_level=0.8)
     >>> search = GridSearchCV(RibbonRegressor(), {"alpha": [0.1, 1.0, 10.0]}, scoring=scorer).fit(X, y)
     >>> search.best_params_
-    {'alpha': 0.1}
+    {'alpha': 1.0}
     """
     metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
     if metric not in metrics:
@@ -490,7 +490,7 @@ def brier_scorer(estimator, X, y, sample_weight=None):
     >>> from skribbon.metrics import brier_scorer
     >>> X, y = load_iris(return_X_y=True)
     >>> round(brier_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
-    -0.06
+    -0.05
     """
     proba, labels = estimator.predict_proba(X), estimator.classes_
     return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
@@ -519,7 +519,7 @@ def ece_scorer(estimator, X, y, sample_weight=None):
     >>> from skribbon.metrics import ece_scorer
     >>> X, y = load_iris(return_X_y=True)
     >>> round(ece_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
-    -0.06
+    -0.08
     """
     labels = estimator.classes_
     return -expected_calibration_error(y, estimator.predict_proba(X), labels=labels, sample_weight=sample_weight)

@@ -8,6 +8,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import has_fit_parameter
 
+from ._laws import LocationFamily
+
 __all__ = ["ConstantNoise", "DofNoise", "HeteroskedasticNoise", "LooNoise", "Noise", "TrainNoise"]
 
 
@@ -15,7 +17,14 @@ class Noise(BaseEstimator):
     """How large the observation noise is: dispersion phi(x), the variance of a least-squares model's noise.
 
     To write a new noise model, write ``fit`` and ``predict``, and pass an object as ``noise=`` to RibbonRegressor.
+
+    Attributes
+    ----------
+    tails_ : float
+        Degrees of freedom (> 4) of Student's law around least-squares predictions; infinity, the default, is normal.
     """
+
+    tails_ = np.inf
 
     def fit(self, training):
         """Learn from the training rows: ``training.squared_residuals``, ``.leverages``, ``.moments``, ``.rows``."""
@@ -79,13 +88,16 @@ class HeteroskedasticNoise(Noise):
     r"""phi(x) from a regression on squared residuals, shrunk toward a constant as far as unseen rows ask for.
 
     Squared residuals over 1 - h_i, which are unbiased for the noise, are regressed on x with a gamma loss. The result
-    g(x) enters as phi(x) = c g(x)^s with s between 0 and 1 chosen by the Gaussian log score of out-of-fold g; s = 0,
-    a constant, unless the best s beats it by more than one standard error.
+    g(x) enters as phi(x) = c g(x)^s with s between 0 and 1 chosen by the log score of out-of-fold g; s = 0, a constant,
+    unless the best s beats it by more than one standard error. What the scale cannot explain goes into the tails:
+    Student's law takes the normal law's place by the same rule.
 
     Parameters
     ----------
     regressor : regressor, default=None
         Any regressor with positive predictions; gradient boosting with a gamma loss if None.
+    tails : "auto" or float, default="auto"
+        Degrees of freedom of Student's law, more than 4; infinity for normal noise; "auto" asks the data.
     cv : int, default=5
         Folds of the out-of-fold predictions.
 
@@ -97,8 +109,9 @@ class HeteroskedasticNoise(Noise):
         Fitted on squared residuals relative to their mean; absent where ``shrinkage_`` is 0.
     """
 
-    def __init__(self, regressor=None, cv=5):
+    def __init__(self, regressor=None, tails="auto", cv=5):
         self.regressor = regressor
+        self.tails = tails
         self.cv = cv
 
     def fit(self, training):
@@ -106,15 +119,23 @@ class HeteroskedasticNoise(Noise):
         squared = training.squared_residuals / (1 - training.leverages)
         self.dispersion_ = float(np.average(squared, weights=weight))
         self.shrinkage_, self.scale_ = 0.0, 1.0
+        self.tails_ = np.inf if isinstance(self.tails, str) else self._checked_tails()
         if self.dispersion_ == 0 or len(squared) < 2 * self.cv:
             return self
         relative = np.maximum(squared / self.dispersion_, 1e-6)  # a gamma loss takes no zeros
         g = self._out_of_fold(X, relative, weight)
         self.shrinkage_, self.scale_ = _best_shrinkage(g, relative, weight)
+        if isinstance(self.tails, str):
+            self.tails_ = _best_tails(np.sqrt(relative / (self.scale_ * g**self.shrinkage_)), weight)
         if self.shrinkage_ > 0:
             self.regressor_ = self._fitted(X, relative, weight)
             self.range_ = g.min(), g.max()  # the regressor is not trusted beyond what unseen rows have shown
         return self
+
+    def _checked_tails(self):
+        if not isinstance(self.tails, Real) or not self.tails > 4:
+            raise ValueError(f"tails must be 'auto' or a number > 4, got {self.tails!r}.")
+        return float(self.tails)
 
     def _fitted(self, X, target, weight):
         regressor = HistGradientBoostingRegressor(
@@ -140,19 +161,31 @@ class HeteroskedasticNoise(Noise):
 
 
 def _best_shrinkage(g, squared, weight):
-    """Exponent s and scale c of c g^s by the Gaussian log score, constant unless better by a standard error."""
+    """Exponent s and scale c of c g^s by the normal log score, constant unless better by a standard error."""
     exponents = np.linspace(0, 1, 11)
     scores, scales = [], []
     for s in exponents:
         scale = np.average(squared / g**s, weights=weight)
         scores.append(np.log(scale * g**s) + squared / (scale * g**s))  # twice the negative log density
         scales.append(scale)
+    best = _better_than_the_first(scores, weight)
+    return float(exponents[best]), float(scales[best])
+
+
+def _best_tails(z, weight):
+    """Degrees of freedom of Student's law for standardised residuals, infinity unless better by a standard error."""
+    candidates = [np.inf, 4.5, 5.0, 6.0, 8.0, 12.0, 20.0]
+    scores = [-LocationFamily(1.0, nu).conditional(np.zeros_like(z)).logpdf(z) for nu in candidates]
+    return candidates[_better_than_the_first(scores, weight)]
+
+
+def _better_than_the_first(scores, weight):
+    """Index of the best of several row-wise losses; the first unless another beats it by one standard error."""
     best = int(np.argmin([np.average(score, weights=weight) for score in scores]))
     gain = scores[0] - scores[best]
     mean = np.average(gain, weights=weight)
     standard_error = np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum())
-    best = best if mean > standard_error else 0
-    return float(exponents[best]), float(scales[best])
+    return best if mean > standard_error else 0
 
 
 _BY_NAME = {"train": TrainNoise, "dof": DofNoise, "loo": LooNoise, "heteroskedastic": HeteroskedasticNoise}

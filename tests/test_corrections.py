@@ -112,7 +112,7 @@ def test_leave_one_out_log_score_of_logistic_regression(classes):
 
 
 def polished(model, x, y, alpha, start):
-    """theta that minimises half the sum of squares plus alpha/2 |W|^2, to rounding: scikit-learn's lbfgs stops early."""
+    """theta at the minimum of half the sum of squares plus alpha/2 |W|^2: scikit-learn's lbfgs stops before it."""
     penalised = model.l2 > 0
 
     def residuals(theta):

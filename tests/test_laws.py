@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from skribbon._laws import CompoundPoissonGamma, GaussianFamily, Mixture, TweedieFamily
+from skribbon._laws import CompoundPoissonGamma, LocationFamily, Mixture, TweedieFamily
 from skribbon._loss import Tweedie
 
 N_DRAWS = 200_000
@@ -191,7 +191,7 @@ def test_zero_dispersion_is_a_point_at_the_mean(power):
 
 
 def test_gaussian_noise_is_centred_on_the_prediction():
-    law = GaussianFamily(4.0).conditional(MEANS)
+    law = LocationFamily(4.0).conditional(MEANS)
     np.testing.assert_allclose(law.ppf(0.975), MEANS + 2 * stats.norm.ppf(0.975))
     np.testing.assert_allclose(law.logpdf(MEANS), stats.norm.logpdf(0, scale=2))
 
@@ -241,7 +241,7 @@ def test_mixture_of_one_component_is_that_component(name):
 
 def test_mixture_of_points_has_their_quantiles():
     points = np.array([[1.0, 2.0, 3.0, 4.0]])
-    mixture = Mixture(GaussianFamily(0.0).conditional(points), np.full(4, 0.25))
+    mixture = Mixture(LocationFamily(0.0).conditional(points), np.full(4, 0.25))
     np.testing.assert_allclose(mixture.ppf(0.4), 2, rtol=1e-6)
     np.testing.assert_allclose(mixture.ppf(0.9), 4, rtol=1e-6)
 

@@ -1,11 +1,12 @@
 """scikit-learn's multilayer perceptrons, with analytic per-row derivatives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
+from .._linalg import gram
 from .._loss import Bernoulli, Categorical, Tweedie
 from .._moments import BLOCK_BYTES
 from .base import ParametricModel, as_parametric
@@ -29,6 +30,10 @@ class MultilayerPerceptron(ParametricModel):
     units: tuple  # (inputs, hidden..., outputs)
     activation: str
     output_map: np.ndarray | None = None
+    _latest: dict = field(default_factory=dict, init=False, repr=False)  # the forward pass of the block at hand
+
+    def __getstate__(self):
+        return {**self.__dict__, "_latest": {}}
 
     @property
     def row_width(self):
@@ -54,7 +59,13 @@ class MultilayerPerceptron(ParametricModel):
         return pieces[:n_layers], pieces[n_layers:]
 
     def _forward(self, Z, theta):
-        """Activations a_0 ... a_{L-1} and the raw prediction."""
+        """Activations a_0 ... a_{L-1} and the raw prediction; several methods ask for those of the same block."""
+        if self._latest.get("key") != (id(Z), id(theta)):
+            # holding Z keeps its id from being given to another array
+            self._latest.update(key=(id(Z), id(theta)), held=(Z, theta), value=self._propagate(Z, theta))
+        return self._latest["value"]
+
+    def _propagate(self, Z, theta):
         phi = ACTIVATIONS[self.activation][0]
         weights, biases = self.unpack(theta)
         activations = [Z]
@@ -81,7 +92,21 @@ class MultilayerPerceptron(ParametricModel):
 
     def scores(self, Z, y):
         activations, f = self._forward(Z, self.theta)
-        return self._backward(activations, self.loss.gradient(f, y), np.empty((len(Z), len(self.theta))))
+        return self._backward(activations, self.loss.gradient(f, y), self._blank(Z))
+
+    def score_moments(self, Z, y, weight, scatter=True):
+        activations, f = self._forward(Z, self.theta)
+        root = np.sqrt(weight)
+        G = self._backward(activations, self.loss.gradient(f, y) * root[:, None], self._blank(Z))  # weighted on the way
+        return G.T @ root, np.einsum("ij,ij->j", G, G), gram(G) if scatter else 0.0
+
+    def ggn(self, Z, y, weight):
+        activations, f = self._forward(Z, self.theta)
+        R = self.loss.curvature_root(f, y) * np.sqrt(weight)[:, None, None]
+        return sum(gram(self._backward(activations, R[:, :, r], self._blank(Z))) for r in range(R.shape[2]))
+
+    def _blank(self, Z):
+        return np.empty((len(Z), len(self.theta)))
 
     def jacobian(self, Z):
         activations, _ = self._forward(Z, self.theta)
