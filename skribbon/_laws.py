@@ -114,9 +114,15 @@ class Normal(Law):
 
     ppf = Law.guess
 
+    def __init__(self, mean, variance):
+        super().__init__(mean, variance)
+        self._std = np.sqrt(self._variance)
+
     def _z(self, y):
+        if self._std.all():
+            return (y - self._mean) / self._std
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = (y - self._mean) / np.sqrt(self._variance)
+            z = (y - self._mean) / self._std
         return np.where(np.isnan(z), 0.0, z)  # at the point itself
 
     def cdf(self, y):
@@ -124,17 +130,16 @@ class Normal(Law):
 
     def logpdf(self, y):
         with np.errstate(divide="ignore"):
-            return -(self._z(y) ** 2) / 2 - np.log(2 * np.pi * self._variance) / 2
+            return -(self._z(y) ** 2) / 2 - np.log(self._std) - np.log(2 * np.pi) / 2
 
     def crps(self, y):
         """Continuous ranked probability score of each observation."""
-        r, spread = y - self._mean, np.sqrt(self._variance)
         z = self._z(y)
         density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-        return r * (2 * ndtr(z) - 1) + spread * (2 * density - 1 / np.sqrt(np.pi))
+        return (y - self._mean) * (2 * ndtr(z) - 1) + self._std * (2 * density - 1 / np.sqrt(np.pi))
 
     def rvs(self, rng):
-        return self._mean + np.sqrt(self._variance) * rng.standard_normal(self._mean.shape)
+        return self._mean + self._std * rng.standard_normal(self._mean.shape)
 
 
 class Student(Law):

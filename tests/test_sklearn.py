@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
-from skribbon import RibbonClassifier, RibbonRegressor
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10}
 SMALL_MLP = {"solver": "lbfgs", "hidden_layer_sizes": (10,), "max_iter": 200}
@@ -54,6 +54,9 @@ CHECKED = {
     "classifier": RibbonClassifier(),
     "logistic": RibbonClassifier(LogisticRegression(solver="newton-cholesky")),
     "perceptron classifier": RibbonClassifier(MLPClassifier(**SMALL_MLP)),
+    "tuned regressor": RibbonCV(),
+    "tuned classifier": RibbonCV(RibbonClassifier()),
+    "tuned around a bare classifier": RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0]),
 }
 
 

@@ -1,0 +1,43 @@
+"""Where the benchmark data are: $SKRIBBON_DATA, else ../shared/data, else scikit-learn's own fetcher."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import fetch_california_housing
+
+
+def folder():
+    """The data folder, or None."""
+    candidates = [os.environ.get("SKRIBBON_DATA"), Path(__file__).resolve().parents[2] / "shared" / "data"]
+    return next((Path(c) for c in candidates if c and Path(c).is_dir()), None)
+
+
+def find(name):
+    """Path of a data file; one clear line where it is missing."""
+    if folder() is None or not (folder() / name).exists():
+        sys.exit(f"{name} not found: set SKRIBBON_DATA to the folder that holds it.")
+    return folder() / name
+
+
+def california():
+    """X, y of California Housing."""
+    if folder() is not None:
+        data = np.load(find("california_housing.npz"))
+        return data["X"], data["y"]
+    return fetch_california_housing(return_X_y=True)
+
+
+def uci(name):
+    """X, y and the published test rows of every split."""
+    data = np.load(find(f"uci/{name}.npz"))
+    return data["X"], data["y"], [data[f"test_idx_{k}"] for k in range(20)]
+
+
+def adult():
+    """Training and test part of Adult, each (X, y)."""
+    frame = pd.read_csv(find("tabular/adult.csv.gz"))
+    parts = [frame[frame["split"] == part] for part in ("train", "test")]
+    return [(part.drop(columns=["class", "split"]), (part["class"] == ">50K").to_numpy()) for part in parts]

@@ -1,0 +1,172 @@
+"""Noise models: what they estimate, where they stay constant, how one is added."""
+
+import numpy as np
+import pytest
+import scoringrules
+from scipy import stats
+from sklearn.base import clone
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
+
+from skribbon import RibbonRegressor
+from skribbon._laws import LocationFamily
+from skribbon.metrics import interval_coverage_score, nll_scorer
+from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
+
+
+def simulated(n, noise, seed=0):
+    """A linear mean, and noise that may depend on the first column."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 3))
+    return X, X @ [1.0, -2.0, 0.5] + noise(X[:, 0], rng)
+
+
+def growing(x, rng):
+    return np.exp(0.8 * x) * rng.standard_normal(len(x))
+
+
+def constant(x, rng):
+    return 0.7 * rng.standard_normal(len(x))
+
+
+def heavy(x, rng):
+    return 0.7 * rng.standard_t(4.5, size=len(x))
+
+
+def test_noise_that_depends_on_x_is_found():
+    X, y = simulated(2000, growing)
+    X_test, y_test = simulated(4000, growing, seed=1)
+    flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
+    assert shaped.noise_.shrinkage_ > 0.5
+    estimated, true = shaped.predict_std(X_test, kind="aleatoric"), np.exp(0.8 * X_test[:, 0])
+    assert np.corrcoef(np.log(estimated), np.log(true))[0, 1] > 0.95
+    assert nll_scorer(shaped, X_test, y_test) > nll_scorer(flat, X_test, y_test) + 0.2
+    quiet = X_test[:, 0] < -1
+    coverage = [interval_coverage_score(y_test[quiet], r.predict_interval(X_test[quiet])) for r in (flat, shaped)]
+    assert coverage[0] > 0.97
+    assert abs(coverage[1] - 0.9) < abs(coverage[0] - 0.9) / 2
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
+    losses = []
+    for seed in range(4):
+        X, y = simulated(n, constant, seed)
+        X_test, y_test = simulated(4000, constant, seed=100 + seed)
+        flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
+        losses.append(nll_scorer(flat, X_test, y_test) - nll_scorer(shaped, X_test, y_test))
+    assert np.mean(losses) < 0.02
+
+
+def test_tails_are_heavy_only_where_the_residuals_are():
+    heavy_fit = RibbonRegressor(noise="heteroskedastic").fit(*simulated(3000, heavy))
+    normal_fit = RibbonRegressor(noise="heteroskedastic").fit(*simulated(3000, constant))
+    assert 4 < heavy_fit.noise_.tails_ <= 8
+    assert normal_fit.noise_.tails_ >= 20
+    X_test, y_test = simulated(20_000, heavy, seed=1)
+    for level in (0.5, 0.9, 0.99):
+        covered = interval_coverage_score(y_test, heavy_fit.predict_interval(X_test, level))
+        assert abs(covered - level) < 0.02
+    normal_tails = RibbonRegressor(noise=HeteroskedasticNoise(tails=np.inf)).fit(*simulated(3000, heavy))
+    assert nll_scorer(heavy_fit, X_test, y_test) > nll_scorer(normal_tails, X_test, y_test)
+
+
+def test_draws_have_the_heavy_tails_too():
+    X, y = simulated(2000, heavy)
+    ribbon = RibbonRegressor(noise=HeteroskedasticNoise(tails=5.0)).fit(X, y)
+    draws = ribbon.predict_samples(X[:20], n_samples=20_000, random_state=0)
+    lower, upper = ribbon.predict_interval(X[:20], 0.9).T
+    covered = ((lower <= draws) & (draws <= upper)).mean(axis=0)
+    assert np.abs(covered - 0.9).max() < 4 * np.sqrt(0.09 / 20_000)
+    np.testing.assert_allclose(draws.std(axis=0), ribbon.predict_std(X[:20]), rtol=0.06)
+
+
+def test_a_regressor_of_ones_own_and_a_bad_one():
+    X, y = simulated(500, growing)
+    own = HeteroskedasticNoise(GammaRegressor(alpha=1e-3))  # log-linear in x: the truth here
+    ribbon = RibbonRegressor(noise=own).fit(X, y)
+    assert ribbon.noise_.shrinkage_ > 0.7
+    assert ribbon.noise_ is not own and not hasattr(own, "dispersion_")  # cloned, as scikit-learn does
+    with pytest.raises(ValueError, match="not positive"):
+        RibbonRegressor(noise=HeteroskedasticNoise(LinearRegression())).fit(X, y)
+    with pytest.raises(ValueError, match="tails must be"):
+        RibbonRegressor(noise=HeteroskedasticNoise(tails=3)).fit(X, y)
+
+
+def test_a_constant_target_has_no_noise():
+    X, _ = simulated(50, constant)
+    ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, np.ones(50))
+    np.testing.assert_allclose(ribbon.predict_interval(X), 1.0)
+
+
+class RowNoise(Noise):
+    """Noise read off a column, as an instrument would report it."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, training):
+        assert training.leverages.shape == training.squared_residuals.shape == training.rows.y.shape
+        self.dispersion_ = 1.0
+        return self
+
+    def predict(self, X):
+        return X[:, self.column] ** 2
+
+
+def test_a_noise_model_of_ones_own():
+    X, y = simulated(100, constant)
+    ribbon = RibbonRegressor(noise=RowNoise(column=1)).fit(X, y)
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), np.abs(X[:, 1]))
+    assert clone(RibbonRegressor(noise=RowNoise(2))).get_params()["noise__column"] == 2
+
+
+def test_the_contract_says_what_is_missing():
+    X, y = simulated(20, constant)
+    with pytest.raises(TypeError, match="must define fit"):
+        RibbonRegressor(noise=Noise()).fit(X, y)
+    with pytest.raises(TypeError, match="must define predict"):
+        Noise().predict(X)
+
+
+def test_a_number_is_a_constant_for_glms_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(X[:, 0]))
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=1e-3), noise=ConstantNoise(2.0)).fit(X, y)
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric") ** 2, 2 * ribbon.predict(X), rtol=1e-10)
+
+
+# ---------------------------------------------------------------------- Student's law
+def test_students_law_agrees_with_scipy_and_scoringrules():
+    y = np.linspace(-4, 4, 9)
+    law, scale = LocationFamily(2.0, 6.0).conditional(np.full(9, 0.5)), np.sqrt(2.0 * 4 / 6)
+    reference = stats.t(6, 0.5, scale)
+    np.testing.assert_allclose(law.logpdf(y), reference.logpdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.cdf(y), reference.cdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.ppf(0.95), reference.ppf(0.95), rtol=1e-12)
+    np.testing.assert_allclose(law.crps(y), scoringrules.crps_t(y, 6.0, 0.5, scale), rtol=1e-10)
+    np.testing.assert_allclose(law.var(), reference.var(), rtol=1e-12)
+
+
+def test_student_noise_around_a_normal_prediction_keeps_variance_and_kurtosis():
+    law = LocationFamily(2.0, 7.0).marginal(np.zeros(1), 1.0)
+    kurtosis = stats.t.stats(7.0, moments="k") * (2 / 3) ** 2  # excess kurtosis adds as fourth cumulants do
+    assert law.var()[0] == 3.0
+    assert stats.t.stats(float(law.nu), moments="k") == pytest.approx(kurtosis, rel=1e-12)
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal(400_000) + np.sqrt(2 * 5 / 7) * rng.standard_t(7.0, size=400_000)
+    for q in (0.75, 0.9, 0.95, 0.99):
+        assert abs(np.mean(draws <= law.ppf(q)[0]) - q) < 0.004  # matched moments, not the exact convolution
+
+
+def test_no_variance_is_a_point_and_much_is_normal():
+    point = LocationFamily(0.0, 5.0).marginal(np.ones(2), 0.0)
+    np.testing.assert_allclose(point.ppf(0.9), 1.0)
+    wide = LocationFamily(1e-6, 5.0).marginal(np.zeros(1), 1.0)
+    assert wide.ppf(0.975)[0] == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
+
+
+def test_least_squares_noise_needs_rows():
+    X, y = simulated(1, constant)
+    with pytest.raises(ValueError, match="n_samples=1"):
+        RibbonRegressor(LinearRegression(fit_intercept=False), noise="train").fit(X, y)
