@@ -8,10 +8,10 @@ STAMP := .venv/.installed
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format slow bench clean
+.PHONY: help demo test lint format slow bench calibration clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
 	@$(BIN)/python examples/demo.py --output doc/_build/demo.png
@@ -33,6 +33,12 @@ slow: $(STAMP) ## Run the slow tests of the statistical promises (long)
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_core.py
+	$(BIN)/python benchmarks/bench_calibration.py cost
+
+calibration: $(STAMP) ## Measure calibration on real data: California Housing, UCI, Adult (an hour)
+	$(BIN)/python benchmarks/bench_calibration.py california
+	$(BIN)/python benchmarks/bench_calibration.py uci
+	$(BIN)/python benchmarks/bench_calibration.py adult
 
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov doc/_build benchmarks/results

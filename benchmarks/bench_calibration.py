@@ -60,15 +60,15 @@ def bench_california(seeds):
         start = time.perf_counter()
         base = network(64, 0.3, seed, max_iter=400).fit(X[train], y[train])
         fitted = time.perf_counter()
-        for noise in ("dof", "heteroskedastic"):
+        for noise, scoring in (("dof", "coverage"), ("heteroskedastic", "coverage"), ("heteroskedastic", "nll")):
             start_ribbon = time.perf_counter()
             ribbon = RibbonRegressor(FrozenEstimator(base), noise=noise).fit(X[train], y[train])
-            tuned = RibbonCV(FrozenEstimator(ribbon)).fit(X[validation], y[validation])
+            tuned = RibbonCV(FrozenEstimator(ribbon), scoring=scoring).fit(X[validation], y[validation])
             interval, seconds = tuned.predict_interval(X[test]), time.perf_counter() - start_ribbon
             inside = (interval[:, 0] <= y[test]) & (y[test] <= interval[:, 1])
             rows.append(
                 {
-                    "noise": noise,
+                    "noise": f"{noise}, alpha by {scoring}",
                     "ID": inside[~far].mean(),
                     "ALL": inside.mean(),
                     "OOD": inside[far].mean(),

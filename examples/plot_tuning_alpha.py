@@ -20,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from skribbon import RibbonCV, RibbonRegressor
 from skribbon.metrics import interval_coverage_score, make_interval_scorer, nll_scorer
 
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(1)
 X = rng.uniform(-3, 3, size=(400, 1))
 y = np.sin(X[:, 0]) + 0.2 * rng.standard_normal(400)
-X_train, X_test, y_train, y_test = X[:150], X[150:], y[:150], y[150:]
+X_train, X_test, y_train, y_test = X[:80], X[80:], y[:80], y[80:]
 network = MLPRegressor(
     hidden_layer_sizes=(12,), activation="tanh", solver="lbfgs", alpha=0.01, max_iter=5000, random_state=0
 )

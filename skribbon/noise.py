@@ -126,7 +126,8 @@ class HeteroskedasticNoise(Noise):
         g = self._out_of_fold(X, relative, weight)
         self.shrinkage_, self.scale_ = _best_shrinkage(g, relative, weight)
         if isinstance(self.tails, str):
-            self.tails_ = _best_tails(np.sqrt(relative / (self.scale_ * g**self.shrinkage_)), weight)
+            self.tails_, factor = _best_tails(np.sqrt(relative / (self.scale_ * g**self.shrinkage_)), weight)
+            self.scale_ *= factor
         if self.shrinkage_ > 0:
             self.regressor_ = self._fitted(X, relative, weight)
             self.range_ = g.min(), g.max()  # the regressor is not trusted beyond what unseen rows have shown
@@ -155,7 +156,7 @@ class HeteroskedasticNoise(Noise):
 
     def predict(self, X):
         if self.shrinkage_ == 0:
-            return self.dispersion_
+            return self.dispersion_ * self.scale_
         g = np.clip(self.regressor_.predict(X), *self.range_)
         return self.dispersion_ * self.scale_ * g**self.shrinkage_
 
@@ -173,10 +174,22 @@ def _best_shrinkage(g, squared, weight):
 
 
 def _best_tails(z, weight):
-    """Degrees of freedom of Student's law for standardised residuals, infinity unless better by a standard error."""
-    candidates = [np.inf, 4.5, 5.0, 6.0, 8.0, 12.0, 20.0]
-    scores = [-LocationFamily(1.0, nu).conditional(np.zeros_like(z)).logpdf(z) for nu in candidates]
-    return candidates[_better_than_the_first(scores, weight)]
+    """Degrees of freedom and variance of Student's law for standardised residuals z, both by likelihood.
+
+    Infinity and one unless better by a standard error. A variance taken from the mean square would follow the few
+    largest residuals, which the tails explain already.
+    """
+    candidates = [(np.inf, 1.0)] + [(nu, _student_variance(z, nu, weight)) for nu in (4.5, 5.0, 6.0, 8.0, 12.0, 20.0)]
+    laws = [LocationFamily(variance, nu).conditional(np.zeros_like(z)) for nu, variance in candidates]
+    return candidates[_better_than_the_first([-law.logpdf(z) for law in laws], weight)]
+
+
+def _student_variance(z, nu, weight, n_steps=50):
+    """Variance of a centred Student law by maximum likelihood, as a fixed point of reweighted mean squares."""
+    scale2 = 1.0
+    for _ in range(n_steps):
+        scale2 = np.average((nu + 1) / (nu + z**2 / scale2) * z**2, weights=weight)
+    return scale2 * nu / (nu - 2)
 
 
 def _better_than_the_first(scores, weight):
