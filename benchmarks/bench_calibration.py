@@ -80,11 +80,11 @@ def bench_california(seeds):
                     "s ribbon": seconds,
                 }
             )
-            print(
-                f"seed {seed}", {k: v if isinstance(v, str) else round(v, 3) for k, v in rows[-1].items()}, flush=True
-            )
-    summary = pd.DataFrame(rows).groupby("noise", sort=False).agg(["mean", "std"]).round(3)
-    print(summary.T.unstack().to_string())
+        print(f"network {seed + 1} of {seeds} done", flush=True)
+    frame = pd.DataFrame(rows)
+    for name, cells in frame.groupby("noise", sort=False):
+        columns = cells.drop(columns="noise")
+        print(f"{name}:", ", ".join(f"{c} {columns[c].mean():.3f} ± {columns[c].std():.3f}" for c in columns))
     print("paper: 0.918 / 0.914 / 0.896 and CRPS 0.3573")
 
 
