@@ -165,14 +165,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
         if isinstance(ribbon, FrozenEstimator):
             return [validate(ribbon.estimator, X, y, sample_weight)]
+        fit_params, split_params = self._routed(sample_weight, groups)
+        if self._leave_one_out:
+            if _noise_from_folds(ribbon):
+                raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
+            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)]
         if isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
                 "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
-                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation)."
+                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or use "
+                "cv='loo' on the training rows."
             )
-        fit_params, split_params = self._routed(sample_weight, groups)
-        if self._leave_one_out:
-            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)]
         splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
         fold_ribbon = clone(ribbon).set_params(noise="dof") if _noise_from_folds(ribbon) else ribbon
         folds = Parallel(n_jobs=self.n_jobs)(

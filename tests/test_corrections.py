@@ -172,3 +172,11 @@ def test_scorers_need_estimators_that_leave_one_out_has_not():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(ValueError, match="cv='loo'"):
         RibbonCV(cv="loo", scoring=lambda e, X, y: 0.0).fit(X, y)
+
+
+def test_leave_one_out_needs_no_refit_of_a_frozen_model_and_no_folds_for_its_noise():
+    X, y = load_diabetes(return_X_y=True)
+    frozen = RibbonCV(RibbonRegressor(FrozenEstimator(Ridge(0.1).fit(X, y))), cv="loo").fit(X, y)
+    assert frozen.alpha_ == RibbonCV(Ridge(0.1), cv="loo").fit(X, y).alpha_
+    with pytest.raises(ValueError, match="noise='loo'"):
+        RibbonCV(RibbonRegressor(noise="cv"), cv="loo").fit(X, y)
