@@ -173,8 +173,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
                 "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
-                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or use "
-                "cv='loo' on the training rows."
+                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or "
+                "use cv='loo' on the training rows."
             )
         splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
         fold_ribbon = clone(ribbon).set_params(noise="dof") if _noise_from_folds(ribbon) else ribbon
