@@ -1,4 +1,8 @@
-"""How well calibrated the intervals and probabilities are, on real data that nothing was tuned to.
+"""How well calibrated the intervals and probabilities are, on real data.
+
+Within a run nothing is chosen on test rows. The design is another matter: the default correction, the choice of folds
+over leave-one-out and of heteroskedastic noise were settled after looking at test rows of the first five UCI splits
+(power excepted), and Student tails and the weight decay of 0.3 after looking at California's.
 
 Usage: python benchmarks/bench_calibration.py california|uci|adult|cost [--sets boston,...] [--splits 20] [--seeds 5]
 """

@@ -139,6 +139,7 @@ def test_leave_one_out_of_a_network_is_near_that_of_refits():
         keep = np.arange(60) != i
         exact[i] = y[i] - model.raw(x[i : i + 1], polished(model, x[keep], y[keep], alpha, theta))[0, 0]
     fitted = y - network.predict(x)
+    # one Gauss-Newton step gets most of the way, 0.61 of it here, not all
     assert np.linalg.norm(ours - exact) < 0.5 * np.linalg.norm(fitted - exact)
     assert np.mean(ours**2) == pytest.approx(np.mean(exact**2), rel=0.1)
 
