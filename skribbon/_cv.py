@@ -207,7 +207,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         fit_params, _ = self._routed(sample_weight, None)
         final = clone(ribbon).set_params(alpha=self.alpha_)
         if _noise_from_folds(ribbon):
-            final.set_params(noise=float(folds[0].dispersion[0]))
+            final.set_params(noise=folds[0].ribbon.noise_.dispersion_)
         final.fit(X, y, **fit_params)
         if self.verbose:
             print(f"[RibbonCV] all {len(y)} rows with alpha = {self.alpha_:.4g}: {time.perf_counter() - start:.2f} s")

@@ -17,7 +17,7 @@ from scipy.special import (
     xlogy,
 )
 
-from ._loss import Tweedie
+from ._loss import StudentT, Tweedie
 
 TINY = 1e-12  # what a mean is taken for where an identity link leaves the family's support
 MAX_DOUBLINGS = 64  # of the bracket of a quantile
@@ -31,6 +31,8 @@ def law_of(loss, dispersion, tails=np.inf):
     """
     if isinstance(loss, Tweedie) and not (loss.power == 0 and loss.link == "identity"):
         return TweedieFamily(dispersion, loss)
+    if isinstance(loss, StudentT) and loss.df > 4:
+        tails = min(tails, loss.df)
     return LocationFamily(dispersion, tails)
 
 

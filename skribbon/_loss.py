@@ -21,6 +21,12 @@ class Loss:
     convex = True  # in f, so that hessian() is never indefinite
     curvature_rank = 1  # of the expected curvature R R'
 
+    n_outputs = 1  # k: how many raw predictions the loss takes
+
+    def noise_scale(self, f):
+        """Relative variance of the noise that f (n, k) itself predicts, (n,): one unless the loss models it."""
+        return np.ones(len(f))
+
     def value(self, f, y):
         raise TypeError(f"{type(self).__name__} must define value(f, y).")
 
@@ -122,12 +128,69 @@ class SquaredEpsilonInsensitive(Loss):
         return 2 * np.sign(r) * excess, h, h
 
 
+class StudentT(Loss):
+    """Negative log likelihood of Student's law around f, up to a constant: its influence falls off for far residuals.
+
+    ``df`` degrees of freedom and a fixed ``scale`` in units of y.
+    """
+
+    convex = False
+
+    def __init__(self, df=5.0, scale=1.0):
+        self.df, self.scale = float(df), float(scale)
+
+    def value(self, f, y):
+        return (self.df + 1) / 2 * np.log1p(((f[:, 0] - y) / self.scale) ** 2 / self.df)
+
+    def _derivatives(self, f, y):
+        nu, s2 = self.df, self.scale**2
+        r = f - y
+        q = nu * s2 + r**2
+        expected = np.full_like(r, (nu + 1) / ((nu + 3) * s2))  # the Fisher information of the location
+        return (nu + 1) * r / q, (nu + 1) * (nu * s2 - r**2) / q**2, expected
+
+
+class GaussianNLL(Loss):
+    r"""Normal log likelihood with f = (mean, log variance): the model predicts its own noise.
+
+    l = (f_2 + (y - f_1)^2 exp(-f_2)) / 2, with expected curvature diag(exp(-f_2), 1/2).
+    """
+
+    convex = False
+    curvature_rank = 2
+    n_outputs = 2
+
+    def noise_scale(self, f):
+        return np.exp(f[:, 1])
+
+    def value(self, f, y):
+        return (f[:, 1] + (y - f[:, 0]) ** 2 * np.exp(-f[:, 1])) / 2
+
+    def gradient(self, f, y):
+        r, precision = y - f[:, 0], np.exp(-f[:, 1])
+        return np.stack([-r * precision, (1 - r**2 * precision) / 2], axis=1)
+
+    def hessian(self, f, y):
+        r, precision = y - f[:, 0], np.exp(-f[:, 1])
+        H = np.empty((len(f), 2, 2))
+        H[:, 0, 0], H[:, 1, 1] = precision, r**2 * precision / 2
+        H[:, 0, 1] = H[:, 1, 0] = r * precision
+        return H
+
+    def curvature_root(self, f, y):
+        R = np.zeros((len(f), 2, 2))
+        R[:, 0, 0], R[:, 1, 1] = np.exp(-f[:, 1] / 2), np.sqrt(0.5)
+        return R
+
+
 class HuberWithScale(Loss):
     r"""Huber's joint estimate of location and scale: s + s rho((y - eta)/s) with f = (eta, s).
 
     rho(z) = z^2 inside |z| <= epsilon and 2 epsilon |z| - epsilon^2 outside. The Hessian
     (2/s) 1[inside] (1, z)(1, z)' has rank one, so its root is a single column.
     """
+
+    n_outputs = 2
 
     def __init__(self, epsilon):
         self.epsilon = float(epsilon)
@@ -188,7 +251,7 @@ class Categorical(Loss):
     def __init__(self, n_classes, class_weight=None):
         self.class_weight = class_weight
         self.basis = zero_sum_basis(n_classes)
-        self.curvature_rank = n_classes - 1
+        self.curvature_rank = self.n_outputs = n_classes - 1
 
     _weight = Bernoulli._weight
 

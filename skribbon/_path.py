@@ -142,11 +142,12 @@ def classification_path(fold, alphas):
 def with_pooled_noise(folds):
     """The folds with one dispersion, the mean square of all out-of-fold residuals."""
     squared, weights = [], []
-    for fold in folds:
+    scales = [fold.ribbon.model_.loss.noise_scale(fold.latent.f) for fold in folds]
+    for fold, scale in zip(folds, scales, strict=True):
         mean, unit_variance = response(fold.ribbon.model_.loss, fold.latent.f[:, 0])
-        squared.append((fold.ribbon.model_.encode_target(fold.y) - mean) ** 2 / unit_variance)
+        squared.append((fold.ribbon.model_.encode_target(fold.y) - mean) ** 2 / (unit_variance * scale))
         weights.append(np.ones(len(fold.y)) if fold.weight is None else fold.weight)
     pooled = float(np.average(np.concatenate(squared), weights=np.concatenate(weights)))
     for fold in folds:
         fold.ribbon.noise_ = ConstantNoise(pooled).fit(None)
-    return [replace(fold, dispersion=np.full(len(fold.y), pooled)) for fold in folds]
+    return [replace(fold, dispersion=pooled * scale) for fold, scale in zip(folds, scales, strict=True)]

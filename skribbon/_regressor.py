@@ -347,7 +347,8 @@ class RibbonRegressor(RegressorMixin, BaseRibbon):
 
     # ------------------------------------------------------------------ of a block of prepared rows
     def _dispersion(self, X):
-        return np.broadcast_to(self.noise_.predict(X), X.shape[:1])
+        """phi(x), (n,): the noise model's, times what the base model itself predicts of the noise."""
+        return self.noise_.predict(X) * self.model_.loss.noise_scale(self.model_.raw(self.model_.rows(X)))
 
     def _law(self, X):
         """Observation law of a block, for raw predictions (n, B)."""

@@ -64,6 +64,14 @@ class ParametricModel:
         raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
 
     # ------------------------------------------------------------------ what follows from it
+    def at(self, theta):
+        """The same model with other parameters; its penalty moves with them."""
+        return replace(self, theta=theta, penalty_gradient=self.grad_penalty() + self.l2 * (theta - self.theta))
+
+    def last_layer(self):
+        """The model as a function of its last layer's parameters alone, the others held fixed."""
+        return self
+
     @property
     def exact_is_psd(self):
         """Whether the exact Hessian can never be indefinite, so that "auto" may choose it."""
@@ -81,6 +89,16 @@ class ParametricModel:
     def jvp(self, Z, V):
         """J_x V, (n, k, r), for V (p, r)."""
         return right_multiply(self.jacobian(Z), V)
+
+    def vjp(self, Z, U):
+        """sum_i J_i' U_i, (p, r), for U (n, k, r)."""
+        J = self.jacobian(Z)
+        return J.reshape(-1, J.shape[2]).T @ U.reshape(-1, U.shape[2])
+
+    def weighted_scores(self, Z, y, gamma):
+        """G' gamma, (p, B), for weights gamma (n, B): B weighted sums of scores, without G where that is large."""
+        u = self.loss.gradient(self.raw(Z), y)
+        return self.vjp(Z, u[:, :, None] * gamma[:, None, :])
 
     def scores(self, Z, y):
         """G (n, p), rows g_i = dl_i/dtheta: the data loss alone, no penalty."""
@@ -104,11 +122,25 @@ class ParametricModel:
         A = self.root_jacobian(Z, y) * np.sqrt(weight)[:, None, None]
         return gram(A.reshape(-1, A.shape[2]))
 
+    def ggn_diagonal(self, Z, y, weight):
+        """Diagonal of :meth:`ggn`, (p,)."""
+        A = self.root_jacobian(Z, y)
+        return weight @ np.einsum("nrp,nrp->np", A, A)
+
+    def ggn_product(self, Z, y, weight, V):
+        """ggn V, (p, r), without a (p, p) array."""
+        R = self.loss.curvature_root(self.raw(Z), y) * np.sqrt(weight)[:, None, None]
+        return self.vjp(Z, R @ (R.transpose(0, 2, 1) @ self.jvp(Z, V)))
+
+    def hessian_product(self, Z, y, weight, V):
+        """hessian V, (p, r)."""
+        return self.hessian(Z, y, weight) @ V
+
     def squared_residuals(self, Z, y):
-        """(y - mu)^2 / V(mu) of a regression model, (n,)."""
-        f = self.raw(Z)[:, 0]
-        mean, unit_variance = response(self.loss, f)
-        return (y - mean) ** 2 / unit_variance
+        """(y - mu)^2 / V(mu) of a regression model, (n,), relative to the noise that f itself predicts, if it does."""
+        f = self.raw(Z)
+        mean, unit_variance = response(self.loss, f[:, 0])
+        return (y - mean) ** 2 / (unit_variance * self.loss.noise_scale(f))
 
     # ------------------------------------------------------------------ the two doors
     def prepare(self, X):
