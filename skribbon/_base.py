@@ -37,15 +37,17 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        model = self.model_ = as_parametric(self.estimator_, y, weight)
+        model = as_parametric(self.estimator_, y, weight)
+        curvature = self.curvature_ = resolve_curvature(self.curvature, self.damping, model, len(y))
+        model = self.model_ = curvature.view(model)
         rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
-        curvature = resolve_curvature(self.curvature, self.damping, model)
-        moments = Moments.from_rows(rows, curvature, scatter=self.correction in ("auto", "HC0", "HC1"))
-        H_r = curvature.factor(moments, model.l2)
+        closed_form = self.predictive == "gaussian" and curvature.holds_square(len(model.theta))
+        moments = Moments.from_rows(rows, curvature, scatter=closed_form and self.correction in ("auto", "HC0", "HC1"))
+        H_r = curvature.factor(rows, moments)
         self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
         self.effective_parameters_ = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
         training = Training(rows, moments, H_r, self.effective_parameters_)
-        self.ribbon_ = self._build_ribbon(training)
+        self.ribbon_ = self._build_ribbon(training, closed_form)
         self.n_observations_ = float(moments.n)
         return training
 
@@ -110,8 +112,7 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
     def _check_stationarity(self, moments, H_r, y):
         """Norm of mean score plus penalty gradient in standard errors of the mean score, each coordinate in units of
         its own curvature, so that units of the features do not matter."""
-        curvature = np.diag(H_r.to_dense())
-        scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
+        scale = 1 / np.sqrt(np.where(H_r.diagonal > 0, H_r.diagonal, np.inf))
         gradient = np.linalg.norm(scale * (moments.g_bar + self.model_.grad_penalty()))
         standard_error = np.linalg.norm(scale * moments.standard_error)
         rounding = 1e-12 * np.abs(y).max()
@@ -125,14 +126,15 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
             )
         return stationarity
 
-    def _build_ribbon(self, training):
+    def _build_ribbon(self, training, closed_form):
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
         rows, moments, n = training.rows, training.moments, training.n
         factor = training.score_factor(self.correction)
-        if self.predictive != "gaussian":
+        if not closed_form:
             rng = check_random_state(self.random_state)
             blocks = rows.scores(moments.g_bar, np.broadcast_to(factor, rows.y.shape))
-            return Ribbon.from_draws(training.H_r, blocks, self.alpha, self.n_draws, rng)
+            drawn = Ribbon.from_draws(training.H_r, blocks, self.alpha, self.n_draws, rng)
+            return drawn.gaussian() if self.predictive == "gaussian" else drawn
         H_Fc = factor * moments.H_Fc if np.ndim(factor) == 0 else rows.centred_scatter(moments.g_bar, factor) / n
         return Ribbon.closed_form(training.H_r, H_Fc, n, self.alpha)
 

@@ -9,6 +9,9 @@ from scipy.linalg import eigh, lapack
 from .exceptions import CurvatureError
 
 PANEL = 160  # columns of a triangular matrix that are multiplied at a time
+EXACT_COLUMNS = 1500  # up to here an inverse root has a column per parameter
+N_PROBES = 64  # random columns beyond: a leverage h is then known to sqrt(2/64) h, the sum of n of them far better
+N_FLAT = 16
 
 
 def rank_tolerance(p):
@@ -113,7 +116,50 @@ def psd_root(S):
     return C / scale[:, None]
 
 
-class Dense:
+class Factor:
+    """H_r, ready to be solved with: symmetric and positive definite, apart from directions that it holds fixed.
+
+    A subclass writes ``solve`` and ``to_dense``, and sets
+
+    - ``rank``: p less the number of fixed directions,
+    - ``null`` (p, m): those directions, or a few random combinations of them where they are many,
+    - ``diagonal`` (p,) of H_r, ``inverse_diagonal`` (p,) of its inverse,
+    - ``inverse_root`` M (p, r) with M M' = H_r^-1: exact, or in expectation where p columns would be too many.
+    """
+
+    def solve(self, B):
+        """H_r^-1 B for B (p, m)."""
+        raise TypeError(f"{type(self).__name__} must define solve(B).")
+
+    def to_dense(self):
+        """H_r as an array (p, p)."""
+        raise TypeError(f"{type(self).__name__} must define to_dense().")
+
+    def effective_parameters(self, shift):
+        """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages, where ``shift`` is the part of H_r that is not data."""
+        return self.rank - float(shift @ self.inverse_diagonal)
+
+
+def probes(p, n_columns=None):
+    """E (p, m) with E E' = I: the identity for a small p, else random columns for which it holds in expectation.
+
+    The columns are always the same: what is estimated with them does not change from one fit to the next.
+    """
+    if n_columns is None and p <= EXACT_COLUMNS:
+        return np.eye(p)
+    m = N_PROBES if n_columns is None else n_columns
+    return np.random.default_rng(0).standard_normal((p, m)) / np.sqrt(m)
+
+
+def flat_directions(is_flat):
+    """Columns (p, m) along the coordinates that are flat; at most N_FLAT random combinations of them."""
+    where = np.flatnonzero(is_flat)
+    N = np.zeros((len(is_flat), min(len(where), N_FLAT)))
+    N[where] = np.eye(len(where)) if len(where) <= N_FLAT else probes(len(where), N_FLAT)
+    return N
+
+
+class Dense(Factor):
     """Factored symmetric positive semi-definite matrix (p, p).
 
     A singular matrix is inverted on a largest set of independent coordinates, the redundant ones held fixed, as one
@@ -135,10 +181,10 @@ class Dense:
         L, self._pivots, self._scale, residual = pivoted_cholesky(self.matrix)
         if _is_indefinite(residual, len(matrix)):
             raise CurvatureError(_indefinite_message(self.matrix))
-        self._rank = L.shape[1]
-        self._kept = self._pivots[: self._rank]
-        self._below = L[self._rank :]
-        self._L_inverse = np.tril(np.linalg.inv(L[: self._rank]))
+        self.rank = L.shape[1]
+        self._kept = self._pivots[: self.rank]
+        self._below = L[self.rank :]
+        self._L_inverse = np.tril(np.linalg.inv(L[: self.rank]))
 
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
@@ -150,14 +196,21 @@ class Dense:
     @cached_property
     def inverse_root(self):
         """M (p, r) with M M' = H^-."""
-        M = np.zeros((len(self.matrix), self._rank))
+        M = np.zeros((len(self.matrix), self.rank))
         M[self._kept] = self._L_inverse.T
         return self._scale[:, None] * M
 
-    def effective_parameters(self, shift):
-        """tr(H^- (H - diag(shift))): the sum of leverages, where ``shift`` is the part of H that is not data."""
-        inverse_diagonal = (self._L_inverse**2).sum(axis=0) * self._scale[self._kept] ** 2
-        return self._rank - float(shift[self._kept] @ inverse_diagonal)
+    @property
+    def diagonal(self):
+        """Of the matrix, (p,)."""
+        return np.diag(self.matrix)
+
+    @property
+    def inverse_diagonal(self):
+        """Of H^-, (p,)."""
+        out = np.zeros(len(self.matrix))
+        out[self._kept] = (self._L_inverse**2).sum(axis=0) * self._scale[self._kept] ** 2
+        return out
 
     @property
     def null(self):
@@ -166,7 +219,7 @@ class Dense:
         Each is one redundant coordinate less its dependence on the kept ones, in units in which the rows that made
         the matrix have entries of order one.
         """
-        redundant = self._pivots[self._rank :]
+        redundant = self._pivots[self.rank :]
         N = np.zeros((len(self.matrix), len(redundant)))
         N[redundant, np.arange(len(redundant))] = 1.0
         N[self._kept] = -self._L_inverse.T @ self._below.T

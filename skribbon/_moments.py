@@ -6,7 +6,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ._linalg import batch_gram
 
@@ -76,11 +75,20 @@ class TrainingRows:
         return gg - cross - cross.T + total * np.outer(g_bar, g_bar)
 
     def scores(self, g_bar, factor):
-        """Blocks (sqrt(factor_i) (g_i - g_bar), weight): what Dirichlet weights perturb."""
+        """What Dirichlet weights perturb, sqrt(factor_i) (g_i - g_bar), block by block: a function that sums them with
+        given weights c (b, B) to (p, B), and the rows' frequencies."""
         for start, (Z, y, weight) in self._enumerated():
-            G = self.model.scores(Z, y)
-            G = G.toarray() if sparse.issparse(G) else G
-            yield (G - g_bar) * np.sqrt(factor[start : start + len(y)])[:, None], weight
+            root = np.sqrt(factor[start : start + len(y), None])
+
+            def weigh(c, Z=Z, y=y, root=root):
+                return self.model.weighted_scores(Z, y, root * c) - g_bar[:, None] * (root * c).sum(axis=0)
+
+            yield weigh, weight
+
+    def product(self, V, n, name="ggn_product"):
+        """H V, (p, r), in one pass over the rows: the mean of what the model's method of that ``name`` sums."""
+        multiply = getattr(self.model, name)
+        return sum(multiply(Z, y, weight, V) for Z, y, weight in self) / n
 
     def _enumerated(self):
         start = 0

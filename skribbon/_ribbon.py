@@ -46,22 +46,23 @@ def sandwich_root(H_r, H_Fc):
 def dirichlet_scores(score_blocks, alpha, n_draws, rng):
     """U_n(w) = sum_i (w_i - 1/n) g_i for ``n_draws`` draws of w, (p, n_draws), without an n x n_draws array.
 
-    ``score_blocks`` yields (G, m): the scores of a block of rows and their frequencies. Gamma variables stream
-    through: w_i = gamma_i / sum(gamma) turns both sums into one pass, sum w_i g_i = sum(gamma_i g_i) / sum(gamma).
+    ``score_blocks`` yields (weigh, m) for a block of rows: weigh(c) = sum_i g_i c_i', (p, B) from c (block, B), and
+    their frequencies. Gamma variables stream through: w_i = gamma_i / sum(gamma) turns both sums into one pass,
+    sum w_i g_i = sum(gamma_i g_i) / sum(gamma).
     """
-    weighted, total, g_sum, n = 0.0, 0.0, 0.0, 0.0
-    for G, m in score_blocks:
+    weighted, total = 0.0, 0.0
+    for weigh, m in score_blocks:
         gamma = rng.standard_gamma((alpha * m)[:, None], size=(len(m), n_draws))  # (block, B)
-        weighted = weighted + G.T @ gamma
-        total = total + gamma.sum(axis=0)
-        g_sum = g_sum + G.T @ m
-        n += m.sum()
+        c = np.column_stack([gamma, m])  # equal weights are one more draw
+        weighted = weighted + weigh(c)
+        total = total + c.sum(axis=0)
     if not np.all(total > 0):
         raise ValueError(
             f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
             "use a larger alpha, or predictive='gaussian', which draws no weights."
         )
-    return weighted / total - (g_sum / n)[:, None]
+    means = weighted / total
+    return means[:, :-1] - means[:, -1:]
 
 
 def parameter_shifts(H_r, U):
@@ -97,6 +98,10 @@ class Ribbon:
         """``n_draws`` Dirichlet-weighted shifts."""
         shifts = parameter_shifts(H_r, dirichlet_scores(score_blocks, alpha, n_draws, rng))
         return cls(shifts / np.sqrt(n_draws), H_r.null, shifts)
+
+    def gaussian(self):
+        """The normal law with the same covariance: drawn shifts are forgotten."""
+        return replace(self, shifts=None)
 
     @property
     def covariance(self):

@@ -5,11 +5,13 @@ import warnings
 
 __all__ = [
     "AlphaEdgeWarning",
+    "ApproximateCurvatureWarning",
     "CurvatureError",
     "LeverageWarning",
     "NotStationaryWarning",
     "RibbonWarning",
     "SelectionWarning",
+    "SolverWarning",
     "UndeterminedDirectionWarning",
 ]
 
@@ -36,6 +38,14 @@ class SelectionWarning(RibbonWarning):
 
 class LeverageWarning(RibbonWarning):
     """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated."""
+
+
+class ApproximateCurvatureWarning(RibbonWarning):
+    """The model is too large for a dense curvature, and an approximate one was chosen for it."""
+
+
+class SolverWarning(RibbonWarning):
+    """An iterative solve stopped before it had converged."""
 
 
 class AlphaEdgeWarning(RibbonWarning):

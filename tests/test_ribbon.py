@@ -38,7 +38,7 @@ def curvature():
 def blocks(G, m=None, size=None):
     m = np.ones(len(G)) if m is None else m
     size = len(G) if size is None else size
-    return [(G[i : i + size], m[i : i + size]) for i in range(0, len(G), size)]
+    return [(G[i : i + size].T.__matmul__, m[i : i + size]) for i in range(0, len(G), size)]
 
 
 def centred_moment(G, m=None):
@@ -117,7 +117,7 @@ def test_memory_is_that_of_one_block():
     n, B, block = 200_000, 100, 1000
     G = np.random.default_rng(0).normal(size=(n, P))
     m = np.ones(n)
-    stream = ((G[i : i + block], m[i : i + block]) for i in range(0, n, block))
+    stream = ((G[i : i + block].T.__matmul__, m[i : i + block]) for i in range(0, n, block))
     tracemalloc.start()
     dirichlet_scores(stream, 1.0, B, np.random.default_rng(1))
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,25 +1,73 @@
 """Curvature of the training loss: what H_r is made of."""
 
-from .base import Curvature
+from ..exceptions import ApproximateCurvatureWarning, warn_user
+from .base import Curvature, machine_bytes
 from .dense import EmpiricalFisher, GaussNewton, Hessian
+from .diagonal import Diagonal
+from .kfac import KFAC
+from .last_layer import LastLayer
+from .low_rank import LowRank
+from .matrix_free import MatrixFree
 
-__all__ = ["Curvature", "EmpiricalFisher", "GaussNewton", "Hessian", "resolve_curvature"]
+__all__ = [
+    "KFAC",
+    "Curvature",
+    "Diagonal",
+    "EmpiricalFisher",
+    "GaussNewton",
+    "Hessian",
+    "LastLayer",
+    "LowRank",
+    "MatrixFree",
+    "resolve_curvature",
+]
 
-_BY_NAME = {"hessian": Hessian, "ggn": GaussNewton, "fisher": EmpiricalFisher}
+_BY_NAME = {
+    "hessian": Hessian,
+    "ggn": GaussNewton,
+    "fisher": EmpiricalFisher,
+    "kfac": KFAC,
+    "low_rank": LowRank,
+    "diag": Diagonal,
+    "last_layer": LastLayer,
+    "matrix_free": MatrixFree,
+}
+DENSE_MEMORY = 0.25  # share of the machine that "auto" gives to dense curvatures
+DENSE_WORK = 1e13  # multiplications that "auto" gives to them: minutes
 
 
-def resolve_curvature(curvature, damping, model):
+def resolve_curvature(curvature, damping, model, n):
     """A Curvature from what the user wrote: "auto", a name with the estimator's ``damping``, or an object.
 
-    "auto" is the exact Hessian where it cannot be indefinite, and Gauss-Newton elsewhere.
+    What cannot fit the machine is refused here, before anything is allocated.
     """
     if isinstance(curvature, Curvature):
         if damping != "auto":
             raise ValueError("damping is set on both; with a curvature object, pass damping to that object only.")
-        return curvature
-    if isinstance(curvature, str) and curvature == "auto":
-        curvature = "hessian" if model.exact_is_psd else "ggn"
-    if not isinstance(curvature, str) or curvature not in _BY_NAME:
+        chosen = curvature
+    elif isinstance(curvature, str) and curvature == "auto":
+        chosen = _automatic(model, n)(damping=damping)
+    elif isinstance(curvature, str) and curvature in _BY_NAME:
+        chosen = _BY_NAME[curvature](damping=damping)
+    else:
         names = ", ".join(map(repr, ("auto", *_BY_NAME)))
         raise ValueError(f"curvature must be {names} or a Curvature object, got {curvature!r}.")
-    return _BY_NAME[curvature](damping=damping)
+    chosen.check_fits(len(chosen.view(model).theta))
+    return chosen
+
+
+def _automatic(model, n):
+    """The exact Hessian where it cannot be indefinite and Gauss-Newton elsewhere; beyond memory and minutes, what
+    holds no p x p array: Kronecker factors for networks of dense layers, products alone for other models."""
+    dense = Hessian if model.exact_is_psd else GaussNewton
+    p = len(model.theta)
+    needed, work = dense().predicted_bytes(p), n * model.loss.curvature_rank * p**2
+    if needed <= DENSE_MEMORY * machine_bytes() and work <= DENSE_WORK:
+        return dense
+    chosen = KFAC if hasattr(model, "kronecker_sums") else MatrixFree
+    warn_user(
+        f"{p} parameters make a dense curvature of {needed / 1e9:.3g} GB and some {work:.1g} multiplications; "
+        f"curvature='auto' takes {chosen.__name__} instead. Name a curvature to choose for yourself.",
+        ApproximateCurvatureWarning,
+    )
+    return chosen

@@ -7,9 +7,17 @@ from .._moments import Sums
 from ..exceptions import CurvatureError
 from .base import Curvature
 
+PEAK_SQUARES = 9  # p x p arrays that are alive at once: two sums, a block's share, H_r, its factors, the root
+
 
 class DenseCurvature(Curvature):
     """A curvature that is a p x p array."""
+
+    def holds_square(self, p):
+        return True
+
+    def predicted_bytes(self, p):
+        return 8 * PEAK_SQUARES * p**2
 
     def factored(self, mean, shift):
         return Dense(mean + np.diag(shift))

@@ -67,6 +67,10 @@ class LinearPredictor(ParametricModel):
         blocks = V.reshape(self.n_outputs, len(V) // self.n_outputs, V.shape[1])  # (k, d, r)
         return np.stack([np.asarray(Z @ block) for block in blocks], axis=1)
 
+    def vjp(self, Z, U):
+        blocks = [np.asarray(Z.T @ U[:, output]) for output in range(self.n_outputs)]  # (d, r) each
+        return np.concatenate(blocks)
+
     def scores(self, Z, y):
         u = self.loss.gradient(self.raw(Z), y)
         if sparse.issparse(Z):
@@ -78,6 +82,11 @@ class LinearPredictor(ParametricModel):
             return super().root_jacobian(Z, y)
         Z = Z.toarray() if sparse.issparse(Z) else Z
         return self.loss.curvature_root(self.raw(Z), y) * Z[:, None, :]
+
+    def ggn_diagonal(self, Z, y, weight):
+        R = self.loss.curvature_root(self.raw(Z), y)
+        squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
+        return np.asarray((squares.T @ ((R**2).sum(axis=2) * weight[:, None])).T).ravel()
 
     def ggn(self, Z, y, weight):
         R = self.loss.curvature_root(self.raw(Z), y)

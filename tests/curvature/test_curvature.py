@@ -1,5 +1,7 @@
 """What H_r is made of, and which curvature a name becomes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -16,7 +18,18 @@ from sklearn.linear_model import (
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from skribbon._moments import Moments, TrainingRows
-from skribbon.curvature import Curvature, EmpiricalFisher, GaussNewton, Hessian, resolve_curvature
+from skribbon.curvature import (
+    KFAC,
+    Curvature,
+    Diagonal,
+    EmpiricalFisher,
+    GaussNewton,
+    Hessian,
+    LastLayer,
+    LowRank,
+    MatrixFree,
+    resolve_curvature,
+)
 from skribbon.exceptions import CurvatureError
 from skribbon.models import as_parametric
 
@@ -46,8 +59,8 @@ def training_rows(estimator, X, y, weight=None):
 
 
 def H_r(curvature, rows, l2=None):
-    l2 = rows.model.l2 if l2 is None else l2
-    return curvature.factor(Moments.from_rows(rows, curvature), l2).to_dense()
+    rows = rows if l2 is None else replace(rows, model=replace(rows.model, l2=l2))
+    return curvature.factor(rows, Moments.from_rows(rows, curvature)).to_dense()
 
 
 # ---------------------------------------------------------------------- H_r
@@ -181,28 +194,38 @@ AUTO = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("estimator", "family", "expected"), AUTO, ids=lambda case: str(case)[:40])
 def test_auto(estimator, family, expected):
-    curvature = resolve_curvature("auto", "auto", fitted_model(estimator, family))
+    curvature = resolve_curvature("auto", "auto", fitted_model(estimator, family), 60)
     assert type(curvature) is expected
     assert curvature.damping == "auto"
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("hessian", Hessian), ("ggn", GaussNewton), ("fisher", EmpiricalFisher)]
+    ("name", "expected"),
+    [
+        ("hessian", Hessian),
+        ("ggn", GaussNewton),
+        ("fisher", EmpiricalFisher),
+        ("kfac", KFAC),
+        ("low_rank", LowRank),
+        ("diag", Diagonal),
+        ("last_layer", LastLayer),
+        ("matrix_free", MatrixFree),
+    ],
 )
 def test_names(name, expected):
-    curvature = resolve_curvature(name, 0.2, None)
+    curvature = resolve_curvature(name, 0.2, fitted_model(Ridge(), "normal"), 60)
     assert type(curvature) is expected
     assert curvature.damping == 0.2
 
 
 def test_an_object_is_taken_as_it_is():
     mine = GaussNewton(damping=0.1)
-    assert resolve_curvature(mine, "auto", None) is mine
+    assert resolve_curvature(mine, "auto", fitted_model(Ridge(), "normal"), 60) is mine
     with pytest.raises(ValueError, match="damping is set on both"):
-        resolve_curvature(mine, 0.2, None)
+        resolve_curvature(mine, 0.2, None, 60)
 
 
 @pytest.mark.parametrize("curvature", ["newton", "", None, 3, Hessian, ["ggn"]])
 def test_unknown_names_list_the_known(curvature):
-    with pytest.raises(ValueError, match="'auto', 'hessian', 'ggn', 'fisher' or a Curvature object"):
-        resolve_curvature(curvature, "auto", None)
+    with pytest.raises(ValueError, match=r"'auto', 'hessian', 'ggn', 'fisher', .*'matrix_free' or a Curvature object"):
+        resolve_curvature(curvature, "auto", None, 60)

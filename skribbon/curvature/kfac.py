@@ -1,0 +1,158 @@
+"""Kronecker-factored curvature of networks."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._linalg import N_FLAT, Factor, probes, rank_tolerance
+from .._moments import Sums
+from .base import Curvature
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerLayer:
+    r"""A (x) S + diag(d) (x) I of one layer: A (a, a) of its inputs, S (b, b) of its outputs, d (a,) the penalty.
+
+    With W' (A + diag d) W = I and W' A W = diag(t), and S = Q diag(s) Q', the inverse is
+    (W (x) Q) diag(1 / (t_i s_j + 1 - t_i)) (W (x) Q)': exact, although the penalty spares the bias.
+    """
+
+    index: np.ndarray  # (a, b), places in theta
+    A: np.ndarray
+    S: np.ndarray
+    d: np.ndarray
+
+    @cached_property
+    def _spectrum(self):
+        P = self.A + np.diag(self.d)
+        diagonal = np.diag(P)
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        values, vectors = np.linalg.eigh(P * scale[:, None] * scale)
+        kept = values > rank_tolerance(len(P))
+        whiten = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+        t, turn = np.linalg.eigh(whiten.T @ self.A @ whiten)
+        s, Q = np.linalg.eigh(self.S)
+        t, s = np.clip(t, 0, 1)[:, None], np.maximum(s, 0)
+        D = t * s + (1 - t) * self.d.any()  # without a penalty A is all there is
+        flat = rank_tolerance(D.size) * max(D.max(), np.finfo(float).tiny) >= D
+        inverse = np.divide(1.0, D, out=np.zeros_like(D), where=~flat)
+        dead = scale[:, None] * vectors[:, ~kept]
+        return whiten @ turn, Q, inverse, flat, dead
+
+    @property
+    def rank(self):
+        """Number of directions that are not flat."""
+        return int((~self._spectrum[3]).sum())
+
+    def solve(self, B):
+        """B (a, b, m)."""
+        W, Q, inverse, _, _ = self._spectrum
+        inner = _both_sides(W.T, B, Q.T) * inverse[:, :, None]
+        return _both_sides(W, inner, Q)
+
+    def root_product(self, E):
+        """A root of the inverse times E (a, b, m); flat and dead directions come out as zero."""
+        W, Q, inverse, _, _ = self._spectrum
+        return _both_sides(W, np.sqrt(inverse)[:, :, None] * E[: W.shape[1]], Q)
+
+    @property
+    def inverse_diagonal(self):
+        """(a, b)."""
+        W, Q, inverse, _, _ = self._spectrum
+        return W**2 @ inverse @ (Q**2).T
+
+    @property
+    def null(self):
+        """Flat directions, a few random combinations of them, (a, b, m)."""
+        W, Q, _, flat, dead = self._spectrum
+        rng = np.random.default_rng(0)
+        count = int(flat.sum()) + dead.shape[1] * len(Q)
+        m = min(count, N_FLAT)
+        E = flat[:, :, None] * rng.standard_normal((*flat.shape, m)) / np.sqrt(max(count, 1))
+        unseen = rng.standard_normal((dead.shape[1], len(Q), m)) / np.sqrt(max(count, 1))
+        return _both_sides(W, E, Q) + _both_sides(dead, unseen, np.eye(len(Q)))
+
+
+def _both_sides(left, B, right):
+    """(left (x) right) B for B (a, b, m)."""
+    half = np.tensordot(left, B, axes=(1, 0))  # (a', b, m)
+    return np.matmul(right, half)
+
+
+class Kronecker(Factor):
+    """Block-diagonal over layers, a Kronecker product plus penalty in each."""
+
+    def __init__(self, p, layers):
+        self.p, self.layers = p, layers
+        self.rank = sum(layer.rank for layer in layers)
+        self.diagonal = self._gather(lambda layer: np.outer(np.diag(layer.A), np.diag(layer.S)) + layer.d[:, None])
+        self.inverse_diagonal = self._gather(lambda layer: layer.inverse_diagonal)
+
+    def _gather(self, of_layer, *trailing):
+        out = np.empty((self.p, *trailing))
+        for layer in self.layers:
+            out[layer.index] = of_layer(layer)
+        return out
+
+    def solve(self, B):
+        return self._gather(lambda layer: layer.solve(B[layer.index]), B.shape[1])
+
+    @cached_property
+    def inverse_root(self):
+        E = probes(self.p)
+        return self._gather(lambda layer: layer.root_product(E[layer.index]), E.shape[1])
+
+    @cached_property
+    def null(self):
+        pieces = []
+        for layer in self.layers:
+            N = np.zeros((self.p, layer.null.shape[2]))
+            N[layer.index] = layer.null
+            pieces.append(N)
+        return np.concatenate(pieces, axis=1)
+
+    def to_dense(self):
+        H = np.zeros((self.p, self.p))
+        for layer in self.layers:
+            flat = layer.index.ravel()
+            H[np.ix_(flat, flat)] = np.kron(layer.A, layer.S) + np.diag(np.repeat(layer.d, len(layer.S)))
+        return H
+
+
+class KFAC(Curvature):
+    """H = layer by layer, E[a a'] (x) E[sum_r d_r d_r']: inputs and backpropagated outputs taken as independent.
+
+    Exact for a single linear layer with a constant loss curvature (least squares). Memory and solves grow with the
+    widths of the layers squared, not with p squared, so that networks of 10^5 or 10^6 parameters fit.
+
+    Parameters
+    ----------
+    damping : "auto" or float, default="auto"
+    """
+
+    def of_rows(self, model, Z, y, weight):
+        _require_layers(model)
+        return Sums(model.kronecker_sums(Z, y, weight))
+
+    def factor(self, rows, moments):
+        return kronecker_factor(rows.model, moments.curvature / moments.n, rows.model.l2 + self.numeric_damping())
+
+
+def kronecker_factor(model, means, shift):
+    """Kronecker factor of a model from the mean of its ``kronecker_sums``."""
+    layers = []
+    for index, (A, S) in zip(model.layers, means, strict=True):
+        d = shift[index]
+        if not np.all(d == d[:, :1]):
+            raise ValueError("curvature='kfac' needs a penalty that is the same for all outputs of a layer.")
+        layers.append(KroneckerLayer(index, A, S, d[:, 0]))
+    return Kronecker(len(model.theta), layers)
+
+
+def _require_layers(model):
+    if not hasattr(model, "kronecker_sums"):
+        raise TypeError(
+            f"curvature='kfac' needs a network of dense layers, and {type(model).__name__} has none. Use 'matrix_free' "
+            "or 'low_rank', which take any model, or build the model with skribbon.models.mlp."
+        )

@@ -1,0 +1,120 @@
+"""The leading eigenvectors of Gauss-Newton, and a diagonal for the rest."""
+
+from functools import cached_property
+from numbers import Integral, Real
+
+import numpy as np
+
+from .._linalg import Factor, flat_directions, probes
+from .base import Curvature
+
+OVERSAMPLING = 10
+FIRST_RANK = 50  # what a search for energy starts from
+DIAGONAL_FLOOR = 1e-10  # of the diagonal of H; what the leading part leaves below that is rounding
+
+
+class LowRankPlusDiagonal(Factor):
+    r"""U diag(values) U' + diag(d), U (p, r) orthonormal.
+
+    Written as D^1/2 (I + V diag(s^2) V') D^1/2, V orthonormal, whose inverse and its root are
+    D^-1/2 (I + V diag(c) V') D^-1/2 and D^-1/2 (I + V diag(e) V').
+    """
+
+    def __init__(self, U, values, d):
+        kept = d > 0
+        self.d, self.U, self.values = d, U * kept[:, None], values
+        self._inverse_root_d = np.divide(1.0, np.sqrt(d), out=np.zeros_like(d), where=kept)
+        self.V, s, _ = np.linalg.svd(self._inverse_root_d[:, None] * self.U * np.sqrt(values), full_matrices=False)
+        self._shrunk = 1 / (1 + s**2)
+        self._spans_all = len(s) >= kept.sum()  # then I - V V' is nothing but rounding
+        self.rank, self.null = int(kept.sum()), flat_directions(~kept)
+
+    def _apply(self, B, weights):
+        """(I - V V' + V diag(weights) V') B."""
+        C = self.V.T @ B
+        if self._spans_all:
+            return self.V @ (weights[:, None] * C)
+        return B + self.V @ ((weights - 1)[:, None] * C)
+
+    def solve(self, B):
+        r = self._inverse_root_d[:, None]
+        return r * self._apply(r * B, self._shrunk)
+
+    @cached_property
+    def inverse_root(self):
+        return self._inverse_root_d[:, None] * self._apply(probes(len(self.d)), np.sqrt(self._shrunk))
+
+    @property
+    def diagonal(self):
+        """(p,)."""
+        return self.U**2 @ self.values + self.d
+
+    @property
+    def inverse_diagonal(self):
+        """(p,)."""
+        inside = self.V**2 @ (self._shrunk if self._spans_all else self._shrunk - 1)
+        return self._inverse_root_d**2 * (inside if self._spans_all else 1 + inside)
+
+    def to_dense(self):
+        return (self.U * self.values) @ self.U.T + np.diag(self.d)
+
+
+class LowRank(Curvature):
+    """H = leading eigenpairs of the generalised Gauss-Newton matrix plus the diagonal of what they leave.
+
+    Found by a randomised range finder with power iterations: a few passes over the rows, p x rank numbers, no p x p
+    array. Exact at rank p.
+
+    Parameters
+    ----------
+    rank : int or float, default=0.95
+        Number of eigenpairs; a float below one asks for as many as hold that share of the trace.
+    n_iter : int, default=3
+        Power iterations; each is one pass over the rows.
+    damping : "auto" or float, default="auto"
+    """
+
+    def __init__(self, rank=0.95, n_iter=3, damping="auto"):
+        self.rank = rank
+        self.n_iter = n_iter
+        self.damping = damping
+
+    def of_rows(self, model, Z, y, weight):
+        return model.ggn_diagonal(Z, y, weight)
+
+    def factor(self, rows, moments):
+        diagonal = moments.curvature / moments.n
+        shift = rows.model.l2 + self.numeric_damping()
+        values, U = self._eigenpairs(lambda V: rows.product(V, moments.n), diagonal)
+        rest = np.maximum(diagonal - U**2 @ values, DIAGONAL_FLOOR * diagonal)
+        return LowRankPlusDiagonal(U, values, rest + shift)
+
+    def _eigenpairs(self, product, diagonal):
+        """Leading eigenvalues (r,) and eigenvectors (p, r); the rank doubles until it holds the energy asked for."""
+        p = len(diagonal)
+        if isinstance(self.rank, Integral) and self.rank >= 1:
+            return randomised_eigh(product, p, int(self.rank), self.n_iter)
+        if not isinstance(self.rank, Real) or not 0 < self.rank < 1:
+            raise ValueError(f"rank must be an integer >= 1 or a share of the trace below 1, got {self.rank!r}.")
+        size = FIRST_RANK
+        while True:
+            values, U = randomised_eigh(product, p, size, self.n_iter)
+            enough = np.searchsorted(np.cumsum(values), self.rank * diagonal.sum()) + 1
+            if enough <= len(values) or len(values) == p:
+                return values[:enough], U[:, :enough]
+            size *= 2
+
+
+def randomised_eigh(product, p, rank, n_iter):
+    """Leading eigenvalues (r,), largest first, and eigenvectors (p, r) of a positive semi-definite operator."""
+    size = min(p, rank + OVERSAMPLING)
+    if size == p:
+        Q = np.eye(p)
+    else:
+        Q = probes(p, size)
+        for _ in range(1 + n_iter):
+            Q, _ = np.linalg.qr(product(Q))
+    B = Q.T @ product(Q)
+    values, vectors = np.linalg.eigh((B + B.T) / 2)
+    leading = np.argsort(values)[::-1][: min(rank, p)]
+    return np.maximum(values[leading], 0), Q @ vectors[:, leading]

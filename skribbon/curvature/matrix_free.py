@@ -1,0 +1,144 @@
+"""Solving with a curvature that is known by its products alone."""
+
+from functools import cached_property
+
+import numpy as np
+
+from .._linalg import EXACT_COLUMNS, N_PROBES, Factor
+from .._moments import Sums
+from ..exceptions import CurvatureError, SolverWarning, warn_user
+from .base import Curvature
+from .diagonal import DiagonalFactor
+from .kfac import kronecker_factor
+
+
+class ConjugateGradients(Factor):
+    """H_r as an operator; ``solve`` runs preconditioned conjugate gradients on all right-hand sides at once."""
+
+    def __init__(self, product, diagonal, precondition, sample, tol, max_iter):
+        self._product, self.diagonal, self._precondition, self._sample = product, diagonal, precondition, sample
+        self.tol, self.max_iter = tol, max_iter
+        self.rank, self.null = len(diagonal), np.zeros((len(diagonal), 0))
+
+    def solve(self, B):
+        X, steps, left = conjugate_gradients(self._product, B, self._precondition, self.tol, self.max_iter)
+        if left > self.tol:
+            warn_user(
+                f"Conjugate gradients stopped after {steps} steps with a relative residual of {left:.2g}, above "
+                f"tol={self.tol:g}: uncertainty is understated along the flattest directions. Add damping, penalise "
+                "the base model more, or raise max_iter of MatrixFree.",
+                SolverWarning,
+            )
+        return X
+
+    @cached_property
+    def inverse_root(self):
+        """H_r^-1 xi of random xi with covariance H_r: a root of the inverse in expectation."""
+        m = N_PROBES
+        return self.solve(self._sample(m)) / np.sqrt(m)
+
+    @property
+    def inverse_diagonal(self):
+        """In expectation, (p,)."""
+        return (self.inverse_root**2).sum(axis=1)
+
+    def to_dense(self):
+        p = len(self.diagonal)
+        if p > EXACT_COLUMNS:
+            raise MemoryError(f"A dense array of {p} x {p} numbers is what curvature='matrix_free' avoids.")
+        return self._product(np.eye(p))
+
+
+class MatrixFree(Curvature):
+    """H by its products with vectors: conjugate gradients over passes through the rows, and no p x p array.
+
+    Exact up to ``tol``, for any model. The preconditioner is Kronecker-factored where the model is a network of dense
+    layers, and diagonal elsewhere.
+
+    Parameters
+    ----------
+    matrix : {"ggn", "hessian"}, default="ggn"
+        Gauss-Newton, never indefinite, or the exact Hessian.
+    tol : float, default=1e-3
+        Relative residual of every solve, in the norm of the preconditioner.
+    max_iter : int, default=200
+        Steps of conjugate gradients; each is one pass over the rows.
+    damping : "auto" or float, default="auto"
+    """
+
+    def __init__(self, matrix="ggn", tol=1e-3, max_iter=200, damping="auto"):
+        self.matrix = matrix
+        self.tol = tol
+        self.max_iter = max_iter
+        self.damping = damping
+
+    def holds_square(self, p):
+        return False
+
+    def of_rows(self, model, Z, y, weight):
+        layers = model.kronecker_sums(Z, y, weight) if hasattr(model, "kronecker_sums") else []
+        return Sums([model.ggn_diagonal(Z, y, weight), Sums(layers)])
+
+    def factor(self, rows, moments):
+        if self.matrix not in ("ggn", "hessian"):
+            raise ValueError(f"matrix must be 'ggn' or 'hessian', got {self.matrix!r}.")
+        diagonal, layers = moments.curvature / moments.n
+        shift = rows.model.l2 + self.numeric_damping()
+        guess = kronecker_factor(rows.model, layers, shift) if layers else DiagonalFactor(diagonal + shift)
+
+        def product(V):
+            return rows.product(V, moments.n, f"{self.matrix}_product") + shift[:, None] * V
+
+        def sample(m):
+            return sampled_curvature(rows, moments.n, shift, m)
+
+        return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self.tol, self.max_iter)
+
+
+def sampled_curvature(rows, n, shift, m):
+    """m random vectors (p, m) with covariance H_r: n^-1/2 sum_i J_i' R_i e_i + sqrt(shift) e."""
+    rng = np.random.default_rng(0)
+    out = np.sqrt(shift)[:, None] * rng.standard_normal((len(shift), m))
+    for Z, y, weight in rows:
+        R = rows.model.loss.curvature_root(rows.model.raw(Z), y) * np.sqrt(weight / n)[:, None, None]
+        out += rows.model.vjp(Z, R @ rng.standard_normal((len(y), R.shape[2], m)))
+    return out
+
+
+def conjugate_gradients(product, B, precondition, tol, max_iter):
+    """Solve H X = B, (p, m), column by column but with shared products; finished columns are left out of them.
+
+    Returns
+    -------
+    X : ndarray of shape (p, m)
+    steps : int
+    left : float
+        The largest relative residual.
+    """
+    X, R = np.zeros_like(B), B.copy()
+    Y = precondition(R)
+    rho = np.einsum("pm,pm->m", R, Y)
+    target = np.maximum(tol**2 * rho, np.finfo(float).tiny)
+    start, P, steps = rho.copy(), Y, 0
+    active = np.flatnonzero(rho > target)
+    P, R = P[:, active], R[:, active]
+    while len(active) and steps < max_iter:
+        Q = product(P)
+        curvature = np.einsum("pm,pm->m", P, Q)
+        if (curvature <= 0).any():
+            raise CurvatureError(
+                f"The penalised curvature is indefinite: a direction has curvature {curvature.min():.3g}. Use "
+                "MatrixFree(matrix='ggn'), which is never indefinite, or damping, or train to convergence."
+            )
+        step = rho[active] / curvature
+        X[:, active] += step * P
+        R -= step * Q
+        Y = precondition(R)
+        new = np.einsum("pm,pm->m", R, Y)
+        P = Y + (new / rho[active]) * P
+        rho[active] = new
+        going = new > target[active]
+        active, P, R = active[going], P[:, going], R[:, going]
+        steps += 1
+    left = np.sqrt((rho / np.maximum(start, np.finfo(float).tiny)).max(initial=0.0))
+    return X, steps, float(left)
