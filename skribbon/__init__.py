@@ -4,10 +4,13 @@ from . import curvature, exceptions, metrics, models, noise
 from ._classifier import RibbonClassifier
 from ._cv import RibbonCV
 from ._regressor import RibbonRegressor
+from .models import AutogradClassifier, AutogradRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AutogradClassifier",
+    "AutogradRegressor",
     "RibbonCV",
     "RibbonClassifier",
     "RibbonRegressor",

@@ -8,16 +8,17 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ._compat import check_sample_weight, routing_enabled
 from ._linalg import batch_gram
 from ._moments import Moments, TrainingRows, row_blocks
+from ._predictions import Predictions
 from ._ribbon import Latent, Ribbon, direct, pushforward
 from ._training import Training
-from .curvature import resolve_curvature
+from .curvature import machine_bytes, resolve_curvature
 from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning, warn_user
 from .models import as_parametric
 
@@ -26,7 +27,7 @@ CORRECTIONS = ("auto", "HC0", "HC1", "HC2", "HC3")
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 
 
-class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
+class BaseRibbon(Predictions, MetaEstimatorMixin, BaseEstimator):
     """Shared machinery; see RibbonRegressor and RibbonClassifier."""
 
     # ------------------------------------------------------------------ fit
@@ -145,27 +146,20 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
         return Latent.concatenate(pieces).moved_to(training.leave_one_out())
 
     # ------------------------------------------------------------------ predict
-    def _by_block(self, X, function):
-        """``function`` of each block of prepared rows, concatenated; memory stays that of one block."""
-        X = self._validated(X)
-        width = self.model_.row_width + max(self.ribbon_.root.shape[1], self.n_draws)
-        blocks = [function(X[rows]) for rows in row_blocks(X.shape[0], width)]
-        self._warn_if_undetermined(X)
-        return (Latent.concatenate if isinstance(blocks[0], Latent) else np.concatenate)(blocks)
+    @property
+    def _block_width(self):
+        return self.model_.row_width + max(self.ribbon_.root.shape[1], self.n_draws)
 
-    def _validated(self, X):
-        check_is_fitted(self)
-        if len(getattr(X, "shape", (0, 0))) == 1:
-            check_array(X)  # says how to reshape
-        if hasattr(self, "n_features_in_"):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        return self.model_.prepare(X)
+    def _by_block(self, X, function):
+        values = super()._by_block(X, function)
+        self._warn_if_undetermined(X)
+        return values
 
     def _warn_if_undetermined(self, X):
         null = self.ribbon_.null
         if not null.shape[1]:
             return
-        seen = 0
+        X, seen = self.model_.prepare(X), 0
         for rows in row_blocks(X.shape[0], self.model_.row_width):
             reach = np.abs(self.model_.jvp(self.model_.rows(X[rows]), null)).max(axis=(1, 2))
             seen += int((reach > SEEN_LIMIT).sum())
@@ -178,19 +172,29 @@ class BaseRibbon(MetaEstimatorMixin, BaseEstimator):
             )
 
     def _latent(self, X):
-        """The ribbon at a block of prepared rows."""
-        Z = self.model_.rows(X)
-        draws = None if self.predictive == "gaussian" else self._drawn(Z, self.ribbon_.shifts)
-        return Latent(self.model_.raw(Z), batch_gram(self.model_.jvp(Z, self.ribbon_.root)), draws)
+        draws = None if self.predictive == "gaussian" else self._raw_draws(X, self.ribbon_.shifts)
+        return Latent(self._raw(X), batch_gram(self._raw_root(X)), draws)
 
-    def _drawn(self, Z, shifts):
+    def _raw(self, X):
+        return self.model_.raw(self.model_.rows(X))
+
+    def _raw_root(self, X):
+        return self.model_.jvp(self.model_.rows(X), self.ribbon_.root)
+
+    def _draw(self, n_draws, rng):
+        return self.ribbon_.draw(n_draws, rng)
+
+    def _raw_draws(self, X, drawn):
         """Raw predictions (n, k, B) at drawn parameters: exactly where predictive="direct", else along the tangent."""
-        return (direct if self.predictive == "direct" else pushforward)(self.model_, Z, shifts)
+        return (direct if self.predictive == "direct" else pushforward)(self.model_, self.model_.rows(X), drawn)
 
     @property
     def covariance_(self):
         """Covariance (p, p) of the parameters ``model_.theta``, coefficients first and the intercept last."""
         check_is_fitted(self)
+        p = len(self.model_.theta)
+        if 8 * p**2 > machine_bytes() / 2:
+            raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
         return self.ribbon_.covariance
 
     # ------------------------------------------------------------------ scikit-learn's manners
@@ -238,27 +242,3 @@ def _innermost(estimator):
             _requesting_weights(LinearRegression()) if estimator.regressor is None else estimator.regressor
         )
     return estimator, ""
-
-
-def check_levels(values, name):
-    """One probability or a sequence of them, as (array, was_scalar)."""
-    try:
-        levels = np.atleast_1d(np.asarray(values, dtype=float))
-    except (TypeError, ValueError):
-        levels = np.array([])
-    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
-    return levels, np.ndim(values) == 0
-
-
-def check_n_samples(n_samples):
-    """A number of draws."""
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
-    return int(n_samples)
-
-
-def check_kind(kind, allowed):
-    """One of the allowed names."""
-    if kind not in allowed:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, allowed))}, got {kind!r}.")

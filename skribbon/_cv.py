@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import BaseRibbon, check_levels
+from ._base import BaseRibbon
 from ._classifier import RibbonClassifier
 from ._compat import check_sample_weight, routing_enabled
 from ._path import (
@@ -26,6 +26,7 @@ from ._path import (
     validate,
     with_pooled_noise,
 )
+from ._predictions import check_levels
 from ._regressor import RibbonRegressor
 from .exceptions import AlphaEdgeWarning, warn_user
 

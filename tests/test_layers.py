@@ -13,7 +13,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {"_loss", "_linalg", "_moments", "exceptions"}
 BELOW_ESTIMATORS = FOUNDATION | {"_ribbon", "_laws", "_training", "noise", "metrics", "models", "curvature", "_compat"}
-ESTIMATORS = {"_base", "_regressor", "_classifier", "_path", "_cv"}
+PREDICTIONS = {"_predictions", "_regression", "_classification"}
+ESTIMATORS = PREDICTIONS | {"_base", "_linearisation", "_regressor", "_classifier", "_path", "_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
 MAY_IMPORT = {
@@ -23,10 +24,10 @@ MAY_IMPORT = {
     "models": FOUNDATION | {"models"},
     "curvature": FOUNDATION | {"curvature"},
     "_compat": set(),
-    "_base": BELOW_ESTIMATORS,
-    "_regressor": BELOW_ESTIMATORS | {"_base"},
-    "_classifier": BELOW_ESTIMATORS | {"_base"},
-    "_path": BELOW_ESTIMATORS | {"_base"},
+    **dict.fromkeys(PREDICTIONS, BELOW_ESTIMATORS | {"_predictions"}),
+    "_linearisation": BELOW_ESTIMATORS,
+    "_base": BELOW_ESTIMATORS | {"_linearisation", "_predictions"},
+    **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base"}),
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),
 }
@@ -39,7 +40,7 @@ OUTSIDE = {
     "_training": {"numpy"},
     "noise": {"numpy", "scipy", "sklearn"},
     "metrics": {"numpy", "scipy", "sklearn"},
-    "models": {"numpy", "scipy", "sklearn", "autograd"},
+    "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},
     "curvature": {"numpy", "scipy", "sklearn"},
     "_compat": {"sklearn"},
 }

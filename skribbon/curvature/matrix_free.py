@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._linalg import EXACT_COLUMNS, N_PROBES, Factor
+from .._linalg import EXACT_COLUMNS, Factor
 from .._moments import Sums
 from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
@@ -15,17 +15,18 @@ from .kfac import kronecker_factor
 class ConjugateGradients(Factor):
     """H_r as an operator; ``solve`` runs preconditioned conjugate gradients on all right-hand sides at once."""
 
-    def __init__(self, product, diagonal, precondition, sample, tol, max_iter):
+    def __init__(self, product, diagonal, precondition, sample, settings):
         self._product, self.diagonal, self._precondition, self._sample = product, diagonal, precondition, sample
-        self.tol, self.max_iter = tol, max_iter
+        self._settings = settings
         self.rank, self.null = len(diagonal), np.zeros((len(diagonal), 0))
 
     def solve(self, B):
-        X, steps, left = conjugate_gradients(self._product, B, self._precondition, self.tol, self.max_iter)
-        if left > self.tol:
+        tol, max_iter, verbose = self._settings.tol, self._settings.max_iter, self._settings.verbose
+        X, steps, left = conjugate_gradients(self._product, B, self._precondition, tol, max_iter, verbose)
+        if left > tol:
             warn_user(
                 f"Conjugate gradients stopped after {steps} steps with a relative residual of {left:.2g}, above "
-                f"tol={self.tol:g}: uncertainty is understated along the flattest directions. Add damping, penalise "
+                f"tol={tol:g}: uncertainty is understated along the flattest directions. Add damping, penalise "
                 "the base model more, or raise max_iter of MatrixFree.",
                 SolverWarning,
             )
@@ -34,7 +35,7 @@ class ConjugateGradients(Factor):
     @cached_property
     def inverse_root(self):
         """H_r^-1 xi of random xi with covariance H_r: a root of the inverse in expectation."""
-        m = N_PROBES
+        m = self._settings.n_probes
         return self.solve(self._sample(m)) / np.sqrt(m)
 
     @property
@@ -63,13 +64,20 @@ class MatrixFree(Curvature):
         Relative residual of every solve, in the norm of the preconditioner.
     max_iter : int, default=200
         Steps of conjugate gradients; each is one pass over the rows.
+    n_probes : int, default=32
+        Random vectors by which leverages and the effective number of parameters are estimated: a leverage to a
+        relative error of sqrt(2 / n_probes), the sum of them to far less.
+    verbose : int, default=0
+        Prints a line for every step of conjugate gradients.
     damping : "auto" or float, default="auto"
     """
 
-    def __init__(self, matrix="ggn", tol=1e-3, max_iter=200, damping="auto"):
+    def __init__(self, matrix="ggn", tol=1e-3, max_iter=200, n_probes=32, verbose=0, damping="auto"):
         self.matrix = matrix
         self.tol = tol
         self.max_iter = max_iter
+        self.n_probes = n_probes
+        self.verbose = verbose
         self.damping = damping
 
     def holds_square(self, p):
@@ -92,7 +100,7 @@ class MatrixFree(Curvature):
         def sample(m):
             return sampled_curvature(rows, moments.n, shift, m)
 
-        return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self.tol, self.max_iter)
+        return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self)
 
 
 def sampled_curvature(rows, n, shift, m):
@@ -105,7 +113,7 @@ def sampled_curvature(rows, n, shift, m):
     return out
 
 
-def conjugate_gradients(product, B, precondition, tol, max_iter):
+def conjugate_gradients(product, B, precondition, tol, max_iter, verbose=0):
     """Solve H X = B, (p, m), column by column but with shared products; finished columns are left out of them.
 
     Returns
@@ -138,7 +146,10 @@ def conjugate_gradients(product, B, precondition, tol, max_iter):
         P = Y + (new / rho[active]) * P
         rho[active] = new
         going = new > target[active]
-        active, P, R = active[going], P[:, going], R[:, going]
         steps += 1
+        if verbose:
+            worst = np.sqrt((new / start[active]).max())
+            print(f"[MatrixFree] step {steps}: {going.sum()} of {B.shape[1]} solves go on, residual {worst:.1e}")
+        active, P, R = active[going], P[:, going], R[:, going]
     left = np.sqrt((rho / np.maximum(start, np.finfo(float).tiny)).max(initial=0.0))
     return X, steps, float(left)

@@ -1,0 +1,63 @@
+"""Estimators whose raw prediction is uncertain: what their predict methods are made of."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._moments import row_blocks
+from ._ribbon import Latent
+
+
+class Predictions:
+    """A fitted estimator with ``model_``, whose loss and target encoding it shares, and an uncertain raw prediction.
+
+    A subclass says how uncertain, for a block of prepared rows X: ``_latent(X)``, the distribution of each row's raw
+    prediction; ``_raw(X)`` (n, k), its centre; ``_raw_root(X)`` (n, k, r), a root of the covariance over all rows
+    together; ``_draw(n_draws, rng)``, some draws of the whole function in whatever form ``_raw_draws(X, drawn)``
+    (n, k, n_draws) takes them.
+    """
+
+    @property
+    def _block_width(self):
+        """Floats that a row takes in the largest array of a prediction."""
+        return self.model_.row_width
+
+    def _by_block(self, X, function):
+        """``function`` of each block of prepared rows, concatenated; memory stays that of one block."""
+        X = self._validated(X)
+        blocks = [function(X[rows]) for rows in row_blocks(X.shape[0], self._block_width)]
+        return (Latent.concatenate if isinstance(blocks[0], Latent) else np.concatenate)(blocks)
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        if len(getattr(X, "shape", (0, 0))) == 1:
+            check_array(X)  # says how to reshape
+        if hasattr(self, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self.model_.prepare(X)
+
+
+def check_levels(values, name):
+    """One probability or a sequence of them, as (array, was_scalar)."""
+    try:
+        levels = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        levels = np.array([])
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
+    return levels, np.ndim(values) == 0
+
+
+def check_n_samples(n_samples):
+    """A number of draws."""
+    if not isinstance(n_samples, Integral) or n_samples < 1:
+        raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
+    return int(n_samples)
+
+
+def check_kind(kind, allowed):
+    """One of the allowed names."""
+    if kind not in allowed:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, allowed))}, got {kind!r}.")
