@@ -8,12 +8,13 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ._compat import check_sample_weight, routing_enabled
 from ._linalg import batch_gram
+from ._linearisation import compare_with_refits
 from ._moments import Moments, TrainingRows, row_blocks
 from ._predictions import Predictions
 from ._ribbon import Latent, Ribbon, direct, pushforward
@@ -144,6 +145,36 @@ class BaseRibbon(Predictions, MetaEstimatorMixin, BaseEstimator):
         rows = training.rows
         pieces = [self._latent(rows.X[block]) for block in row_blocks(len(rows.y), self.model_.row_width)]
         return Latent.concatenate(pieces).moved_to(training.leave_one_out())
+
+    def check_linearisation(self, X, y, sample_weight=None, *, n_refits=5, random_state=None, verbose=0):
+        """Compare the linear step with exact refits at the same Dirichlet weights.
+
+        Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
+        gradient of zero. Where it moves predictions much as the linear step does, the ribbon is what refitting would
+        have given.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What the estimator was fitted on.
+        n_refits : int, default=5
+        random_state : int, RandomState or None, default=None
+        verbose : int, default=0
+            Prints a line for every refit.
+
+        Returns
+        -------
+        LinearisationReport
+            Prints as a summary; ``to_frame()`` has a row per refit.
+        """
+        check_is_fitted(self)
+        X_prepared, y = self._validated(X), self.model_.encode_target(column_or_1d(y))
+        if not isinstance(n_refits, Integral) or n_refits < 1:
+            raise ValueError(f"n_refits must be an integer >= 1, got {n_refits!r}.")
+        weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
+        rows = TrainingRows(self.model_, X_prepared, y, weight)
+        rng = check_random_state(random_state)
+        return compare_with_refits(rows, self.curvature_, self.alpha, int(n_refits), rng, verbose)
 
     # ------------------------------------------------------------------ predict
     @property

@@ -1,0 +1,105 @@
+"""Is one linear step enough? Ribbon's shifts against exact refits at the same Dirichlet weights."""
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from ._moments import Moments, row_blocks
+from ._ribbon import direct, parameter_shifts, pushforward
+from .models.newton import minimise
+
+MAX_ROWS = 2000  # at which predictions are compared
+
+
+@dataclass(frozen=True, eq=False)
+class LinearisationReport:
+    """Linearised and refitted models at a few draws of the weights.
+
+    Attributes
+    ----------
+    alpha : float
+    weights : ndarray of shape (n_samples, n_refits)
+        The drawn weights; each column sums to the number of observations.
+    shifts : ndarray of shape (p, n_refits)
+        Delta theta by one linear step.
+    refitted_shifts : ndarray of shape (p, n_refits)
+        Delta theta by minimising the weighted objective, from the fitted parameters on.
+    predictions : ndarray of shape (n_rows, k, n_refits)
+        Moves of the raw prediction at (some of) the training rows, along the tangent.
+    refitted_predictions : ndarray of shape (n_rows, k, n_refits)
+        The same moves of the refitted model.
+    converged : ndarray of shape (n_refits,)
+        Whether each refit reached its minimum.
+    """
+
+    alpha: float
+    weights: np.ndarray
+    shifts: np.ndarray
+    refitted_shifts: np.ndarray
+    predictions: np.ndarray
+    refitted_predictions: np.ndarray
+    converged: np.ndarray
+
+    def to_frame(self):
+        """One row per refit: error of parameters and of predictions relative to the refit's own move, ratio of the
+        moves' sizes (above one: the linear step is the larger), correlation of the moved predictions, convergence."""
+        shape = (-1, len(self.converged))
+        linear, exact = self.predictions.reshape(shape), self.refitted_predictions.reshape(shape)
+        size, exact_size = _norms(linear), _norms(exact)
+        product = np.maximum(size * exact_size, np.finfo(float).tiny)
+        columns = {
+            "parameter_error": _relative(self.shifts - self.refitted_shifts, self.refitted_shifts),
+            "prediction_error": _relative(linear - exact, exact),
+            "size_ratio": np.divide(size, exact_size, out=np.ones_like(size), where=exact_size > 0),
+            "correlation": np.einsum("nb,nb->b", linear, exact) / product,
+            "converged": self.converged,
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(1, len(self.converged) + 1, name="refit"))
+
+    def __repr__(self):
+        table = self.to_frame()
+        median = table.drop(columns="converged").median()
+        return (
+            f"LinearisationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
+            f"predictions move by {median['size_ratio']:.2f} times what the refits move, with a correlation of "
+            f"{median['correlation']:.3f} and a relative error of {median['prediction_error']:.2f}; parameters "
+            f"{median['parameter_error']:.2f} (medians)"
+        )
+
+
+def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
+    """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
+    moments = Moments.from_rows(rows, curvature, scatter=False)
+    H_r, n = curvature.factor(rows, moments), moments.n
+    gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_refits))
+    weights = gamma * (n / gamma.sum(axis=0))
+    U = sum(
+        rows.model.weighted_scores(Z, y, weights[block] - weight[:, None])
+        for block, (Z, y, weight) in zip(row_blocks(len(rows.y), rows.model.row_width), rows, strict=True)
+    )
+    shifts, refitted, converged = parameter_shifts(H_r, U / n), [], []
+    for b in range(n_refits):
+        start = time.perf_counter()
+        theta, report = minimise(replace(rows, weight=weights[:, b]))
+        refitted.append(theta - rows.model.theta)
+        converged.append(report.converged)
+        if verbose:
+            seconds = time.perf_counter() - start
+            print(f"[linearisation] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
+    refitted = np.stack(refitted, axis=1)
+    some = rng.permutation(len(rows.y))[:MAX_ROWS]
+    Z = rows.model.rows(rows.X[some])
+    f = rows.model.raw(Z)[:, :, None]
+    moves = pushforward(rows.model, Z, shifts) - f, direct(rows.model, Z, refitted) - f
+    return LinearisationReport(alpha, weights, shifts, refitted, *moves, np.array(converged))
+
+
+def _norms(A):
+    return np.sqrt(np.einsum("nb,nb->b", A, A))
+
+
+def _relative(error, reference):
+    size, scale = _norms(error), _norms(reference)
+    return np.divide(size, scale, out=np.zeros_like(size), where=scale > 0)

@@ -1,0 +1,89 @@
+"""The linear step against refits that scikit-learn makes at the same weights."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skribbon import RibbonClassifier, RibbonRegressor
+
+N = 200
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, 3))
+Y = X @ [1.0, -0.5, 0.2] + (0.3 + 0.5 * np.abs(X[:, 0])) * rng.normal(size=N)
+COUNTS = rng.poisson(np.exp(0.3 * X[:, 0])).astype(float)
+LABELS = (X[:, 0] + rng.logistic(size=N) > 0).astype(int)
+
+CASES = {
+    "ols": (RibbonRegressor, LinearRegression(), Y),
+    "ridge": (RibbonRegressor, Ridge(alpha=20.0), Y),
+    "poisson": (RibbonRegressor, PoissonRegressor(alpha=0.1, solver="newton-cholesky", tol=1e-12), COUNTS),
+    "logistic": (RibbonClassifier, LogisticRegression(C=0.1, solver="newton-cholesky", tol=1e-12), LABELS),
+}
+
+
+def coefficients(estimator):
+    return np.append(np.ravel(estimator.coef_), estimator.intercept_)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refits_are_those_of_scikit_learn(name):
+    Ribbon, base, y = CASES[name]
+    ribbon = Ribbon(base, alpha=0.7).fit(X, y)
+    report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
+    assert report.converged.all()
+    assert_allclose(report.weights.sum(axis=0), N)
+    for weight, shift in zip(report.weights.T, report.refitted_shifts.T, strict=True):
+        refit = base.fit(X, y, sample_weight=weight)
+        assert_allclose(ribbon.model_.theta + shift, coefficients(refit), atol=1e-7)
+
+
+def test_the_linear_step_is_the_influence_of_every_row():
+    """-H^-1 sum_i (w_i - 1/n) g_i for least squares, written down with numpy."""
+    ribbon = RibbonRegressor().fit(X, Y)
+    report = ribbon.check_linearisation(X, Y, n_refits=2, random_state=1)
+    Z = np.column_stack([X, np.ones(N)])
+    residual = Y - Z @ ribbon.model_.theta
+    shift = np.linalg.solve(Z.T @ Z, Z.T @ ((report.weights - 1) * residual[:, None]))
+    assert_allclose(report.shifts, shift, atol=1e-12)
+    assert_allclose(report.predictions.std(), (Z @ shift).std(), rtol=1e-12)
+
+
+def test_error_falls_as_alpha_grows():
+    """The step is first order: an error of the second order in weights whose spread is 1/sqrt(alpha)."""
+    errors = []
+    for alpha in (1.0, 100.0):
+        ribbon = RibbonClassifier(LogisticRegression(), alpha=alpha).fit(X, LABELS)
+        report = ribbon.check_linearisation(X, LABELS, n_refits=20, random_state=0)
+        errors.append(report.to_frame()["prediction_error"].mean())
+    assert 5 < errors[0] / errors[1] < 20
+
+
+def test_a_network_in_a_pipeline_with_weights(capsys):
+    network = MLPRegressor(
+        hidden_layer_sizes=(4,), activation="tanh", solver="lbfgs", alpha=3.0, tol=1e-9, max_iter=5000, random_state=0
+    )
+    weight = np.random.default_rng(2).integers(1, 4, N).astype(float)
+    ribbon = RibbonRegressor(make_pipeline(StandardScaler(), network), alpha=3.0).fit(X, Y, sample_weight=weight)
+    report = ribbon.check_linearisation(X, Y, weight, n_refits=2, random_state=0, verbose=1)
+    assert_allclose(report.weights.sum(axis=0), weight.sum())
+    assert report.converged.all()
+    assert capsys.readouterr().out.count("[linearisation] refit") == 2
+    assert 0.5 < report.to_frame()["size_ratio"].median() < 2
+
+
+def test_what_it_says():
+    ribbon = RibbonRegressor().fit(X, Y)
+    report = ribbon.check_linearisation(X, Y, n_refits=4, random_state=0)
+    frame = report.to_frame()
+    assert list(frame.columns) == ["parameter_error", "prediction_error", "size_ratio", "correlation", "converged"]
+    assert len(frame) == 4
+    assert "4 refits, 4 converged" in repr(report)
+    exact = report.refitted_predictions.reshape(-1, 4)
+    error = np.linalg.norm(report.predictions.reshape(-1, 4) - exact, axis=0) / np.linalg.norm(exact, axis=0)
+    assert_allclose(frame["prediction_error"], error)
+    with pytest.raises(ValueError, match="n_refits must be an integer >= 1"):
+        ribbon.check_linearisation(X, Y, n_refits=0)
