@@ -11,6 +11,7 @@ __all__ = [
     "NotStationaryWarning",
     "RibbonWarning",
     "SelectionWarning",
+    "SlowDerivativeWarning",
     "SolverWarning",
     "UndeterminedDirectionWarning",
 ]
@@ -50,6 +51,10 @@ class SolverWarning(RibbonWarning):
 
 class AlphaEdgeWarning(RibbonWarning):
     """The best alpha lies at the edge of what was searched, or does not matter to the scoring."""
+
+
+class SlowDerivativeWarning(RibbonWarning):
+    """A user's function is written such that autograd can differentiate it only a few rows at a time."""
 
 
 def warn_user(message, category):

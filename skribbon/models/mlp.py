@@ -40,7 +40,7 @@ class MultilayerPerceptron(ParametricModel):
 
     @property
     def row_width(self):
-        return min(len(self.theta) * self.n_outputs, 16 * sum(self.units))
+        return min(len(self.theta) * self.n_outputs, 4 * sum(self.units))
 
     @property
     def n_outputs(self):

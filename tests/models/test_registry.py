@@ -64,7 +64,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skribbon import RibbonClassifier, RibbonRegressor
+from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon._loss import Tweedie
 from skribbon.exceptions import SelectionWarning
 from skribbon.models import ParametricModel, as_parametric
@@ -80,6 +80,8 @@ TWO_LABELS = np.column_stack([BINARY, X[:, 1] > 0]).astype(int)
 
 # none more and none fewer; subclasses of these are known too
 REGISTERED = {
+    AutogradClassifier,
+    AutogradRegressor,
     BayesianRidge,
     ElasticNet,
     ElasticNetCV,

@@ -1,0 +1,245 @@
+"""What the two autograd estimators share: start, check, train, and the model behind it."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._checks import (
+    FEW,
+    check_differentiable,
+    check_loss_per_row,
+    check_rows_are_separate,
+    check_start,
+    columns_of,
+)
+from ._pickling import StoresFunctions
+from ._routes import Looped, check_supplied
+from ._tree import Tree, leaves_of, map_leaves, spread
+from .architectures import Architecture, mlp
+from .derivatives import AutogradLoss, AutogradModel
+from .newton import polish
+from .solvers import Objective, adam, lbfgs
+
+PROBE_ROWS = 8
+
+
+class AutogradEstimator(StoresFunctions, BaseEstimator):
+    """What the two estimators share; a subclass knows its targets and losses."""
+
+    _functions = ("f", "init", "loss", "jac", "loss_")
+
+    def __init__(
+        self,
+        f=None,
+        init=None,
+        *,
+        loss,
+        l2=0.0,
+        solver="lbfgs",
+        jac=None,
+        polish=False,
+        max_iter=200,
+        tol=1e-6,
+        batch_size=200,
+        learning_rate=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        random_state=None,
+        verbose=0,
+    ):
+        self.f = f
+        self.init = init
+        self.loss = loss
+        self.l2 = l2
+        self.solver = solver
+        self.jac = jac
+        self.polish = polish
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+    def fit(self, X, y, sample_weight=None):
+        """Minimise the training objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings()
+        X, y, t = self._validated(X, y)
+        weight = _check_weight(sample_weight, len(t))
+        counted = weight > 0
+        X, y, t, weight = X[counted], y[counted], t[counted], weight[counted]
+        rng = check_random_state(self.random_state)
+        model = self._start(X, t, rng)
+        trained = self._train(Objective(model, X, t, weight), rng)
+        self.params_, self.n_iter_ = model.tree.unpack(trained.theta), trained.n_iter
+        if self.solver == "adam":
+            self.loss_curve_, self.validation_loss_curve_ = trained.loss_curve, trained.validation_curve
+        if self.polish:
+            self.params_ = polish(self, X, y, weight, verbose=self.verbose).params_
+        return self
+
+    def _check_settings(self):
+        _check_number(self, "max_iter", Integral, 1)
+        _check_number(self, "batch_size", Integral, 1)
+        _check_number(self, "n_iter_no_change", Integral, 1)
+        _check_number(self, "tol", Real, 0)
+        _check_number(self, "learning_rate", Real, 0)
+        if self.solver not in ("lbfgs", "adam"):
+            raise ValueError(f"solver must be 'lbfgs' or 'adam', got {self.solver!r}.")
+        if self.early_stopping and self.solver != "adam":
+            raise ValueError("early_stopping=True needs solver='adam'; set l2 instead to keep solver='lbfgs' smooth.")
+        if self.early_stopping and self.polish:
+            raise ValueError(
+                "early_stopping=True stops short of a minimum on purpose and polish=True goes there; choose one."
+            )
+
+    def _start(self, X, t, rng):
+        """The model at its initial parameters, checked."""
+        f = self._function()
+        self.loss_ = self._named_loss()
+        params = self._initial(f, X, t, rng)
+        tree, theta = Tree.of(params)
+        params = tree.unpack(theta)
+        self.n_columns_ = columns_of(f, params, X[:FEW])
+        self.loss_ = self._checked_loss(self.loss_, self.n_columns_, t)
+        self.X_probe_ = X[np.unique(np.linspace(0, len(X) - 1, PROBE_ROWS).astype(int))]
+        check_rows_are_separate(f, params, self.X_probe_)
+        check_differentiable(lambda theta: f(tree.unpack(theta), X[:FEW]), theta, "f")
+        model = self._traced_model(params, Looped())
+        if isinstance(self.loss_, AutogradLoss):
+            check_loss_per_row(self.loss_, model.raw(X[:FEW]), t[:FEW])
+        check_start(Objective(model, X, t, np.ones(len(t))), theta)
+        if self.jac is not None:
+            check_supplied(self.jac, f, tree, theta, self.X_probe_, self.n_columns_)
+        return model
+
+    def _function(self):
+        f = mlp() if self.f is None else self.f
+        if not callable(f):
+            raise TypeError(f"f must be a function f(params, X) or an architecture of skribbon.models, got {f!r}.")
+        return f
+
+    def _initial(self, f, X, t, rng):
+        if callable(self.init):
+            return self.init(X, t, rng)
+        if self.init is not None:
+            return self.init
+        if not isinstance(f, Architecture):
+            raise ValueError("init is None; give the initial parameters of f, or a function init(X, y, random_state).")
+        return f.init(X, self._wanted_columns(), rng)
+
+    def _train(self, objective, rng):
+        theta = objective.model.theta
+        if self.solver == "lbfgs":
+            return lbfgs(objective, theta, self.max_iter, self.tol, self.verbose)
+        validation = None
+        if self.early_stopping:
+            rows, held_out = self._split(objective.y, rng)
+            objective, validation = objective.batch(rows), objective.batch(held_out)
+        f = objective.model.f
+        if isinstance(f, Architecture) and f.dropout > 0:
+            noisy = replace(objective.model, f=lambda params, X: f.noisy(params, X, rng))
+            objective = replace(objective, model=noisy)
+        return adam(
+            objective,
+            theta,
+            rng,
+            batch_size=min(self.batch_size, len(objective.y)),
+            learning_rate=self.learning_rate,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_iter_no_change=self.n_iter_no_change,
+            validation=validation,
+            verbose=self.verbose,
+        )
+
+    def _split(self, t, rng):
+        stratify = t if hasattr(self, "classes_") else None
+        return train_test_split(
+            np.arange(len(t)), test_size=self.validation_fraction, random_state=rng, stratify=stratify
+        )
+
+    # ------------------------------------------------------------------ the model behind it
+    def _penalties(self, params):
+        """A number per leaf of the parameters."""
+        l2, f = spread(self.l2, params), self._function()
+        if not isinstance(f, Architecture) or isinstance(self.l2, dict | list | tuple):
+            return l2
+        return map_leaves(lambda penalised: penalised * float(self.l2), f.penalised(params))
+
+    def _fields(self):
+        family = getattr(self.loss_, "family", self.loss_)  # of a user's loss, the classifier's own
+        basis = getattr(family, "basis", None)
+        fields = {"loss": self.loss_, "classes": getattr(self, "classes_", None)}
+        return fields if basis is None else {**fields, "output_map": basis}
+
+    def _traced_model(self, params, route):
+        tree, theta = Tree.of(params)
+        sizes = [int(np.prod(shape)) for shape in tree.shapes]
+        return AutogradModel(
+            theta=theta,
+            l2=np.repeat(np.array(leaves_of(self._penalties(params)), dtype=float), sizes),
+            f=self._function(),
+            tree=tree,
+            n_columns=self.n_columns_,
+            route=route,
+            probe=self.X_probe_,
+            **self._fields(),
+        )
+
+    def _analytic_model(self, params):
+        """The architecture's own model, or None."""
+        f = self._function()
+        return f.parametric(params, self._penalties(params), **self._fields()) if isinstance(f, Architecture) else None
+
+    def _raw(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._traced_model(self.params_, Looped()).raw(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _check_weight(sample_weight, n):
+    if sample_weight is None:
+        return np.ones(n)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), a number for each row of X; got {weight.shape}.")
+    if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
+        raise ValueError(
+            "sample_weight must be finite, must not be negative, and must contain at least one non-zero number."
+        )
+    return weight
+
+
+def _check_number(estimator, name, kind, lowest):
+    value = getattr(estimator, name)
+    if not isinstance(value, kind) or not value >= lowest:
+        what = "an integer" if kind is Integral else "a number"
+        raise ValueError(f"{name} must be {what} >= {lowest}, got {value!r}.")

@@ -1,0 +1,354 @@
+"""Ready-made functions f(params, X) for :class:`~skribbon.AutogradRegressor` and :class:`~skribbon.AutogradClassifier`.
+
+A derivative engine may hand every row its own copy of the parameters, so that one reverse pass gives the Jacobians of
+all rows: X is then (n, 1, d), a matrix of parameters (n, in, out), a vector (n, 1, out), and f comes back as (n, 1, k).
+``a @ W + b`` means the same for both, and the functions below are written so that nothing else is needed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import autograd.numpy as np
+from autograd.extend import defjvp, defvjp, primitive
+from scipy.special import expit
+
+from ._images import patches, pool
+from ._tree import map_leaves
+from .mlp import ACTIVATIONS as ANALYTIC
+from .mlp import MultilayerPerceptron
+
+
+def _elementwise(phi, slope):
+    """phi as an autograd primitive whose derivative comes from a = phi(z), which costs less than from z."""
+    traced = primitive(phi)
+    defvjp(traced, lambda a, z: lambda g: g * slope(a))
+    defjvp(traced, lambda g, a, z: g * slope(a))
+    return traced
+
+
+ACTIVATIONS = {
+    "identity": lambda z: z,
+    "logistic": _elementwise(expit, lambda a: a * (1 - a)),
+    "tanh": _elementwise(np.tanh, lambda a: 1 - a**2),
+    "relu": _elementwise(lambda z: np.maximum(z, 0), lambda a: a > 0),
+    "softplus": _elementwise(lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a)),
+}
+
+
+class Architecture:
+    """What a ready-made function f(params, X) knows beyond its values. Subclasses are frozen dataclasses.
+
+    A subclass writes ``__call__(params, X)``, X (n, d) to f (n, k), in ``autograd.numpy``, and ``init``. Parameters are
+    lists, tuples and dicts of float64 arrays; matrices are weights, vectors are biases.
+
+    Attributes
+    ----------
+    dropout : float
+        Probability with which :meth:`noisy` drops a unit; zero if the architecture has none.
+    """
+
+    dropout = 0.0
+
+    def __call__(self, params, X):
+        raise TypeError(f"{type(self).__name__} must define __call__(params, X).")
+
+    def init(self, X, n_outputs, random_state):
+        """Starting parameters for X (n, d) and k = n_outputs, drawn from the RandomState ``random_state``."""
+        raise TypeError(f"{type(self).__name__} must define init(X, n_outputs, random_state).")
+
+    def penalised(self, params):
+        """The tree of params with 1.0 where a penalty applies (weights) and 0.0 where it does not (biases)."""
+        return map_leaves(lambda leaf: float(np.ndim(leaf) >= 2), params)
+
+    def noisy(self, params, X, rng):
+        """f with fresh dropout masks, for the steps of training."""
+        return self(params, X)
+
+    def parametric(self, params, l2, **fields):
+        """A ParametricModel with analytic derivatives, or None where there is none.
+
+        ``l2`` is a tree of numbers like params; ``fields`` are the remaining fields of the model: loss, classes, ...
+        """
+        return None
+
+
+def _glorot(shapes, activation, random_state):
+    """Weights and biases of layers (in, out), drawn as scikit-learn's networks draw them; the last bias is zero."""
+    params = []
+    for n_in, n_out in shapes:
+        bound = np.sqrt((2.0 if activation == "logistic" else 6.0) / (n_in + n_out))
+        W = random_state.uniform(-bound, bound, (n_in, n_out))
+        params.append((W, random_state.uniform(-bound, bound, n_out)))
+    return [*params[:-1], (params[-1][0], np.zeros(n_out))]
+
+
+def _check_activation(name):
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation is {name!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+
+
+@dataclass(frozen=True)
+class mlp(Architecture):
+    """Multilayer perceptron: z_l = a_{l-1} W_l + b_l, a_l = phi(z_l), f = z_L; params = [(W_1, b_1), (W_2, b_2), ...].
+
+    Parameters
+    ----------
+    hidden : tuple of int, default=(64,)
+        Units of the hidden layers; ``()`` is a linear model.
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    dropout : float, default=0.0
+        Probability with which a hidden unit is dropped during training. Units that stay are scaled up by
+        1 / (1 - dropout), so that predictions need no change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models.architectures import mlp
+    >>> X = np.zeros((5, 3))
+    >>> f = mlp(hidden=(8, 4), activation="softplus")
+    >>> params = f.init(X, n_outputs=2, random_state=np.random.RandomState(0))
+    >>> [W.shape for W, b in params]
+    [(3, 8), (8, 4), (4, 2)]
+    >>> f(params, X).shape
+    (5, 2)
+    """
+
+    hidden: tuple = (64,)
+    activation: str = "tanh"
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        _check_activation(self.activation)
+        object.__setattr__(self, "hidden", tuple(int(units) for units in np.atleast_1d(self.hidden)))
+        if any(units < 1 for units in self.hidden):
+            raise ValueError(f"hidden is {self.hidden}; every layer needs at least one unit.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
+
+    def init(self, X, n_outputs, random_state):
+        return _glorot(pairwise((X.shape[1], *self.hidden, n_outputs)), self.activation, random_state)
+
+    def __call__(self, params, X):
+        return self._forward(params, X, lambda a: a)
+
+    def noisy(self, params, X, rng):
+        if not self.dropout:
+            return self(params, X)
+        stays = 1 - self.dropout
+        return self._forward(params, X, lambda a: a * ((rng.uniform(size=a.shape) < stays) / stays))
+
+    def _forward(self, params, X, mask):
+        phi, a = ACTIVATIONS[self.activation], X
+        for W, b in params[:-1]:
+            a = mask(phi(a @ W + b))
+        W, b = params[-1]
+        return a @ W + b
+
+    def parametric(self, params, l2, **fields):
+        if self.activation not in ANALYTIC:
+            return None
+        arrays = [leaf for leaves in zip(*params, strict=True) for leaf in leaves]  # W_1, ..., W_L, b_1, ..., b_L
+        penalties = [number for numbers in zip(*l2, strict=True) for number in numbers]
+        return MultilayerPerceptron(
+            theta=np.concatenate([np.ravel(leaf) for leaf in arrays]),
+            l2=np.repeat(np.array(penalties, dtype=float), [leaf.size for leaf in arrays]),
+            units=(len(params[0][0]), *(len(b) for _, b in params)),
+            activation=self.activation,
+            **fields,
+        )
+
+
+@dataclass(frozen=True)
+class cnn(Architecture):
+    """Small convolutional network: convolution, activation and average pooling, repeated, then one dense layer.
+
+    Rows of X are flattened images, channels last. Convolutions have no padding; rows and columns that do not fill a
+    pooling window are left out. params = [(W_1, b_1), ...] with W_l (kernel * kernel * channels in, channels out).
+
+    Parameters
+    ----------
+    image_shape : (height, width) or (height, width, channels)
+    channels : tuple of int, default=(8, 16)
+        Channels that each convolution gives.
+    kernel : int, default=3
+        Height and width of the convolutions.
+    pool : int, default=2
+        Height and width of the pooling windows; 1 is no pooling.
+    activation : {"relu", "tanh", "logistic", "softplus", "identity"}, default="relu"
+        A smooth one makes the exact Hessian meaningful.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models.architectures import cnn
+    >>> X = np.zeros((5, 64))
+    >>> f = cnn((8, 8), channels=(4,))
+    >>> params = f.init(X, n_outputs=10, random_state=np.random.RandomState(0))
+    >>> [W.shape for W, b in params]
+    [(9, 4), (36, 10)]
+    >>> f(params, X).shape
+    (5, 10)
+    """
+
+    image_shape: tuple
+    channels: tuple = (8, 16)
+    kernel: int = 3
+    pool: int = 2
+    activation: str = "relu"
+
+    def __post_init__(self):
+        _check_activation(self.activation)
+        shape = tuple(int(length) for length in np.atleast_1d(self.image_shape))
+        if len(shape) not in (2, 3):
+            raise ValueError(f"image_shape is {shape}; it must be (height, width) or (height, width, channels).")
+        object.__setattr__(self, "image_shape", shape if len(shape) == 3 else (*shape, 1))
+        object.__setattr__(self, "channels", tuple(int(count) for count in np.atleast_1d(self.channels)))
+        if not self.channels or min(self.channels) < 1:
+            raise ValueError(f"channels is {self.channels}; it needs at least one convolution, each with a channel.")
+        if min(self._final_shape) < 1:
+            raise ValueError(
+                f"image_shape {shape} leaves nothing after {len(self.channels)} convolutions with kernel={self.kernel} "
+                f"and pool={self.pool}; choose fewer channels, a smaller kernel or a smaller pool."
+            )
+
+    @property
+    def _final_shape(self):
+        """Shape of an image in front of the dense layer."""
+        high, wide, _ = self.image_shape
+        for _ in self.channels:
+            high, wide = ((length - self.kernel + 1) // self.pool for length in (high, wide))
+        return high, wide, self.channels[-1]
+
+    def init(self, X, n_outputs, random_state):
+        if X.shape[1] != np.prod(self.image_shape):
+            raise ValueError(f"X has {X.shape[1]} features, but image_shape={self.image_shape} needs their product.")
+        counts = pairwise((self.image_shape[-1], *self.channels))
+        convolutions = [(self.kernel**2 * n_in, n_out) for n_in, n_out in counts]
+        dense = int(np.prod(self._final_shape)), n_outputs
+        return _glorot([*convolutions, dense], self.activation, random_state)
+
+    def __call__(self, params, X):
+        phi, images = ACTIVATIONS[self.activation], np.reshape(X, (-1, *self.image_shape))
+        for W, b in params[:-1]:
+            windows = patches(images, self.kernel)  # (n, h', w', kernel, kernel, channels)
+            # one product for all rows, or one for each row where each has its own W
+            z = np.reshape(windows, (*W.shape[:-2], -1, W.shape[-2])) @ W + b
+            images = pool(np.reshape(phi(z), (*windows.shape[:3], -1)), self.pool)
+        W, b = params[-1]
+        return np.reshape(images, (*X.shape[:-1], -1)) @ W + b
+
+
+@dataclass(frozen=True)
+class linear_in_features(Architecture):
+    """f = Phi(x) w + b for basis functions Phi that have no parameters; params = (w, b).
+
+    Parameters
+    ----------
+    features : callable
+        X (n, d) to Phi (n, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models.architectures import linear_in_features
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> f = linear_in_features(lambda X: np.hstack([np.sin(X), np.cos(X), X]))
+    >>> w, b = f.init(X, n_outputs=1, random_state=np.random.RandomState(0))
+    >>> w.shape, f((w, b), X).shape
+    ((3, 1), (5, 1))
+    """
+
+    features: Callable
+
+    def init(self, X, n_outputs, random_state):
+        return np.zeros((self._features(X).shape[-1], n_outputs)), np.zeros(n_outputs)
+
+    def __call__(self, params, X):
+        w, b = params
+        return self._features(X) @ w + b
+
+    def _features(self, X):
+        n = X.size // X.shape[-1]
+        Phi = np.asarray(self.features(np.reshape(X, (n, -1))), dtype=float)
+        if Phi.ndim != 2 or len(Phi) != n:
+            raise ValueError(f"features must map X ({n}, {X.shape[-1]}) to an array ({n}, m); it gave {Phi.shape}.")
+        return np.reshape(Phi, (*X.shape[:-1], -1))
+
+
+@dataclass(frozen=True)
+class michaelis_menten(Architecture):
+    """Saturating growth, f = v x / (k + x), v and k positive; params = {"log_v": ..., "log_k": ...}, two numbers.
+
+    v is the value that f approaches, k the x where half of it is reached. Neither is penalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models.architectures import michaelis_menten
+    >>> params = {"log_v": np.log(3.0), "log_k": np.log(0.5)}
+    >>> michaelis_menten()(params, np.array([[0.5], [1.0]])).ravel()
+    array([1.5, 2. ])
+    """
+
+    def init(self, X, n_outputs, random_state):
+        if X.shape[1] != 1 or n_outputs != 1:
+            raise ValueError(f"michaelis_menten maps 1 feature to 1 output; got {X.shape[1]} and {n_outputs}.")
+        positive = X[X > 0]
+        return {"log_v": np.array(0.0), "log_k": np.array(np.log(np.median(positive)) if positive.size else 0.0)}
+
+    def __call__(self, params, X):
+        return np.exp(params["log_v"]) * X / (np.exp(params["log_k"]) + X)
+
+
+@dataclass(frozen=True)
+class monotone(Architecture):
+    """Network with one hidden layer that increases in chosen features, whatever its parameters.
+
+    f = tanh(x_increasing exp(A) + x_rest B + b) exp(C) + c; for a decreasing feature change its sign. Only B is
+    penalised: shrinking a log weight would pull the weight towards one, not towards zero.
+
+    Parameters
+    ----------
+    increasing : tuple of int, default=(0,)
+        Indices of the features in which f increases; all outputs do.
+    hidden : int, default=16
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models.architectures import monotone
+    >>> X = np.linspace(-2, 2, 50)[:, None]
+    >>> f = monotone()
+    >>> params = f.init(X, n_outputs=1, random_state=np.random.RandomState(0))
+    >>> bool((np.diff(f(params, X), axis=0) > 0).all())
+    True
+    """
+
+    increasing: tuple = (0,)
+    hidden: int = 16
+
+    def __post_init__(self):
+        object.__setattr__(self, "increasing", tuple(int(index) for index in np.atleast_1d(self.increasing)))
+
+    def _split(self, X):
+        chosen = list(self.increasing)
+        return X[..., chosen], np.delete(X, chosen, axis=-1)
+
+    def init(self, X, n_outputs, random_state):
+        spread = np.std(X, axis=0)
+        spread_up, spread_rest = self._split(np.where(spread > 0, spread, 1.0))
+        A = 0.5 * random_state.standard_normal((len(spread_up), self.hidden)) - np.log(spread_up)[:, None]
+        B = 0.5 * random_state.standard_normal((len(spread_rest), self.hidden)) / spread_rest[:, None]
+        up, rest = self._split(X[random_state.randint(len(X), size=self.hidden)])  # units bend where the data are
+        b = -np.sum(up.T * np.exp(A), axis=0) - np.sum(rest.T * B, axis=0)
+        C = np.full((self.hidden, n_outputs), -np.log(self.hidden))
+        return {"A": A, "B": B, "b": b, "C": C, "c": np.zeros(n_outputs)}
+
+    def penalised(self, params):
+        return {name: float(name == "B") for name in params}
+
+    def __call__(self, params, X):
+        up, rest = self._split(X)
+        z = up @ np.exp(params["A"]) + rest @ params["B"] + params["b"]
+        return ACTIVATIONS["tanh"](z) @ np.exp(params["C"]) + params["c"]

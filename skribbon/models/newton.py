@@ -1,0 +1,294 @@
+"""To the exact minimum of a training objective: damped Gauss-Newton and Newton steps on any parametric model."""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from .._moments import TrainingRows
+from ..exceptions import warn_user
+from .base import as_parametric
+
+MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
+SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
+DAMPINGS = 30  # how often one step's damping may grow before the search ends
+ROUNDING = 1e-13  # relative size of what rounding leaves of a mean over rows
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a minimisation went; gradients are in units of the standard error of the mean score.
+
+    Attributes
+    ----------
+    n_iter : int
+        Steps that were taken.
+    gradient_before, gradient_after : float
+        Norm of the objective's gradient, each coordinate scaled by its curvature.
+    converged : bool
+    """
+
+    n_iter: int
+    gradient_before: float
+    gradient_after: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The objective at one theta: its value, gradient and Gauss-Newton matrix."""
+
+    rows: TrainingRows
+    value: float
+    gradient: np.ndarray  # (p,)
+    ggn: np.ndarray  # (p, p), penalty included
+    distance: float  # from stationarity, in standard errors
+    floor: float  # the distance that rounding alone can make
+
+    @property
+    def theta(self):
+        return self.rows.model.theta
+
+    def hessian(self):
+        """Exact second derivative of the objective, (p, p)."""
+        model, total = self.rows.model, self.rows.weight.sum()
+        H = sum(model.hessian(Z, y, weight) for Z, y, weight in self.rows) / total
+        return H + np.diag(model.l2)
+
+
+def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
+    r"""Move a model's parameters to the minimum of its own training objective.
+
+    The objective is :math:`\sum_i w_i \ell_i / \sum_i w_i` plus the penalty of the model. Steps solve
+    :math:`(C + \lambda D) s = -g`, with C the Gauss-Newton matrix, or the exact Hessian once Gauss-Newton is slow, and
+    D the diagonal of Gauss-Newton; only steps that lower the objective are taken.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        The model, where to start from, and the rows with their weights.
+    max_iter : int, default=200
+    tol : float, default=1e-8
+        Converged when the gradient is this many standard errors of the mean score, or rounding.
+    verbose : int, default=0
+        Print a line per step if positive.
+
+    Returns
+    -------
+    theta : ndarray of shape (p,)
+    report : Report
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skribbon._moments import TrainingRows
+    >>> from skribbon.models import as_parametric
+    >>> from skribbon.models.newton import minimise
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
+    >>> model = as_parametric(LinearRegression().fit(X, y), y, np.ones(4))
+    >>> theta, report = minimise(TrainingRows(model, X, y, np.array([2.0, 1.0, 1.0, 2.0])))
+    >>> theta, report.converged
+    (array([ 0.947..., -0.0877...]), True)
+    """
+    p = len(rows.model.theta)
+    if p > MAX_PARAMETERS:
+        raise ValueError(
+            f"The model has {p} parameters; exact minimisation factors p x p matrices and is meant for at most "
+            f"{MAX_PARAMETERS}. Train longer with solver='lbfgs' and a smaller tol instead."
+        )
+    point = start = _evaluate(rows)
+    newton, damping, n_iter = rows.model.exact_is_psd, 1e-4, 0
+    while n_iter < max_iter and point.distance > max(tol, point.floor):
+        step = _step(point, damping, newton)
+        if step is None and not newton:
+            newton, damping = _has_hessian(point), 1e-4
+            step = _step(point, damping, newton) if newton else None
+        if step is None:
+            break
+        n_iter, (new, damping) = n_iter + 1, step
+        newton = newton or (new.distance > SLOW * point.distance and damping < 1e-2 and _has_hessian(point))
+        point = new
+        if verbose:
+            print(
+                f"step {n_iter}: objective {point.value:.10g}, gradient {point.distance:.3g} standard errors, "
+                f"damping {damping:.1g}, {'Newton' if newton else 'Gauss-Newton'}"
+            )
+    report = Report(n_iter, start.distance, point.distance, bool(point.distance <= max(tol, point.floor)))
+    return point.theta, report
+
+
+def _step(point, damping, newton):
+    """The next point and the damping after it, or None where no damping finds a lower objective."""
+    C = point.hessian() if newton else point.ggn
+    solve, tried = _DampedSolver(C, np.diag(point.ggn)), damping
+    for _ in range(DAMPINGS):
+        step = solve(-point.gradient, tried)
+        new = _try(point, step)
+        if new is not None:
+            predicted = -(point.gradient @ step) - step @ C @ step / 2
+            gain = (point.value - new.value) / predicted if predicted > _noise(point) else 1.0
+            return new, tried * (0.05 if gain > 0.75 else 1.0 if gain > 0.25 else 4.0)
+        tried = max(10 * tried, 1e-8)
+    return None
+
+
+class _DampedSolver:
+    """(C + damping D)^-1 b; an indefinite C enters with the absolute values of its eigenvalues.
+
+    That turns steps towards a saddle into steps away from it, and leaves the well determined directions undamped.
+    """
+
+    def __init__(self, C, diagonal):
+        self.root = np.sqrt(np.maximum(diagonal, 1e-12 * diagonal.max(initial=1e-300)))
+        self.C = C / self.root[:, None] / self.root
+        self.eigen = None
+
+    def __call__(self, b, damping):
+        b = b / self.root
+        try:
+            if self.eigen is None:
+                factor = cho_factor(self.C + damping * np.eye(len(b)), lower=True, check_finite=False)
+                return cho_solve(factor, b, check_finite=False) / self.root
+        except np.linalg.LinAlgError:
+            self.eigen = np.linalg.eigh(self.C)
+        values, vectors = self.eigen
+        return vectors @ ((vectors.T @ b) / (np.abs(values) + max(damping, 1e-10))) / self.root
+
+
+def _try(old, step):
+    """The point after a step if its objective is lower or, where rounding hides the difference, its gradient is."""
+    rows = replace(old.rows, model=old.rows.model.at(old.theta + step))
+    if not _value(rows) <= old.value + _noise(old):
+        return None
+    new = _evaluate(rows)
+    better = new.value < old.value - _noise(old) or new.distance < old.distance
+    return new if better and np.isfinite(new.distance) else None
+
+
+def _noise(point):
+    return ROUNDING * max(1e-300, abs(point.value))
+
+
+def _has_hessian(point):
+    try:
+        Z, y, weight = next(iter(point.rows))
+        point.rows.model.hessian(Z[:1], y[:1], weight[:1])
+    except TypeError:
+        return False
+    return True
+
+
+def _value(rows):
+    """The objective, up to a constant."""
+    model = rows.model
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too far is seen by its value
+        losses = sum(weight @ model.loss.value(model.raw(Z), y) for Z, y, weight in rows)
+    return losses / rows.weight.sum() + _penalty(model)
+
+
+def _evaluate(rows):
+    model, total = rows.model, rows.weight.sum()
+    g, g2, ggn = 0.0, 0.0, 0.0
+    for Z, y, weight in rows:
+        g_block, g2_block, _ = model.score_moments(Z, y, weight, scatter=False)
+        g, g2, ggn = g + g_block, g2 + g2_block, ggn + model.ggn(Z, y, weight)
+    gradient = g / total + model.grad_penalty()
+    ggn = ggn / total + np.diag(model.l2)
+    distance, floor = _distance(gradient, g / total, g2 / total, np.diag(ggn), rows)
+    return _Point(rows, _value(rows), gradient, ggn, distance, floor)
+
+
+def _penalty(model):
+    """The penalty up to a constant: its gradient is affine in theta, with slope l2."""
+    return model.theta @ (model.grad_penalty() - model.l2 * model.theta / 2)
+
+
+def _distance(gradient, g_bar, g2_bar, curvature, rows):
+    """Norm of the gradient in units of the mean score's standard error, and what rounding makes of zero."""
+    scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
+    standard_error = np.linalg.norm(scale * np.sqrt(np.maximum(g2_bar - g_bar**2, 0) / rows.weight.sum()))
+    terms = np.linalg.norm(scale * (np.sqrt(g2_bar) + np.abs(gradient - g_bar)))
+    rounding = 1e-14 * (terms + np.abs(rows.y).max())  # of a sum, and of the residuals of a perfect fit
+    norm = np.linalg.norm(scale * gradient)
+    unit = standard_error if standard_error > rounding else max(rounding, 1e-300)
+    return float(norm / unit), float(rounding / unit)
+
+
+@singledispatch
+def with_theta(estimator, model, theta):
+    """A copy of a fitted estimator with the parameters ``theta`` of its parametric ``model``.
+
+    A single-dispatch function, as :func:`as_parametric`: register your own estimator to make :func:`polish` know it.
+    """
+    supported = sorted(cls.__name__ for cls in with_theta.registry if cls is not object)
+    raise TypeError(
+        f"{type(estimator).__name__} cannot be polished; supported are {', '.join(supported)} and what you register "
+        "with skribbon.models.with_theta.register."
+    )
+
+
+@with_theta.register(MLPRegressor)
+@with_theta.register(MLPClassifier)
+def _(estimator, model, theta):
+    estimator = deepcopy(estimator)
+    estimator.coefs_, estimator.intercepts_ = ([np.array(a) for a in arrays] for arrays in model.unpack(theta))
+    return estimator
+
+
+def polish(estimator, X, y, sample_weight=None, *, max_iter=200, tol=1e-8, verbose=0):
+    """Move a fitted model to the exact minimum of its own training objective.
+
+    Networks that were trained by Adam, or by L-BFGS to a loose tolerance, stop some way from a minimum, and the
+    curvature there says little about it. A few damped Newton steps from there make the gradient zero.
+
+    Parameters
+    ----------
+    estimator : fitted AutogradRegressor, AutogradClassifier, MLPRegressor or MLPClassifier
+        It is not changed.
+    X : array-like of shape (n_samples, n_features)
+        The training data.
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weights that the estimator was fitted with.
+    max_iter : int, default=200
+    tol : float, default=1e-8
+        Converged when the gradient is this many standard errors of itself.
+    verbose : int, default=0
+
+    Returns
+    -------
+    estimator
+        A copy at the minimum nearby.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon.models import polish
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", alpha=0.1, max_iter=2000, random_state=0)
+    >>> polished = polish(network.fit(X, y), X, y)
+    >>> bool(np.abs(polished.predict(X) - network.predict(X)).max() > 1e-3)
+    True
+    """
+    y = column_or_1d(y)
+    check_consistent_length(X, y, sample_weight)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    model = as_parametric(estimator, y, weight)
+    with_theta(estimator, model, model.theta)  # an estimator that cannot be written to says so before the work
+    rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
+    theta, report = minimise(rows, max_iter, tol, verbose)
+    if not report.converged:
+        warn_user(
+            f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
+            f"errors (it began with {report.gradient_before:.3g}); raise max_iter, or train longer first.",
+            ConvergenceWarning,
+        )
+    return with_theta(estimator, model, theta)
