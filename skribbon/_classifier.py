@@ -32,9 +32,12 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
-    curvature : {"auto", "hessian", "ggn", "fisher"} or Curvature, default="auto"
-        H: the exact Hessian, its generalised Gauss-Newton form, or the empirical Fisher matrix. "auto" is exact where
-        that can never be indefinite, and Gauss-Newton elsewhere.
+    curvature : str or Curvature, default="auto"
+        H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher", the empirical
+        Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers), "low_rank", "diag",
+        "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" is exact where that can never be
+        indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
+        :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
@@ -45,7 +48,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
     n_draws : int, default=100
-        Number of Dirichlet draws kept when ``predictive`` is not "gaussian".
+        Number of Dirichlet draws kept when ``predictive`` is not "gaussian", or where there are too many parameters for
+        the closed form.
     store_loo : bool, default=False
         Keep what the fit to all other rows, to first order, says of each training row: ``loo_score_`` and
         ``loo_latent_``.
@@ -63,6 +67,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         Distribution of the parameters around ``model_.theta``.
     covariance_ : ndarray of shape (p, p)
         Covariance of ``model_.theta``.
+    curvature_ : Curvature
+        What ``curvature`` stood for.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     effective_parameters_ : float

@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from scipy.integrate import quad_vec
 from scipy.special import expit, softmax
 from sklearn._loss import HalfTweedieLoss, HalfTweedieLossIdentity
 
 from skribbon._loss import (
     Bernoulli,
     Categorical,
+    GaussianNLL,
     Huber,
     HuberWithScale,
     Loss,
     SquaredEpsilonInsensitive,
+    StudentT,
     Tweedie,
     zero_sum_basis,
 )
@@ -34,6 +37,9 @@ CASES = {
     "huber": (Huber(1.0), F, Y),
     "insensitive": (SquaredEpsilonInsensitive(0.3), F, Y),
     "huber-scale": (HuberWithScale(1.35), WITH_SCALE, Y),
+    "student-t": (StudentT(), F, Y),
+    "student-t-cauchy": (StudentT(df=1, scale=0.4), F, Y),
+    "gaussian-nll": (GaussianNLL(), np.column_stack([F[:, 0], rng.normal(size=N)]), Y),
     "bernoulli": (Bernoulli(), F, (Y > 0).astype(float)),
     "bernoulli-weighted": (Bernoulli(np.array([0.5, 3.0])), F, (Y > 0).astype(float)),
     "categorical": (Categorical(4), rng.normal(size=(N, 3)), rng.integers(0, 4, N).astype(float)),
@@ -66,6 +72,22 @@ def away_from_kinks(loss, f, y):
     return np.abs(np.abs(r) - loss.epsilon) > 1e-3
 
 
+def law(loss, f):
+    """scipy's distribution of y, row by row, for a loss that is a log likelihood beyond the exponential family."""
+    if isinstance(loss, StudentT):
+        return stats.t(loss.df, f[:, 0], loss.scale)
+    return stats.norm(f[:, 0], np.exp(f[:, 1] / 2))
+
+
+def hessian_averaged_over(y_law, loss, f):
+    """E[d2l/df2 | x] by quadrature, (n, k, k)."""
+
+    def integrand(y):
+        return y_law.pdf(y)[:, None, None] * loss.hessian(f, np.full(len(f), y))
+
+    return quad_vec(integrand, -np.inf, np.inf, epsabs=1e-10)[0]
+
+
 # ---------------------------------------------------------------------- the contract, for every loss
 def test_gradient(case):
     loss, f, y = case
@@ -84,6 +106,10 @@ def test_curvature_root_squares_to_the_expected_hessian(case):
     loss, f, y = case
     R = loss.curvature_root(f, y)
     squared = R @ R.transpose(0, 2, 1)
+    assert np.linalg.matrix_rank(squared).max() == loss.curvature_rank
+    if isinstance(loss, StudentT | GaussianNLL):
+        assert_allclose(squared, hessian_averaged_over(law(loss, f), loss, f), rtol=1e-8, atol=1e-8)
+        return
     # the Hessian is linear in y for every Tweedie loss and free of it elsewhere: its mean is its value at E[y]
     mean = loss.mean(f[:, 0]) if isinstance(loss, Tweedie) else y
     assert_allclose(squared, loss.hessian(f, mean), rtol=1e-9, atol=1e-12)
@@ -140,6 +166,31 @@ def test_poisson_loss_is_a_likelihood():
     difference = Tweedie(1, "log").value(np.full((5, 1), 0.7), y) - Tweedie(1, "log").value(np.full((5, 1), 0.2), y)
     expected = stats.poisson.logpmf(y, np.exp(0.2)) - stats.poisson.logpmf(y, np.exp(0.7))
     assert_allclose(difference, expected, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- likelihoods beyond the exponential family
+@pytest.mark.parametrize("name", ["student-t", "student-t-cauchy", "gaussian-nll"])
+def test_loss_is_a_log_likelihood_up_to_a_constant(name):
+    loss, f, y = CASES[name]
+    constant = loss.value(f, y) + law(loss, f).logpdf(y)
+    assert_allclose(constant, constant[0], rtol=1e-12)
+    assert f.shape[1] == loss.n_outputs
+    assert not loss.convex
+
+
+def test_only_a_loss_that_models_the_noise_scales_it():
+    _, f, _ = CASES["gaussian-nll"]
+    assert_allclose(GaussianNLL().noise_scale(f), law(GaussianNLL(), f).var())
+    assert_allclose(StudentT(df=3, scale=2.0).noise_scale(F), 1)
+    assert_allclose(Tweedie(2, "log").noise_scale(F), 1)
+
+
+def test_student_t_forgives_far_residuals_and_becomes_normal():
+    f = np.zeros((3, 1))
+    gradient = StudentT(df=4.0).gradient(f, np.array([-2.0, -20.0, -2000.0]))[:, 0]
+    assert (np.diff(gradient) < 0).all()
+    nearly_normal, scale = StudentT(df=1e9, scale=2.0), 2.0
+    assert_allclose(nearly_normal.gradient(F, Y), Tweedie().gradient(F, Y) / scale**2, rtol=1e-6)
 
 
 # ---------------------------------------------------------------------- classifiers

@@ -289,6 +289,26 @@ def test_jacobian_and_jvp(fitted):
         assert_allclose(model.jvp(Z, V), J @ V, rtol=1e-10, atol=1e-10)
 
 
+def test_vjp_and_weighted_scores(fitted):
+    model, Z, t = fitted.model, fitted.Z, fitted.t
+    J, rng = model.jacobian(Z), np.random.default_rng(0)
+    U, gamma = rng.normal(size=(*J.shape[:2], 3)), rng.gamma(1.0, size=(len(t), 4))
+    assert_allclose(model.vjp(Z, U), np.einsum("nkp,nkr->pr", J, U), rtol=1e-10, atol=1e-10)
+    assert_allclose(model.weighted_scores(Z, t, gamma), model.scores(Z, t).T @ gamma, rtol=1e-10, atol=1e-10)
+
+
+def test_score_moments(fitted):
+    model, Z, t, weight = fitted.model, fitted.Z, fitted.t, fitted.weight
+    G = model.scores(Z, t)
+    g, g2, gg = model.score_moments(Z, t, weight)
+    assert_allclose(g, G.T @ weight, rtol=1e-10, atol=1e-10)
+    assert_same_matrix(gg, G.T @ (weight[:, None] * G), 1e-12)
+    for squares in (g2, model.score_moments(Z, t, weight, scatter=False)[1]):
+        assert_same_matrix(squares, weight @ G**2, 1e-12)
+    assert_allclose(model.score_moments(Z, t, weight, scatter=False)[0], g, rtol=1e-10, atol=1e-10)
+    assert model.score_moments(Z, t, weight, scatter=False)[2] == 0
+
+
 # ---------------------------------------------------------------------- second derivatives
 def test_hessian(fitted, oracle):
     H = fitted.model.hessian(fitted.Z, fitted.t, fitted.weight)
@@ -303,6 +323,15 @@ def test_ggn_is_the_hessian_at_the_mean_target(fitted, oracle):
     expected = hessian(lambda theta: oracle.total(theta, mean))(oracle.theta)
     ggn = fitted.model.ggn(fitted.Z, fitted.t, fitted.weight)
     assert_same_matrix(oracle.lift @ ggn @ oracle.lift.T, expected, 1e-8)
+
+
+def test_products_and_diagonal_are_those_of_the_matrices(fitted):
+    model, data = fitted.model, (fitted.Z, fitted.t, fitted.weight)
+    V = np.random.default_rng(0).normal(size=(len(model.theta), 3))
+    ggn, H = model.ggn(*data), model.hessian(*data)
+    assert_same_matrix(model.ggn_diagonal(*data), np.diag(ggn), 1e-12)
+    assert_same_matrix(model.ggn_product(*data, V), ggn @ V, 1e-12)
+    assert_same_matrix(model.hessian_product(*data, V), H @ V, 1e-12)
 
 
 def test_root_jacobian_squares_to_the_ggn_of_each_row(fitted):
@@ -333,6 +362,66 @@ def test_claimed_semi_definiteness_holds_away_from_the_fit(fitted):
     shuffled = np.random.default_rng(0).permutation(fitted.t)
     H = model.hessian(fitted.Z, shuffled, fitted.weight)
     assert np.linalg.eigvalsh(H)[0] > -1e-12 * np.abs(H).max()
+
+
+# ---------------------------------------------------------------------- other views of a model
+def test_at_moves_parameters_and_penalty(fitted):
+    model, Z = fitted.model, fitted.Z
+    theta = model.theta + 0.05 * np.random.default_rng(0).normal(size=model.theta.shape)
+    moved = model.at(theta)
+    assert type(moved) is type(model)
+    assert_allclose(moved.raw(Z), model.raw(Z, theta), rtol=0, atol=0)
+    # the L1 part is constant while no sign changes; the rest of the penalty is quadratic
+    assert_allclose(moved.grad_penalty() - model.grad_penalty(), model.l2 * (theta - model.theta), atol=1e-14)
+    back = moved.at(model.theta)
+    assert_allclose(back.grad_penalty(), model.grad_penalty(), atol=1e-14)
+    assert_allclose(back.scores(Z, fitted.t), model.scores(Z, fitted.t), rtol=1e-12, atol=1e-12)
+
+
+def test_last_layer_is_a_linear_model_of_the_hidden_units(fitted):
+    model, last = fitted.model, fitted.model.last_layer()
+    if not fitted.case.is_network:
+        assert last is model
+        return
+    Z = last.rows(last.prepare(fitted.case.X))
+    assert_allclose(last.raw(Z), model.raw(fitted.Z), rtol=1e-12, atol=1e-12)
+    columns = model.layers[-1].ravel()  # of the full Jacobian: all that the last layer's weights and biases move
+    M = np.eye(model.units[-1]) if model.output_map is None else model.output_map
+    lift = np.kron(np.eye(len(model.layers[-1])), M)  # d vec(W_L, b_L) / d Theta, up to the order of coordinates
+    order = np.arange(len(last.theta)).reshape(last.n_outputs, -1).T.ravel()
+    expected = model.jacobian(fitted.Z)[:, :, columns] @ lift
+    assert_allclose(last.jacobian(Z)[:, :, order], expected, rtol=1e-10, atol=1e-12)
+    assert_allclose(last.theta[order], model.theta[columns] @ lift, rtol=1e-12, atol=1e-12)
+    assert_allclose(last.l2[order], np.repeat(model.l2[model.layers[-1][:, 0]], last.n_outputs))
+    assert last.exact_is_psd == model.loss.convex
+
+
+def test_layers_and_kronecker_sums(fitted):
+    """Each layer's scores are outer products of inputs and gradients, so the sums are those of their factors."""
+    model, Z, t, weight = fitted.model, fitted.Z, fitted.t, fitted.weight
+    if not fitted.case.is_network:
+        assert not hasattr(model, "kronecker_sums")
+        return
+    assert sorted(np.concatenate([index.ravel() for index in model.layers])) == list(range(len(model.theta)))
+    A_rows = model.root_jacobian(Z, t)  # (n, r, p)
+    inputs = Z
+    for index, (A, S), W, b in zip(
+        model.layers,
+        model.kronecker_sums(Z, t, weight),
+        fitted.estimator.coefs_,
+        fitted.estimator.intercepts_,
+        strict=True,
+    ):
+        assert_allclose(model.theta[index], np.vstack([W, b]))
+        a = np.column_stack([inputs, np.ones(len(inputs))])
+        delta = A_rows[:, :, index[-1]]  # the bias has an input of one, so its derivative is delta itself
+        assert_allclose(A_rows[:, :, index], a[:, None, :, None] * delta[:, :, None, :], rtol=1e-8, atol=1e-12)
+        assert_same_matrix(A, a.T @ (weight[:, None] * a), 1e-12)
+        assert_same_matrix(S, np.einsum("n,nri,nrj->ij", weight, delta, delta), 1e-12)
+        z = inputs @ W + b
+        inputs = {"tanh": np.tanh, "relu": lambda z: z.clip(0), "logistic": expit, "identity": lambda z: z}[
+            fitted.estimator.activation
+        ](z)
 
 
 # ---------------------------------------------------------------------- forms of X, weights
