@@ -18,14 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import BaseRibbon
 from ._classifier import RibbonClassifier
 from ._compat import check_sample_weight, routing_enabled
-from ._path import (
-    classification_path,
-    fit_fold,
-    leave_one_out_fold,
-    regression_path,
-    validate,
-    with_pooled_noise,
-)
+from ._path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_noise
 from ._predictions import check_levels
 from ._regressor import RibbonRegressor
 from .exceptions import AlphaEdgeWarning, warn_user
@@ -69,6 +62,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         level, sought between the candidates too), "nll", "crps", "interval_score" for regressors, "nll", "brier",
         "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is
         better. "coverage" for regressors and "nll" for classifiers if None.
+    dampings : array-like of floats >= 0, default=None
+        Candidates for the Ribbon's ``damping``, chosen together with alpha; the base model is not fitted again for
+        them. None leaves ``damping`` as the Ribbon has it.
     confidence_level : float, default=0.9
         Level of the interval that "coverage" and "interval_score" look at.
     cv : int, splitter, iterable or "loo", default=None
@@ -86,9 +82,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     best_score_ : float
         Its score, greater is better; for "coverage" minus the distance from the level.
     cv_results_ : dict of ndarray
-        ``alpha`` and for every metric ``mean_test_*`` and ``split*_test_*``; made for ``pandas.DataFrame``.
+        ``alpha``, ``damping`` if there are candidates, and for every metric ``mean_test_*`` and ``split*_test_*``; made
+        for ``pandas.DataFrame``.
     estimator_ : RibbonRegressor or RibbonClassifier
-        Fitted on all rows with ``alpha_``.
+        Fitted on all rows with ``alpha_``, and the damping that went with it.
     classes_ : ndarray of shape (K,)
         Of a classifier.
     n_features_in_ : int
@@ -113,6 +110,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         *,
         alphas=None,
         scoring=None,
+        dampings=None,
         confidence_level=0.9,
         cv=None,
         n_jobs=None,
@@ -121,6 +119,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.alphas = alphas
         self.scoring = scoring
+        self.dampings = dampings
         self.confidence_level = confidence_level
         self.cv = cv
         self.n_jobs = n_jobs
@@ -152,25 +151,45 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         (level,), _ = check_levels(self.confidence_level, "confidence_level")
         scoring = self._checked_scoring(ribbon)
-        folds = self._folds(ribbon, X, y, sample_weight, groups)
-        self.cv_results_ = self._score_path(folds, alphas, level, scoring)
-        self.alpha_, self.best_score_ = self._choose(folds, alphas, level, scoring)
-        self.estimator_ = self._refit(ribbon, folds, X, y, sample_weight)
+        ribbons = self._candidates(ribbon)
+        folds = self._folds(ribbons, X, y, sample_weight, groups)
+        paths = [Path.follow(same, alphas, level, scoring) for same in folds]
+        chosen = int(np.argmax([path.score for path in paths]))
+        best = paths[chosen]
+        if len(alphas) > 1:
+            self._warn_at_edge(best, alphas, level if isinstance(scoring, str) and scoring == "coverage" else None)
+        self.alpha_, self.best_score_ = best.alpha, best.score
+        self.cv_results_ = self._joined(paths)
+        self.estimator_ = self._refit(ribbons[chosen], best.folds, X, y, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         return self
 
-    def _folds(self, ribbon, X, y, sample_weight, groups):
+    def _candidates(self, ribbon):
+        """The Ribbon at every damping that was asked for."""
+        if self.dampings is None:
+            return [ribbon]
+        if isinstance(ribbon, FrozenEstimator):
+            raise ValueError("dampings need a curvature each, and the Ribbon is frozen; leave dampings=None.")
+        values = np.unique(np.asarray(self.dampings, dtype=float))
+        if values.size == 0 or not np.all(np.isfinite(values) & (values >= 0)):
+            raise ValueError(f"dampings must be a non-empty sequence of finite numbers >= 0, got {self.dampings!r}.")
+        name = "damping" if isinstance(ribbon.curvature, str) else "curvature__damping"
+        return [clone(ribbon).set_params(**{name: float(value)}) for value in values]
+
+    def _folds(self, ribbons, X, y, sample_weight, groups):
+        """For every candidate a list of folds."""
+        ribbon = ribbons[0]
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
         if isinstance(ribbon, FrozenEstimator):
-            return [validate(ribbon.estimator, X, y, sample_weight)]
+            return [[validate(ribbon.estimator, X, y, sample_weight)]]
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
             if _noise_from_folds(ribbon):
                 raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
-            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)]
+            return [[fold] for fold in leave_one_out_folds(ribbons, X, y, sample_weight, fit_params)]
         if isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
                 "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
@@ -178,14 +197,16 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 "use cv='loo' on the training rows."
             )
         splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
-        fold_ribbon = clone(ribbon).set_params(noise="dof") if _noise_from_folds(ribbon) else ribbon
+        if pooled := _noise_from_folds(ribbon):
+            ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold)(
-                fold_ribbon, X, y, train, test, sample_weight, fit_params, self.verbose, f"fold {k} of {len(splits)}"
+                ribbons, X, y, train, test, sample_weight, fit_params, self.verbose, f"fold {k} of {len(splits)}"
             )
             for k, (train, test) in enumerate(splits, start=1)
         )
-        return with_pooled_noise(folds) if _noise_from_folds(ribbon) else folds
+        by_candidate = [list(same) for same in zip(*folds, strict=True)]
+        return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
     @property
     def _leave_one_out(self):
@@ -214,67 +235,18 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             print(f"[RibbonCV] all {len(y)} rows with alpha = {self.alpha_:.4g}: {time.perf_counter() - start:.2f} s")
         return final
 
-    # ------------------------------------------------------------------ the path
-    def _score_path(self, folds, alphas, level, scoring):
-        """Every metric at every alpha and fold, as in scikit-learn's ``cv_results_``."""
-        weights = np.array([fold.total_weight for fold in folds])
-        results = {"alpha": alphas.copy()}
-        tables = [self._path(fold, alphas, level, scoring) for fold in folds]
-        for metric in tables[0]:
-            values = np.array([table[metric] for table in tables])  # (folds, alphas)
-            results[f"mean_test_{metric}"] = np.average(values, axis=0, weights=weights)
-            results[f"std_test_{metric}"] = values.std(axis=0)
-            results.update({f"split{k}_test_{metric}": row for k, row in enumerate(values)})
-        return results
+    # ------------------------------------------------------------------ the choice
+    def _joined(self, paths):
+        """One table of all candidates."""
+        if self.dampings is None:
+            return paths[0].results
+        table = {name: np.concatenate([path.results[name] for path in paths]) for name in paths[0].results}
+        dampings = np.unique(np.asarray(self.dampings, dtype=float))
+        return {"damping": np.repeat(dampings, len(paths[0].scores)), **table}
 
-    def _path(self, fold, alphas, level, scoring):
-        if is_classifier(fold.ribbon):
-            path = classification_path(fold, alphas)
-        else:
-            path = regression_path(fold, alphas, level, want_crps=scoring == "crps")
-        if callable(scoring):
-            weight = {} if fold.weight is None else {"sample_weight": fold.weight}
-            path["score"] = np.array(
-                [scoring(fold.at(alpha), fold.X, fold.y, **weight) for alpha in alphas], dtype=float
-            )
-            if not np.isfinite(path["score"]).all():
-                alpha = alphas[~np.isfinite(path["score"])][0]
-                raise ValueError(f"scoring must return finite numbers; it did not at alpha={alpha:g}.")
-        return path
-
-    def _choose(self, folds, alphas, level, scoring):
-        """The best alpha and its score; among equals the largest alpha, which is the sharpest."""
-        name = "score" if callable(scoring) else scoring
-        means = self.cv_results_[f"mean_test_{name}"]
-        scores = {"coverage": -np.abs(means - level), "score": means}.get(name, -means)
-        best = len(alphas) - 1 - int(np.argmax(scores[::-1]))
-        if len(alphas) > 1:
-            self._warn_at_edge(best, alphas, scores, level if name == "coverage" else None)
-        if name == "coverage":
-            return self._refined(folds, alphas, best, level)
-        return float(alphas[best]), float(scores[best])
-
-    def _refined(self, folds, alphas, best, level):
-        """Between grid points pooled coverage is a step function of alpha: bisect to the step that meets the level."""
-
-        def coverage(alpha):
-            values = [regression_path(fold, [alpha], level, False)["coverage"][0] for fold in folds]
-            return np.average(values, weights=[fold.total_weight for fold in folds])
-
-        means = self.cv_results_["mean_test_coverage"]
-        candidates = [(-abs(means[best] - level), float(alphas[best]))]
-        for left, right in ((best - 1, best), (best, best + 1)):
-            if left >= 0 and right < len(alphas) and means[left] > level > means[right]:
-                low, high = alphas[left], alphas[right]
-                for _ in range(30):
-                    middle = np.sqrt(low * high)
-                    low, high = (middle, high) if coverage(middle) >= level else (low, middle)
-                candidates += [(-abs(coverage(alpha) - level), float(alpha)) for alpha in (low, high)]
-        score, alpha = max(candidates)
-        return alpha, float(score)
-
-    def _warn_at_edge(self, best, alphas, scores, level):
-        covered = None if level is None else self.cv_results_["mean_test_coverage"][-1]
+    def _warn_at_edge(self, path, alphas, level):
+        best, scores = path.best, path.scores
+        covered = None if level is None else path.results["mean_test_coverage"][-1]
         if best == len(alphas) - 1 and covered is not None and covered >= level:
             reason = (
                 f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "

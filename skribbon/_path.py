@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 
 from ._base import BaseRibbon
 from ._compat import safe_indexing
@@ -51,26 +52,39 @@ class Fold:
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
-def fit_fold(ribbon, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
-    """Fit a clone on the rows ``train`` and look at the rows ``test``: one base fit, one curvature."""
+def fit_fold(ribbons, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
+    """Fit on the rows ``train`` and look at the rows ``test``: one base fit for all ``ribbons``, which differ in what
+    comes after it, and a Fold for each."""
     start = time.perf_counter()
-    if is_classifier(ribbon) and len(missing := np.setdiff1d(y, y[train])):
+    if is_classifier(ribbons[0]) and len(missing := np.setdiff1d(y, y[train])):
         raise ValueError(
             f"The training rows of {name} hold no example of {missing.tolist()}; use a stratified cv with fewer folds."
         )
     params = {key: value[train] for key, value in fit_params.items()}
-    fitted = clone(ribbon).fit(safe_indexing(X, train), y[train], **params)
-    fold = validate(fitted, safe_indexing(X, test), y[test], None if sample_weight is None else sample_weight[test])
+    held_out = safe_indexing(X, test), y[test], None if sample_weight is None else sample_weight[test]
+    fitted = fit_all(ribbons, safe_indexing(X, train), y[train], params)
+    folds = [validate(ribbon, *held_out) for ribbon in fitted]
     if verbose:
         print(f"[RibbonCV] {name}: {len(train)} rows fitted, {len(test)} held out, {time.perf_counter() - start:.2f} s")
-    return fold
+    return folds
 
 
-def leave_one_out_fold(ribbon, X, y, sample_weight, fit_params):
-    """All rows as validation rows, each seen by the fit to all others to first order: a single fit."""
-    fitted = clone(ribbon).set_params(store_loo=True).fit(X, y, **fit_params)
-    noise = None if is_classifier(fitted) else fitted._by_block(X, fitted._dispersion)
-    return Fold(fitted, X, y, sample_weight, fitted.loo_latent_, noise)
+def fit_all(ribbons, X, y, fit_params):
+    """Fitted clones of Ribbons around the same base model, which is fitted once."""
+    fitted = [clone(ribbons[0]).fit(X, y, **fit_params)]
+    for ribbon in ribbons[1:]:
+        frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
+        fitted.append(frozen.fit(X, y, **fit_params))
+    return fitted
+
+
+def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
+    """All rows as validation rows, each seen by the fit to all others to first order: a single base fit."""
+    folds = []
+    for fitted in fit_all([clone(ribbon).set_params(store_loo=True) for ribbon in ribbons], X, y, fit_params):
+        noise = None if is_classifier(fitted) else fitted._by_block(X, fitted._dispersion)
+        folds.append(Fold(fitted, X, y, sample_weight, fitted.loo_latent_, noise))
+    return folds
 
 
 def validate(fitted, X, y, sample_weight):
@@ -151,3 +165,87 @@ def with_pooled_noise(folds):
     for fold in folds:
         fold.ribbon.noise_ = ConstantNoise(pooled).fit(None)
     return [replace(fold, dispersion=pooled * scale) for fold, scale in zip(folds, scales, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The scores of some folds along the alphas, and the best of them.
+
+    Attributes
+    ----------
+    folds : list of Fold
+    results : dict of ndarray
+        ``mean_test_*``, ``std_test_*`` and ``split*_test_*`` of every metric, (len(alphas),) each.
+    scores : ndarray of shape (len(alphas),)
+        Greater is better.
+    best : int
+        Where the best is among the alphas; the last of equals, which is the sharpest.
+    alpha, score : float
+        The choice and its score.
+    """
+
+    folds: list
+    results: dict
+    scores: np.ndarray
+    best: int
+    alpha: float
+    score: float
+
+    @classmethod
+    def follow(cls, folds, alphas, level, scoring):
+        """Score all folds at all alphas and choose."""
+        results = _results(folds, alphas, level, scoring)
+        name = "score" if callable(scoring) else scoring
+        means = results[f"mean_test_{name}"]
+        scores = {"coverage": -np.abs(means - level), "score": means}.get(name, -means)
+        best = len(alphas) - 1 - int(np.argmax(scores[::-1]))
+        choice = float(alphas[best]), float(scores[best])
+        if name == "coverage":
+            choice = _refined(folds, alphas, means, best, level)
+        return cls(folds, results, scores, best, *choice)
+
+
+def _results(folds, alphas, level, scoring):
+    """Every metric at every alpha and fold, as in scikit-learn's ``cv_results_``."""
+    weights = np.array([fold.total_weight for fold in folds])
+    results = {"alpha": alphas.copy()}
+    tables = [_scores_of_fold(fold, alphas, level, scoring) for fold in folds]
+    for metric in tables[0]:
+        values = np.array([table[metric] for table in tables])  # (folds, alphas)
+        results[f"mean_test_{metric}"] = np.average(values, axis=0, weights=weights)
+        results[f"std_test_{metric}"] = values.std(axis=0)
+        results.update({f"split{k}_test_{metric}": row for k, row in enumerate(values)})
+    return results
+
+
+def _scores_of_fold(fold, alphas, level, scoring):
+    if is_classifier(fold.ribbon):
+        path = classification_path(fold, alphas)
+    else:
+        path = regression_path(fold, alphas, level, want_crps=scoring == "crps")
+    if callable(scoring):
+        weight = {} if fold.weight is None else {"sample_weight": fold.weight}
+        path["score"] = np.array([scoring(fold.at(alpha), fold.X, fold.y, **weight) for alpha in alphas], dtype=float)
+        if not np.isfinite(path["score"]).all():
+            alpha = alphas[~np.isfinite(path["score"])][0]
+            raise ValueError(f"scoring must return finite numbers; it did not at alpha={alpha:g}.")
+    return path
+
+
+def _refined(folds, alphas, means, best, level):
+    """Between grid points pooled coverage is a step function of alpha: bisect to the step that meets the level."""
+
+    def coverage(alpha):
+        values = [regression_path(fold, [alpha], level, False)["coverage"][0] for fold in folds]
+        return np.average(values, weights=[fold.total_weight for fold in folds])
+
+    candidates = [(-abs(means[best] - level), float(alphas[best]))]
+    for left, right in ((best - 1, best), (best, best + 1)):
+        if left >= 0 and right < len(alphas) and means[left] > level > means[right]:
+            low, high = alphas[left], alphas[right]
+            for _ in range(30):
+                middle = np.sqrt(low * high)
+                low, high = (middle, high) if coverage(middle) >= level else (low, middle)
+            candidates += [(-abs(coverage(alpha) - level), float(alpha)) for alpha in (low, high)]
+    score, alpha = max(candidates)
+    return alpha, float(score)

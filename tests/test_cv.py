@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+from skribbon.curvature import GaussNewton
 from skribbon.exceptions import AlphaEdgeWarning
 
 ALPHAS = [0.01, 0.1, 0.3, 1.0, 3.0, 10.0]
@@ -241,3 +242,44 @@ def test_a_network_is_tuned_to_its_level():
     tuned = RibbonCV(network, confidence_level=0.8).fit(x[:200], y[:200])
     covered = metrics.interval_coverage_score(y[200:], tuned.predict_interval(x[200:], confidence_level=0.8))
     assert abs(covered - 0.8) < 4 * np.sqrt(0.16 * (1 / 200 + 1 / 200))
+
+
+# ---------------------------------------------------------------------- damping
+class CountingRidge(Ridge):
+    """Counts the fits of all its clones."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        CountingRidge.fits += 1
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+def test_damping_is_chosen_with_alpha_and_without_refits(diabetes):
+    """The joint choice is that of a search over all pairs, and the base model is fitted once per fold."""
+    X, y = diabetes
+    CountingRidge.fits = 0
+    dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
+    tuned = RibbonCV(CountingRidge(alpha=1e-3), dampings=dampings, alphas=alphas, scoring="nll", cv=3).fit(X, y)
+    assert CountingRidge.fits == 4
+    grid = {"damping": dampings, "alpha": alphas}
+    search = GridSearchCV(RibbonRegressor(Ridge(alpha=1e-3)), grid, scoring=metrics.nll_scorer, cv=3).fit(X, y)
+    assert tuned.alpha_ == search.best_params_["alpha"]
+    assert tuned.estimator_.damping == search.best_params_["damping"]
+    frame = pd.DataFrame(tuned.cv_results_)
+    assert list(frame["damping"].unique()) == dampings
+    theirs = pd.DataFrame(search.cv_results_).sort_values(["param_damping", "param_alpha"])
+    np.testing.assert_allclose(-frame["mean_test_nll"], theirs["mean_test_score"], rtol=1e-6)
+
+
+def test_damping_of_a_curvature_object_and_by_leave_one_out(diabetes):
+    X, y = diabetes
+    ribbon = RibbonRegressor(Ridge(alpha=1e-3), curvature=GaussNewton())
+    tuned = RibbonCV(ribbon, dampings=[0.01, 0.1], scoring="nll", cv="loo").fit(X, y)
+    assert tuned.estimator_.curvature_.damping in (0.01, 0.1)
+
+
+@pytest.mark.parametrize("dampings", [[], [-1.0], [np.nan]])
+def test_dampings_are_checked(diabetes, dampings):
+    with pytest.raises(ValueError, match="dampings must be a non-empty sequence of finite numbers >= 0"):
+        RibbonCV(dampings=dampings).fit(*diabetes)
