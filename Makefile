@@ -8,10 +8,10 @@ STAMP := .venv/.installed
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format slow bench calibration clean
+.PHONY: help demo test lint format slow bench calibration paper paper-quick clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
 	@$(BIN)/python examples/demo.py --output doc/_build/demo.png
@@ -34,15 +34,26 @@ slow: $(STAMP) ## Run the slow tests of the statistical promises (long)
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
+	$(BIN)/python benchmarks/bench_curvature.py
 
 calibration: $(STAMP) ## Measure calibration on real data: California Housing, UCI, Adult (an hour)
 	$(BIN)/python benchmarks/bench_calibration.py california
 	$(BIN)/python benchmarks/bench_calibration.py uci
 	$(BIN)/python benchmarks/bench_calibration.py adult
 
+paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)
+	$(BIN)/python benchmarks/paper/run.py --page
+
+paper-quick: .venv/.bayes ## The same with fewer trials (minutes)
+	$(BIN)/python benchmarks/paper/run.py --quick
+
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov doc/_build benchmarks/results
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+.venv/.bayes: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e ".[bayes]"
+	@touch $@
 
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skribbon needs Python 3.11 or newer, but \

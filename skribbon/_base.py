@@ -48,7 +48,7 @@ class BaseRibbon(Predictions, MetaEstimatorMixin, BaseEstimator):
         H_r = curvature.factor(rows, moments)
         self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
         self.effective_parameters_ = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
-        training = Training(rows, moments, H_r, self.effective_parameters_)
+        training = Training(rows, moments, H_r, self.effective_parameters_, curvature.knows_leverages)
         self.ribbon_ = self._build_ribbon(training, closed_form)
         self.n_observations_ = float(moments.n)
         return training

@@ -41,7 +41,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
-        parameters per 100 rows, and HC1 beyond, where they hardly differ.
+        parameters per 100 rows and a dense curvature, and HC1 otherwise.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.

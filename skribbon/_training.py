@@ -20,6 +20,7 @@ class Training:
     moments: Moments
     H_r: Any
     effective_parameters: float
+    knows_leverages: bool = True  # of each row, which an approximate H_r does not
 
     @property
     def n(self):
@@ -53,10 +54,10 @@ class Training:
 
         A fitted row has a score that is too small by about 1 - h_i: HC1 corrects all rows by the mean leverage, HC2
         each by its own, HC3 uses the score that the row would have under the fit to all others. "auto" is HC3 while
-        leverages matter and HC1 beyond, where the two hardly differ and HC3 would double the cost.
+        leverages matter and are known, and HC1 beyond, where the two hardly differ and HC3 would double the cost.
         """
         if correction == "auto":
-            correction = "HC3" if self.mean_leverage > SMALL_LEVERAGE else "HC1"
+            correction = "HC3" if self.knows_leverages and self.mean_leverage > SMALL_LEVERAGE else "HC1"
         if correction == "HC0":
             return 1.0
         if correction == "HC1":

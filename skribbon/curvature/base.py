@@ -24,6 +24,8 @@ class Curvature(BaseEstimator):
         leave undetermined are projected out instead, which keeps the growth of uncertainty away from the data.
     """
 
+    knows_leverages = False  # exactly enough for a row's own leverage to correct its score
+
     def __init__(self, damping="auto"):
         self.damping = damping
 
@@ -49,7 +51,7 @@ class Curvature(BaseEstimator):
 
     def predicted_bytes(self, p):
         """What a fit will hold at its peak, beyond X and one block of rows."""
-        return 8 * 6 * p**2 if self.holds_square(p) else 0
+        return 8 * 8 * p**2 if self.holds_square(p) else 0
 
     def check_fits(self, p):
         """Refuse before anything is allocated what the machine cannot hold."""

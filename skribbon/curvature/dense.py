@@ -7,11 +7,13 @@ from .._moments import Sums
 from ..exceptions import CurvatureError
 from .base import Curvature
 
-PEAK_SQUARES = 9  # p x p arrays that are alive at once: two sums, a block's share, H_r, its factors, the root
+PEAK_SQUARES = 11  # p x p arrays that are alive at once: two sums, a block's share, H_r, its factors, the root
 
 
 class DenseCurvature(Curvature):
     """A curvature that is a p x p array."""
+
+    knows_leverages = True
 
     def holds_square(self, p):
         return True

@@ -15,6 +15,8 @@ class LastLayer(Curvature):
     damping : "auto" or float, default="auto"
     """
 
+    knows_leverages = True
+
     def view(self, model):
         return model.last_layer()
 

@@ -67,14 +67,15 @@ class LowRank(Curvature):
 
     Parameters
     ----------
-    rank : int or float, default=0.95
-        Number of eigenpairs; a float below one asks for as many as hold that share of the trace.
+    rank : int or float, default=0.999
+        Number of eigenpairs; a float below one asks for as many as hold that share of the trace. The trace is soon
+        held: with 0.95, standard errors of a small network came out at twice what the whole matrix gives.
     n_iter : int, default=3
         Power iterations; each is one pass over the rows.
     damping : "auto" or float, default="auto"
     """
 
-    def __init__(self, rank=0.95, n_iter=3, damping="auto"):
+    def __init__(self, rank=0.999, n_iter=3, damping="auto"):
         self.rank = rank
         self.n_iter = n_iter
         self.damping = damping

@@ -54,14 +54,16 @@ class MatrixFree(Curvature):
     """H by its products with vectors: conjugate gradients over passes through the rows, and no p x p array.
 
     Exact up to ``tol``, for any model. The preconditioner is Kronecker-factored where the model is a network of dense
-    layers, and diagonal elsewhere.
+    layers, and diagonal elsewhere. Directions that neither data nor penalty determine have no width, as everywhere, but
+    here nothing tells that a new row reaches into them.
 
     Parameters
     ----------
     matrix : {"ggn", "hessian"}, default="ggn"
-        Gauss-Newton, never indefinite, or the exact Hessian.
+        Gauss-Newton, never indefinite, or the exact Hessian. Leverages are those of Gauss-Newton in both cases.
     tol : float, default=1e-3
-        Relative residual of every solve, in the norm of the preconditioner.
+        Relative residual of every solve, in the norm of the preconditioner; along the flattest directions of an
+        ill-conditioned network the error of the solution is larger.
     max_iter : int, default=200
         Steps of conjugate gradients; each is one pass over the rows.
     n_probes : int, default=32
