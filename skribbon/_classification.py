@@ -34,7 +34,7 @@ class ClassificationPredictions(Predictions):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X):
-        """Probabilities averaged over the ribbon, deterministic.
+        """Probabilities averaged over the parameters' distribution, deterministic.
 
         Parameters
         ----------

@@ -3,9 +3,7 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from ._base import BaseRibbon
 from ._classification import ClassificationPredictions
@@ -139,10 +137,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         -------
         self : RibbonClassifier
         """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        y = self._check_target(y)
         training = self._fit(X, y, sample_weight)
         self.classes_ = self.model_.classes
         if self.store_loo:

@@ -35,7 +35,7 @@ class RegressionPredictions(Predictions):
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Exactly what the base model predicts.
+            Exactly what the base model predicts; of an ensemble, the mean of its members.
         y_std : ndarray of shape (n_samples,)
             Only if ``return_std``.
         y_cov : ndarray of shape (n_samples, n_samples)

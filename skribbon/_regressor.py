@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
-from sklearn.utils import column_or_1d
 
 from ._base import BaseRibbon
 from ._regression import RegressionPredictions, decreases
@@ -147,9 +146,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
+        y = self._check_target(y)
         noise = resolve_noise(self.noise)
         training = self._fit(X, y, sample_weight)
         self.noise_ = noise.fit(training)

@@ -14,7 +14,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 FOUNDATION = {"_loss", "_linalg", "_moments", "exceptions"}
 BELOW_ESTIMATORS = FOUNDATION | {"_ribbon", "_laws", "_training", "noise", "metrics", "models", "curvature", "_compat"}
 PREDICTIONS = {"_predictions", "_regression", "_classification"}
-ESTIMATORS = PREDICTIONS | {"_base", "_linearisation", "_regressor", "_classifier", "_path", "_cv"}
+AROUND = {"_wrapper", "_posterior", "_linearisation", "_base"}
+ESTIMATORS = PREDICTIONS | AROUND | {"_regressor", "_classifier", "_path", "_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
 MAY_IMPORT = {
@@ -26,7 +27,9 @@ MAY_IMPORT = {
     "_compat": set(),
     **dict.fromkeys(PREDICTIONS, BELOW_ESTIMATORS | {"_predictions"}),
     "_linearisation": BELOW_ESTIMATORS,
-    "_base": BELOW_ESTIMATORS | {"_linearisation", "_predictions"},
+    "_wrapper": BELOW_ESTIMATORS | {"_predictions"},
+    "_posterior": BELOW_ESTIMATORS | {"_wrapper"},
+    "_base": BELOW_ESTIMATORS | {"_linearisation", "_posterior"},
     **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base"}),
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),

@@ -177,6 +177,9 @@ class cnn(Architecture):
         Height and width of the pooling windows; 1 is no pooling.
     activation : {"relu", "tanh", "logistic", "softplus", "identity"}, default="relu"
         A smooth one makes the exact Hessian meaningful.
+    dropout : float, default=0.0
+        Probability with which an input of the dense layer is dropped during training. Those that stay are scaled up
+        by 1 / (1 - dropout), so that predictions need no change.
 
     Examples
     --------
@@ -196,6 +199,7 @@ class cnn(Architecture):
     kernel: int = 3
     pool: int = 2
     activation: str = "relu"
+    dropout: float = 0.0
 
     def __post_init__(self):
         _check_activation(self.activation)
@@ -211,6 +215,8 @@ class cnn(Architecture):
                 f"image_shape {shape} leaves nothing after {len(self.channels)} convolutions with kernel={self.kernel} "
                 f"and pool={self.pool}; choose fewer channels, a smaller kernel or a smaller pool."
             )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
 
     @property
     def _final_shape(self):
@@ -229,14 +235,24 @@ class cnn(Architecture):
         return _glorot([*convolutions, dense], self.activation, random_state)
 
     def __call__(self, params, X):
+        W, b = params[-1]
+        return self._features(params, X) @ W + b
+
+    def noisy(self, params, X, rng):
+        if not self.dropout:
+            return self(params, X)
+        (W, b), features, stays = params[-1], self._features(params, X), 1 - self.dropout
+        return (features * ((rng.uniform(size=features.shape) < stays) / stays)) @ W + b
+
+    def _features(self, params, X):
+        """What the dense layer sees, (n, m)."""
         phi, images = ACTIVATIONS[self.activation], np.reshape(X, (-1, *self.image_shape))
         for W, b in params[:-1]:
             windows = patches(images, self.kernel)  # (n, h', w', kernel, kernel, channels)
             # one product for all rows, or one for each row where each has its own W
             z = np.reshape(windows, (*W.shape[:-2], -1, W.shape[-2])) @ W + b
             images = pool(np.reshape(phi(z), (*windows.shape[:3], -1)), self.pool)
-        W, b = params[-1]
-        return np.reshape(images, (*X.shape[:-1], -1)) @ W + b
+        return np.reshape(images, (*X.shape[:-1], -1))
 
 
 @dataclass(frozen=True)

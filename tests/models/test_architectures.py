@@ -266,6 +266,20 @@ def test_jacobians_of_all_rows_from_one_reverse_pass():
         np.testing.assert_allclose(J, expected[:, output], rtol=1e-11, atol=1e-14)
 
 
+def test_dropout_of_what_the_dense_layer_sees():
+    f = cnn((9, 8), channels=(2, 3), kernel=2, dropout=0.4)
+    params, rng = generic(f, GREY, 2), check_random_state(0)
+    np.testing.assert_array_equal(f(params, GREY), CASES["cnn-relu"][0](params, GREY))  # a prediction drops nothing
+    passes = np.stack([f.noisy(params, GREY, rng) for _ in range(2000)])
+    features = naive_cnn(f, [*params[:-1], (np.eye(len(params[-1][0])), 0.0)], GREY)
+    variance = 0.4 / 0.6 * features**2 @ params[-1][0] ** 2  # independent units, each kept with probability 0.6
+    error = np.sqrt(variance / len(passes))
+    assert (np.abs(passes.mean(axis=0) - naive_cnn(f, params, GREY)) < 4 * error).all()
+    np.testing.assert_allclose(passes.var(axis=0), variance, rtol=0.15)
+    twins = f.noisy(params, GREY[[0, 0]], rng)
+    assert not np.array_equal(twins[0], twins[1])  # units of different rows are dropped apart
+
+
 # ---------------------------------------------------------------------- the others
 def test_linear_in_features():
     w, b = np.arange(6.0)[:, None], np.array([2.0])
@@ -301,6 +315,7 @@ def test_monotone_increases_whatever_its_parameters(seed):
         (lambda: mlp((0,)), "hidden"),
         (lambda: mlp(dropout=1.0), "dropout"),
         (lambda: cnn((8, 8), kernel=5), "image_shape"),
+        (lambda: cnn((8, 8), channels=(2,), dropout=1.0), "dropout"),
         (lambda: cnn(64), "image_shape"),
         (lambda: cnn((8, 8), channels=()), "channels"),
         (lambda: cnn((8, 8), channels=(2,)).init(INPUTS, 1, check_random_state(0)), "image_shape"),

@@ -1,0 +1,209 @@
+"""Training one base model many times over: in parallel, with progress, and surviving a member that fails."""
+
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._compat import safe_indexing
+from .._wrapper import Wrapper, check_count, innermost
+from ..exceptions import RibbonWarning, warn_user
+from ..models import as_parametric
+from ._members import MemberClassification, MemberRegression, indexable
+
+MAX_SEED = np.iinfo(np.int32).max
+FEW = 1000  # training rows at which a member must predict finite values
+
+
+class MemberWarning(RibbonWarning):
+    """Some members could not be trained, and were left out."""
+
+
+class Retraining(Wrapper):
+    """A base model that is trained again and again; needs ``n_members``, ``n_jobs``, ``verbose``, ``random_state``.
+
+    A subclass writes ``_tasks(X, y, weight, seeds)``, which yields a function and its arguments for every member; the
+    function returns a ParametricModel. ``weight`` is None where the user gave none.
+    """
+
+    _reference_is_a_member = False
+    _trains_again = True
+
+    def _fit_members(self, X, y, sample_weight):
+        """Fit the base model to all rows, then the members; returns the weights of the rows."""
+        self._check_parameters()
+        X, start = indexable(X), time.perf_counter()
+        self.model_, weight = self._fit_reference(X, y, sample_weight)
+        outcomes = []
+        if self._reference_is_a_member:
+            outcomes.append(attempt(X, lambda: self.model_, (), time.perf_counter() - start))
+            self._report(outcomes)
+        seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(outcomes))
+        tasks = self._tasks(X, y, None if sample_weight is None else weight, seeds)
+        trained = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(attempt)(X, function, arguments) for function, *arguments in tasks
+        )
+        for outcome in trained:
+            outcomes.append(outcome)
+            self._report(outcomes)
+        self.members_ = survivors(outcomes)
+        return weight
+
+    def _check_parameters(self):
+        check_count(self.n_members, "n_members")
+        leaf, _ = innermost(self._get_estimator())
+        if self._trains_again and isinstance(leaf, FrozenEstimator):
+            raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass what is inside it.")
+
+    def _report(self, outcomes):
+        if self.verbose:
+            name = type(self).__name__.removesuffix("Regressor").removesuffix("Classifier")
+            latest = outcomes[-1]
+            result = f"{latest.seconds:.1f} s" if latest.error is None else f"failed, {latest.error!r}"
+            print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
+
+
+class RetrainingRegression(MemberRegression, Retraining):
+    """A regressor made of retrained members."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Train the members.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self
+        """
+        y, noise = self._check_target(y), self._resolve_noise()
+        weight = self._fit_members(X, y, sample_weight)
+        self._fit_noise(noise, X, y, weight)
+        return self
+
+
+class RetrainingClassification(MemberClassification, Retraining):
+    """A classifier made of retrained members."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Train the members.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self
+        """
+        y = self._check_target(y)
+        self._fit_members(X, y, sample_weight)
+        self.classes_ = self.model_.classes
+        return self
+
+
+# ---------------------------------------------------------------------- one member
+@dataclass
+class Outcome:
+    """A trained member, or why there is none."""
+
+    model: object = None
+    seconds: float = 0.0
+    error: Exception | None = None
+    warnings: list = field(default_factory=list)  # (category, message)
+
+
+def attempt(X, function, arguments, seconds=0.0):
+    """Train a member; an exception, or a prediction that is not finite, makes it a failed one."""
+    start = time.perf_counter()
+    outcome = Outcome()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = function(*arguments)
+            _check_finite(model, X)
+            outcome.model = model
+        except Exception as error:  # whatever a base model raises, the other members may do well
+            outcome.error = error
+    outcome.warnings = [(warning.category, str(warning.message)) for warning in caught]
+    outcome.seconds = seconds + time.perf_counter() - start
+    return outcome
+
+
+def _check_finite(model, X):
+    some = safe_indexing(X, slice(0, FEW))
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(model.theta).all() and np.isfinite(model.raw(model.rows(model.prepare(some)))).all()
+    if not finite:
+        raise FloatingPointError("its predictions are not finite")
+
+
+def survivors(outcomes):
+    """Models of the members that were trained, with a warning about the others; an error if there are none."""
+    failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+    n = len(outcomes)
+    if len(failed) == n:
+        failed[0].add_note(f"All {n} members failed; this is the first one's error.")
+        raise failed[0]
+    if failed:
+        reasons = Counter(f"{type(error).__name__}: {error}" for error in failed)
+        said = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
+        warn_user(f"{len(failed)} of {n} members failed and are left out: {said}.", MemberWarning)
+    for category, messages in _grouped(outcomes).items():
+        warn_user(f"{len(messages)} of {n} members warned; the first: {messages[0]}", category)
+    return [outcome.model for outcome in outcomes if outcome.error is None]
+
+
+def _grouped(outcomes):
+    """The first message of every member that warned, by category."""
+    grouped = {}
+    for outcome in outcomes:
+        for category, message in dict(reversed(outcome.warnings)).items():
+            grouped.setdefault(category, []).append(message)
+    return grouped
+
+
+def retrain(estimator, X, y, rows, weight, fit_params):
+    """Fit ``estimator`` to some rows, to all if None; as a ParametricModel."""
+    if rows is not None:
+        X, y = safe_indexing(X, rows), y[rows]
+    estimator.fit(X, y, **fit_params)
+    return as_parametric(estimator, y, np.ones(len(y)) if weight is None else weight)
+
+
+def with_seed(estimator, seed, override=False):
+    """A copy of the base model with a random state of its own wherever it has none, or everywhere."""
+    estimator, rng = clone(estimator), np.random.RandomState(seed)
+    params = estimator.get_params(deep=True)
+    names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and (override or v is None))
+    return estimator.set_params(**{name: rng.randint(MAX_SEED) for name in names})
+
+
+def observations(X, y, weight):
+    """Rows in an order that depends on what is in them and not on where they stand, (n,), and their weights.
+
+    What is then drawn observation by observation is the same for a row of weight 2 and for two copies of that row.
+    """
+    if sparse.issparse(X):
+        content = X @ np.random.default_rng(0).standard_normal(X.shape[1])
+    else:
+        content = pd.util.hash_pandas_object(pd.DataFrame(X), index=False).to_numpy()
+    order = np.lexsort([content, np.unique(y, return_inverse=True)[1]])
+    weight = np.ones(len(y)) if weight is None else weight
+    order = order[weight[order] > 0]
+    return order, weight[order]

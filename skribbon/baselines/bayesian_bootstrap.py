@@ -1,0 +1,217 @@
+"""The Bayesian bootstrap: refits at Dirichlet weights, the target that Ribbon approximates."""
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from .._moments import TrainingRows
+from ..exceptions import warn_user
+from ..models.newton import minimise
+from ._retraining import (
+    Retraining,
+    RetrainingClassification,
+    RetrainingRegression,
+    observations,
+    retrain,
+    with_seed,
+)
+
+
+class _BayesianBootstrap(Retraining):
+    @property
+    def _trains_again(self):
+        return not (isinstance(self.start, str) and self.start == "optimum")
+
+    def _tasks(self, X, y, weight, seeds):
+        order, frequencies = observations(X, y, weight)
+        model = self.model_
+        training = TrainingRows(model, model.prepare(X), model.encode_target(y), np.ones(len(y)))
+        for seed in seeds:
+            w = np.zeros(len(y))
+            w[order] = dirichlet(frequencies, self.alpha, np.random.default_rng(seed))
+            if self.start == "optimum":
+                yield reoptimise, replace(training, weight=w)
+            else:
+                estimator = with_seed(self._get_estimator(), seed)
+                fit_params, received = self._route_weight(estimator, w)
+                if received is None:
+                    raise ValueError("The base model must request sample_weight, or set start='optimum'.")
+                yield retrain, estimator, X, y, None, w, fit_params
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
+            raise ValueError(f"alpha must be a finite number > 0, got {self.alpha!r}. 1 is the Bayesian bootstrap.")
+        if not isinstance(self.start, str) or self.start not in ("scratch", "optimum"):
+            raise ValueError(f"start must be 'scratch' or 'optimum', got {self.start!r}.")
+
+
+def dirichlet(frequencies, alpha, rng):
+    """Weights (n,) of rows: n times a Dirichlet draw over all observations, added up over those of a row."""
+    copies = np.ceil(frequencies).astype(int)
+    last = np.cumsum(copies) - 1
+    shape = np.ones(last[-1] + 1)
+    shape[last] = frequencies - (copies - 1)  # of a fraction of an observation
+    gamma = np.add.reduceat(rng.standard_gamma(alpha * shape), last - copies + 1)
+    total = gamma.sum()
+    if not total > 0:
+        raise ValueError(f"alpha={alpha:g} is so small that all Dirichlet weights underflow; use a larger alpha.")
+    return gamma * (frequencies.sum() / total)
+
+
+def reoptimise(rows):
+    """The model at the minimum of its objective with the weights of ``rows``, found from where it stands."""
+    theta, report = minimise(rows)
+    if not report.converged:
+        warn_user(
+            f"The refit stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.2g} standard "
+            "errors; penalise the base model more, or use start='scratch'.",
+            ConvergenceWarning,
+        )
+    return rows.model.at(theta)
+
+
+class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _BayesianBootstrap):
+    """The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonRegressor` does in one linear step.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        The base model, ``LinearRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
+    alpha : float, default=1.0
+        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+    n_members : int, default=100
+    start : {"scratch", "optimum"}, default="scratch"
+        Train the base model again, transformers and random start included, or move the single fit's parameters to the
+        minimum at the drawn weights by Newton steps, which stays in the same valley. Only the latter takes a base model
+        in a :class:`~sklearn.frozen.FrozenEstimator`.
+    noise : {"train", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The base model fitted to all rows.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    noise_ : Noise
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.baselines import BayesianBootstrapRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> refits = BayesianBootstrapRegressor(Ridge(0.1), n_members=200, random_state=0).fit(X, y)
+    >>> ribbon = RibbonRegressor(Ridge(0.1), correction="HC0").fit(X, y)
+    >>> ratio = refits.predict_std(X, kind="epistemic") / ribbon.predict_std(X, kind="epistemic")
+    >>> print(round(ratio.mean(), 1))
+    1.0
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        alpha=1.0,
+        n_members=100,
+        start="scratch",
+        noise="train",
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.alpha = alpha
+        self.n_members = n_members
+        self.start = start
+        self.noise = noise
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LinearRegression()
+
+
+class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _BayesianBootstrap):
+    """The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonClassifier` does in one linear step.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The base model, ``LogisticRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
+    alpha : float, default=1.0
+        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+    n_members : int, default=100
+    start : {"scratch", "optimum"}, default="scratch"
+        Train the base model again, transformers and random start included, or move the single fit's parameters to the
+        minimum at the drawn weights by Newton steps, which stays in the same valley. Only the latter takes a base model
+        in a :class:`~sklearn.frozen.FrozenEstimator`.
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The base model fitted to all rows.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skribbon.baselines import BayesianBootstrapClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> base = LogisticRegression(max_iter=1000)
+    >>> refits = BayesianBootstrapClassifier(base, n_members=20, start="optimum", random_state=0).fit(X, y)
+    >>> refits.predict_proba_interval(X[:2]).shape
+    (2, 3, 2)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        alpha=1.0,
+        n_members=100,
+        start="scratch",
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.alpha = alpha
+        self.n_members = n_members
+        self.start = start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LogisticRegression()

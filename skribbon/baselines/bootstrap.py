@@ -1,0 +1,139 @@
+"""Bootstrap retraining: the base model trained on rows drawn with replacement."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from ._retraining import (
+    Retraining,
+    RetrainingClassification,
+    RetrainingRegression,
+    observations,
+    retrain,
+    with_seed,
+)
+
+
+class _Bootstrap(Retraining):
+    def _tasks(self, X, y, weight, seeds):
+        order, frequencies = observations(X, y, weight)
+        for seed in seeds:
+            rows = order[resample(frequencies, np.random.default_rng(seed))]
+            yield retrain, with_seed(self._get_estimator(), seed), X, y, rows, None, {}
+
+
+def resample(frequencies, rng):
+    """Indices of as many observations as there are, drawn with replacement."""
+    ends = np.cumsum(frequencies)
+    drawn = rng.uniform(0, ends[-1], size=max(1, round(ends[-1])))
+    return np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
+
+
+class BootstrapRegressor(RegressorMixin, RetrainingRegression, _Bootstrap):
+    """The base model trained from scratch on rows that are drawn with replacement.
+
+    Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
+    model needs no weights of its own, save for the single fit to all rows.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        The base model, ``LinearRegression()`` if None.
+    n_members : int, default=100
+    noise : {"train", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The base model fitted to all rows.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    noise_ : Noise
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon.baselines import BootstrapRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bootstrap = BootstrapRegressor(n_members=50, random_state=0).fit(X, y)
+    >>> bootstrap.predict_interval(X[:3], confidence_level=0.9).shape
+    (3, 2)
+    """
+
+    def __init__(self, estimator=None, *, n_members=100, noise="train", n_jobs=None, verbose=0, random_state=None):
+        self.estimator = estimator
+        self.n_members = n_members
+        self.noise = noise
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LinearRegression()
+
+
+class BootstrapClassifier(ClassifierMixin, RetrainingClassification, _Bootstrap):
+    """The base model trained from scratch on rows that are drawn with replacement; probabilities are averaged.
+
+    Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
+    model needs no weights of its own, save for the single fit to all rows. A class that a draw does not contain has
+    probability zero for that member.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The base model, ``LogisticRegression()`` if None.
+    n_members : int, default=100
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The base model fitted to all rows.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skribbon.baselines import BootstrapClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> base = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> bootstrap = BootstrapClassifier(base, n_members=20, random_state=0).fit(X, y)
+    >>> bootstrap.predict_proba_samples(X[:3], n_samples=5).shape
+    (5, 3, 2)
+    """
+
+    def __init__(self, estimator=None, *, n_members=100, n_jobs=None, verbose=0, random_state=None):
+        self.estimator = estimator
+        self.n_members = n_members
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LogisticRegression()

@@ -1,0 +1,123 @@
+"""Deep ensembles: the same network trained from several random starts."""
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+from ._retraining import Retraining, RetrainingClassification, RetrainingRegression, retrain, with_seed
+
+DEFAULT = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
+
+
+class _DeepEnsemble(Retraining):
+    _reference_is_a_member = True
+
+    def _tasks(self, X, y, weight, seeds):
+        for seed in seeds:
+            estimator = with_seed(self._get_estimator(), seed, override=True)
+            fit_params = {} if weight is None else self._route_weight(estimator, weight)[0]
+            yield retrain, estimator, X, y, None, weight, fit_params
+
+
+class DeepEnsembleRegressor(RegressorMixin, RetrainingRegression, _DeepEnsemble):
+    """Networks trained from different random starts; their spread is the epistemic uncertainty.
+
+    Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
+    ``random_state`` is drawn anew. A base model without randomness gives members that are all the same.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
+    n_members : int, default=5
+    noise : {"train", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The first member, as fitted.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    noise_ : Noise
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.baselines import DeepEnsembleRegressor
+    >>> X = np.linspace(-2, 2, 80)[:, None]
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=80)
+    >>> ensemble = DeepEnsembleRegressor(random_state=0).fit(X, y)
+    >>> inside, outside = ensemble.predict_std([[0.0], [6.0]], kind="epistemic")
+    >>> bool(inside < outside)
+    True
+    """
+
+    def __init__(self, estimator=None, *, n_members=5, noise="train", n_jobs=None, verbose=0, random_state=None):
+        self.estimator = estimator
+        self.n_members = n_members
+        self.noise = noise
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return MLPRegressor(**DEFAULT)
+
+
+class DeepEnsembleClassifier(ClassifierMixin, RetrainingClassification, _DeepEnsemble):
+    """Networks trained from different random starts; class probabilities are averaged over them.
+
+    Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
+    ``random_state`` is drawn anew. A base model without randomness gives members that are all the same.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
+    n_members : int, default=5
+    n_jobs : int, default=None
+        Members trained at the same time.
+    verbose : int, default=0
+        Prints a line for every member.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    members_ : list of ParametricModel
+        The members that were trained without failure.
+    estimator_ : estimator
+        The first member, as fitted.
+    model_ : ParametricModel
+        The same, as a function of its parameters.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skribbon.baselines import DeepEnsembleClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ensemble = DeepEnsembleClassifier(random_state=0).fit(X, y)
+    >>> ensemble.predict_proba_interval(X[:2]).shape
+    (2, 3, 2)
+    """
+
+    def __init__(self, estimator=None, *, n_members=5, n_jobs=None, verbose=0, random_state=None):
+        self.estimator = estimator
+        self.n_members = n_members
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return MLPClassifier(**DEFAULT)

@@ -1,0 +1,308 @@
+"""The Laplace approximation: a Gaussian posterior whose precision is the curvature of the training loss."""
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import train_test_split
+
+from .._classification import ClassificationPredictions
+from .._compat import check_sample_weight, safe_indexing
+from .._linalg import batch_gram
+from .._moments import Moments, TrainingRows
+from .._posterior import UncertainParameters
+from .._regression import RegressionPredictions, decreases
+from .._ribbon import Latent, Ribbon, pushforward
+from .._training import Training
+from ..curvature import resolve_curvature
+from ..noise import resolve_noise
+from ._members import log_odds
+
+PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
+
+
+class _Laplace(UncertainParameters):
+    r"""Covariance :math:`((n / \phi) H + \Lambda)^{-1}` around the fitted parameters, carried along the tangent.
+
+    Divided by n / phi this is H plus a penalty phi Lambda / n, which the curvature classes know how to factor. A
+    subclass writes ``_fit_observation``, which returns phi, and ``_log_score``.
+    """
+
+    def _fit(self, X, y, sample_weight):
+        self._check_parameters()
+        prior = self.prior_precision
+        if prior == "validation":
+            prior, self.prior_scores_ = self._tune(X, y, sample_weight)
+        training = self._fit_training(X, y, sample_weight)
+        dispersion = self._fit_observation(training)
+        self.ribbon_, self.prior_precision_ = self._posterior(training, dispersion, prior)
+        return self
+
+    def _check_parameters(self):
+        prior = self.prior_precision
+        number = isinstance(prior, Real) and not isinstance(prior, bool) and np.isfinite(prior) and prior >= 0
+        if not number and not (isinstance(prior, str) and prior in ("base", "validation")):
+            raise ValueError(f"prior_precision must be 'base', 'validation' or a number >= 0, got {prior!r}.")
+        share = self.validation_fraction
+        if not isinstance(share, Real) or not 0 < share < 1:
+            raise ValueError(f"validation_fraction must lie strictly between 0 and 1, got {share!r}.")
+
+    def _fit_training(self, X, y, sample_weight):
+        """Base model and curvature: all that does not depend on the prior."""
+        model, weight = self._fit_reference(X, y, sample_weight)
+        curvature = self.curvature_ = resolve_curvature(self.curvature, "auto", model, len(y))
+        model = self.model_ = curvature.view(model)
+        rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
+        moments = Moments.from_rows(rows, curvature, scatter=False)
+        H_r = curvature.factor(rows, moments)
+        self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
+        effective = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
+        return Training(rows, moments, H_r, effective)
+
+    def _posterior(self, training, dispersion, prior):
+        """The parameters' distribution and its prior precision, a number or (p,)."""
+        rows, n = training.rows, training.n
+        if prior == "base":
+            H_r = training.H_r
+            prior = n * rows.model.l2 / dispersion if dispersion > 0 else np.full(len(rows.model.theta), np.inf)
+        else:
+            model = replace(rows.model, l2=np.full(len(rows.model.theta), dispersion * prior / n))
+            H_r = self.curvature_.factor(replace(rows, model=model), training.moments)
+        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null), prior
+
+    def _tune(self, X, y, sample_weight):
+        """The prior precision with the best mean log score of held-out rows, and the scores of all."""
+        weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
+        train, test = train_test_split(
+            np.arange(len(y)),
+            test_size=self.validation_fraction,
+            random_state=self.random_state,
+            stratify=y if is_classifier(self) else None,
+        )
+        trial = clone(self)
+        training = trial._fit_training(
+            safe_indexing(X, train), y[train], None if sample_weight is None else weight[train]
+        )
+        dispersion, scores = trial._fit_observation(training), []
+        for prior in PRIORS:
+            trial.ribbon_, _ = trial._posterior(training, dispersion, prior)
+            score = trial._log_score(safe_indexing(X, test), y[test])
+            scores.append(np.average(score, weights=weight[test]))
+        return float(PRIORS[np.argmax(scores)]), dict(zip(PRIORS.tolist(), map(float, scores), strict=True))
+
+    # ------------------------------------------------------------------ predict
+    def _latent(self, X):
+        return Latent(self._raw(X), batch_gram(self._raw_root(X)))
+
+    def _raw_draws(self, X, drawn):
+        return pushforward(self.model_, self.model_.rows(X), drawn)
+
+
+class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
+    r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearised predictions.
+
+    H is the mean curvature of the loss, for least squares J'J / n, so that the covariance is that of a correctly
+    specified Bayesian model: no sandwich corrects it where the model is wrong.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        The base model, ``LinearRegression()`` if None.
+    prior_precision : {"base", "validation"} or float, default="base"
+        Lambda. "base" is the base model's own penalty, read as a prior; a number holds for all parameters, biases
+        too, in the penalty's place; "validation" chooses that number by the log score of held-out rows, for a base
+        model trained without them, and then trains on all rows.
+    curvature : str or Curvature, default="auto"
+        As in :class:`~skribbon.RibbonRegressor`; damping is set on a Curvature object.
+    noise : {"train", "dof", "loo", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise; its (mean) variance is also the sigma^2 of the likelihood.
+    validation_fraction : float, default=0.2
+        Share of the rows that ``prior_precision="validation"`` holds out.
+    random_state : int, RandomState or None, default=None
+        Seeds that split, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted base model.
+    model_ : ParametricModel
+        The base model as a function of its parameters ``model_.theta``.
+    ribbon_ : Ribbon
+        Distribution of the parameters around ``model_.theta``.
+    covariance_ : ndarray of shape (p, p)
+        Covariance of ``model_.theta``.
+    prior_precision_ : float or ndarray of shape (p,)
+    prior_scores_ : dict
+        Mean log score of the held-out rows for every prior precision that was tried.
+    stationarity_ : float
+        Training gradient in standard errors of itself; near zero at an optimum.
+    noise_ : Noise
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon.baselines import LaplaceRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> laplace = LaplaceRegressor(prior_precision=1e-4).fit(X[:400], y[:400])
+    >>> laplace.predict_interval(X[400:], confidence_level=0.9).shape
+    (42, 2)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        prior_precision="base",
+        curvature="auto",
+        noise="train",
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.prior_precision = prior_precision
+        self.curvature = curvature
+        self.noise = noise
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LinearRegression()
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the base model and its Gaussian posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self : LaplaceRegressor
+        """
+        resolve_noise(self.noise)  # a wrong one is refused before any training is done
+        return self._fit(X, self._check_target(y), sample_weight)
+
+    def _fit_observation(self, training):
+        rows = training.rows
+        self.noise_ = resolve_noise(self.noise).fit(training)
+        self._decreasing_target = decreases(self.model_, rows.y)
+        return float(np.average(np.broadcast_to(self.noise_.predict(rows.X), rows.y.shape), weights=rows.weight))
+
+    def _log_score(self, X, y):
+        return self.log_density(X, y)
+
+    def _predict_mean(self, X):
+        return self.estimator_.predict(X)
+
+
+class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
+    r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
+
+    The logits' distribution is carried through the softmax, never linearised there.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The base model, ``LogisticRegression()`` if None.
+    prior_precision : {"base", "validation"} or float, default="base"
+        Lambda. "base" is the base model's own penalty, read as a prior; a number holds for all parameters, biases
+        too, in the penalty's place; "validation" chooses that number by the log score of held-out rows, for a base
+        model trained without them, and then trains on all rows.
+    curvature : str or Curvature, default="auto"
+        As in :class:`~skribbon.RibbonClassifier`; damping is set on a Curvature object.
+    validation_fraction : float, default=0.2
+        Share of the rows that ``prior_precision="validation"`` holds out.
+    random_state : int, RandomState or None, default=None
+        Seeds that split, and every ``random_state`` inside the base model that is None.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    estimator_ : estimator
+        The fitted base model.
+    model_ : ParametricModel
+        The base model as a function of its parameters ``model_.theta``.
+    ribbon_ : Ribbon
+        Distribution of the parameters around ``model_.theta``.
+    covariance_ : ndarray of shape (p, p)
+        Covariance of ``model_.theta``.
+    prior_precision_ : float or ndarray of shape (p,)
+    prior_scores_ : dict
+        Mean log score of the held-out rows for every prior precision that was tried.
+    stationarity_ : float
+        Training gradient in standard errors of itself; near zero at an optimum.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skribbon.baselines import LaplaceClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> laplace = LaplaceClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
+    >>> laplace.predict_proba_interval(X[:2]).shape
+    (2, 3, 2)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        prior_precision="base",
+        curvature="auto",
+        validation_fraction=0.2,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.prior_precision = prior_precision
+        self.curvature = curvature
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def _default_estimator(self):
+        return LogisticRegression()
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the base model and its Gaussian posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self : LaplaceClassifier
+        """
+        return self._fit(X, self._check_target(y), sample_weight)
+
+    def _fit_observation(self, training):
+        self.classes_ = self.model_.classes
+        return 1.0
+
+    def _log_score(self, X, y):
+        own = np.searchsorted(self.classes_, y)
+        return self.predict_log_proba(X)[np.arange(len(own)), own]
+
+    def decision_function(self, X):
+        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, K)
+        """
+        return log_odds(self.predict_proba(X))

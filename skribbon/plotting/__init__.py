@@ -1,0 +1,22 @@
+"""Displays: pictures of intervals, coverage, the path of alpha, and coefficients, in scikit-learn's manner.
+
+A display holds numbers, computed by ``from_estimator`` or handed over by ``from_predictions``; ``plot`` only draws
+them, on an existing axis if it gets one, and leaves ``ax_``, ``figure_`` and the artists behind. Colours are those of
+Okabe and Ito, told apart with any colour vision, and never carry a meaning alone: shape or line style says it too.
+"""
+
+from .alpha_path import AlphaPathDisplay
+from .coefficients import CoefficientDisplay
+from .coverage import CoverageDisplay
+from .decomposition import UncertaintyDecompositionDisplay
+from .interval import IntervalDisplay
+from .probability import ProbabilityIntervalDisplay
+
+__all__ = [
+    "AlphaPathDisplay",
+    "CoefficientDisplay",
+    "CoverageDisplay",
+    "IntervalDisplay",
+    "ProbabilityIntervalDisplay",
+    "UncertaintyDecompositionDisplay",
+]

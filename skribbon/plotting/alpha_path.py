@@ -1,0 +1,208 @@
+"""The path of alphas that RibbonCV has scored, and its choice."""
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from .._cv import CLASSIFICATION, RibbonCV
+from ._drawing import BLUE, GREY, PALE, VERMILION, axes_of, keywords, percent, show_legend
+
+LABELS = {"nll": "negative log likelihood", "ece": "calibration error", "brier": "Brier score", "crps": "CRPS"}
+LABELS |= {"interval_score": "interval score", "width": "mean width"}
+
+
+class AlphaPathDisplay:
+    """Held-out scores along alpha, one panel for each, the choice marked in all of them.
+
+    Of a RibbonCV with several dampings the chosen one is drawn in colour, the others thin and grey.
+
+    Parameters
+    ----------
+    cv_results : dict of ndarray
+        ``alpha``, ``damping`` if there were several, ``mean_test_*`` and ``std_test_*``.
+    alpha : float
+        The choice.
+    metrics : sequence of str
+    damping : float, default=None
+        The chosen one, if there were several.
+    confidence_level : float, default=None
+        Where coverage should be.
+    name : str, default=None
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes, one per metric
+    figure_ : matplotlib Figure
+    lines_ : list of matplotlib Line2D
+        The mean over folds, one per metric.
+    bands_ : list of matplotlib PolyCollection or None
+        Plus and minus one standard deviation over folds; None where there is a single fold.
+    choices_ : list of matplotlib Line2D
+        The choice, one per metric.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonCV
+    >>> from skribbon.plotting import AlphaPathDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)
+    >>> display = AlphaPathDisplay.from_estimator(tuned)
+    >>> display.metrics
+    ('nll', 'coverage', 'width')
+    """
+
+    def __init__(self, cv_results, alpha, *, metrics, damping=None, confidence_level=None, name=None):
+        self.cv_results = cv_results
+        self.alpha = alpha
+        self.metrics = metrics
+        self.damping = damping
+        self.confidence_level = confidence_level
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, metrics=None, name=None, ax=None, **kwargs):
+        """Draw the path of a fitted RibbonCV.
+
+        Parameters
+        ----------
+        estimator : fitted RibbonCV
+        metrics : str or sequence of str, default=None
+            Any that ``cv_results_`` has. What alpha was chosen by, and coverage, NLL and mean width of regressors, or
+            NLL, Brier score and calibration error of classifiers if None.
+        name : str, default=None
+            A title.
+        ax : matplotlib Axes or sequence of them, default=None
+            One per metric.
+        **kwargs
+            For :meth:`plot`.
+
+        Returns
+        -------
+        AlphaPathDisplay
+        """
+        if not isinstance(estimator, RibbonCV):
+            raise TypeError(
+                f"AlphaPathDisplay needs a fitted RibbonCV, which tries many alphas, got {type(estimator).__name__}."
+            )
+        check_is_fitted(estimator)
+        results, level = estimator.cv_results_, None if is_classifier(estimator) else estimator.confidence_level
+        display = cls(
+            results,
+            estimator.alpha_,
+            metrics=_chosen_metrics(estimator, metrics),
+            damping=_chosen_damping(estimator) if "damping" in results else None,
+            confidence_level=level,
+            name=name,
+        )
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax=None, *, line_kw=None, band_kw=None, choice_kw=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of them, default=None
+            One per metric; a new figure if None.
+        line_kw, choice_kw : dict, default=None
+            For ``Axes.plot``: the mean over folds, and the mark of the choice.
+        band_kw : dict, default=None
+            For ``Axes.fill_between``: one standard deviation over folds.
+
+        Returns
+        -------
+        self : AlphaPathDisplay
+        """
+        self.ax_ = self._axes(ax)
+        self.figure_ = self.ax_[0].figure
+        self.lines_, self.bands_, self.choices_ = [], [], []
+        for panel, metric in zip(self.ax_, self.metrics, strict=True):
+            self._draw_metric(panel, metric, line_kw, band_kw, choice_kw)
+        labelled = [panel.get_legend_handles_labels() for panel in self.ax_]
+        entries = {label: handle for handles, labels in labelled for handle, label in zip(handles, labels, strict=True)}
+        show_legend(self.ax_[-1], handles=entries.values(), labels=entries.keys())
+        self.figure_.align_ylabels(self.ax_)
+        if self.name is not None:
+            self.ax_[0].set_title(self.name, loc="left", fontsize="medium")
+        return self
+
+    def _axes(self, ax):
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            n = len(self.metrics)
+            size = (6.4, 4.8) if n == 1 else (6.4, 2.0 * n)
+            _, ax = plt.subplots(n, 1, figsize=size, sharex=True, layout="constrained")
+        panels = np.ravel(np.asarray(ax, dtype=object))
+        if len(panels) != len(self.metrics):
+            raise ValueError(
+                f"ax must hold one axis for each of the {len(self.metrics)} metrics, got {len(panels)}; pass "
+                "plt.subplots(n)[1], or fewer metrics."
+            )
+        for panel in panels:
+            axes_of(panel)
+            if panel.xaxis.get_tick_params().get("labelbottom", True):  # not where a panel below shares the axis
+                panel.set_xlabel("alpha")
+        return panels
+
+    def _draw_metric(self, panel, metric, line_kw, band_kw, choice_kw):
+        chosen = self._rows(self.damping)
+        alpha, mean = self.cv_results["alpha"][chosen], self.cv_results[f"mean_test_{metric}"][chosen]
+        spread = self.cv_results[f"std_test_{metric}"][chosen]
+        band = keywords({"color": PALE, "lw": 0, "label": "± 1 std over folds"}, band_kw, "collections.PolyCollection")
+        folded = len([key for key in self.cv_results if key.endswith(f"_test_{metric}")]) > 3  # mean, std and one fold
+        ends = mean - spread, np.minimum(mean + spread, 1 if metric == "coverage" else np.inf)
+        self.bands_.append(panel.fill_between(alpha, *ends, **band) if folded else None)
+        self._draw_other_dampings(panel, metric)
+        if metric == "coverage" and self.confidence_level is not None:
+            label = f"level {percent(self.confidence_level)}"
+            panel.axhline(self.confidence_level, color=GREY, lw=1, ls=":", label=label)
+        label = "mean over folds" if folded else "held-out rows"
+        label += "" if self.damping is None else f", damping {self.damping:.3g}"
+        line = keywords({"color": BLUE, "lw": 2, "label": label}, line_kw)
+        self.lines_ += panel.plot(alpha, mean, **line)
+        self._mark_choice(panel, alpha, mean, choice_kw)
+        panel.set(xscale="log", ylabel=LABELS.get(metric, metric.replace("_", " ")))
+
+    def _rows(self, damping):
+        table = self.cv_results
+        return slice(None) if damping is None else np.isclose(table["damping"], damping, rtol=1e-9, atol=0)
+
+    def _draw_other_dampings(self, panel, metric):
+        if self.damping is None:
+            return
+        label = "other dampings"
+        for damping in np.unique(self.cv_results["damping"]):
+            if np.isclose(damping, self.damping, rtol=1e-9, atol=0):
+                continue
+            rows = self._rows(damping)
+            values = self.cv_results["alpha"][rows], self.cv_results[f"mean_test_{metric}"][rows]
+            panel.plot(*values, color="0.65", lw=0.9, label=label)
+            label = None
+
+    def _mark_choice(self, panel, alpha, mean, choice_kw):
+        """A dashed line and a diamond on the curve; coverage is refined between candidates, so the value is too."""
+        value = np.interp(np.log(self.alpha), np.log(alpha), mean)
+        panel.axvline(self.alpha, color=VERMILION, lw=1.2, ls="--")
+        style = {"color": VERMILION, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
+        style["label"] = f"chosen: alpha = {self.alpha:.3g}"
+        self.choices_ += panel.plot([self.alpha], [value], **keywords(style, choice_kw))
+
+
+def _chosen_metrics(estimator, metrics):
+    known = [key.removeprefix("mean_test_") for key in estimator.cv_results_ if key.startswith("mean_test_")]
+    if metrics is None:
+        usual = CLASSIFICATION if is_classifier(estimator) else ("coverage", "nll", "width")
+        scoring = usual[0] if estimator.scoring is None else estimator.scoring
+        first = "score" if "score" in known else scoring  # "score" is a scorer of scikit-learn or the user's own
+        return tuple(dict.fromkeys((first, *usual)))
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not metrics or not set(metrics) <= set(known):
+        raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")
+    return metrics
+
+
+def _chosen_damping(estimator):
+    ribbon = estimator.estimator_
+    return ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping

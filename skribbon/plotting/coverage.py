@@ -1,0 +1,219 @@
+"""Does a 90 % interval cover 90 %, at every level?"""
+
+import numpy as np
+from scipy.stats import binom
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from .._predictions import check_levels
+from ..metrics import coverage_curve, interval_coverage_score
+from ._drawing import CYCLE, GREY, MARKERS, axes_of, keywords, percent, require, show_legend
+
+LINE, DIAGONAL, BAND = "skribbon-coverage-line", "skribbon-coverage-diagonal", "skribbon-coverage-band"
+
+
+class CoverageDisplay:
+    """Nominal against empirical coverage of prediction intervals.
+
+    Perfect calibration is the diagonal. The grey band says how far from it the coverage of ``n`` independent rows may
+    fall by chance: exact binomial quantiles at each nominal level. Rows of a fitted model are only nearly independent,
+    and the levels of one curve are not independent of each other, so the band is a guide to the eye at each level and
+    no test of the whole curve.
+
+    Several estimators share an axis: pass ``ax=display.ax_`` and a ``name``.
+
+    Parameters
+    ----------
+    nominal, empirical : ndarray of shape (L,)
+    n : float
+        Number of rows behind each empirical coverage.
+    band_level : float, default=0.95
+        Probability that the coverage of calibrated intervals falls within the band, level by level.
+    name : str, default=None
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+    diagonal_ : matplotlib Line2D
+    band_ : matplotlib PolyCollection
+        On a shared axis that of the first display with as many rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.plotting import CoverageDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor().fit(X[:300], y[:300])
+    >>> display = CoverageDisplay.from_estimator(ribbon, X[300:], y[300:], confidence_levels=[0.5, 0.9])
+    >>> display.empirical.round(2)
+    array([0.57, 0.91])
+    >>> np.round(display.chance_band(0.9), 2)
+    array([0.85, 0.94])
+    """
+
+    def __init__(self, nominal, empirical, n, *, band_level=0.95, name=None):
+        self.nominal = nominal
+        self.empirical = empirical
+        self.n = n
+        self.band_level = band_level
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        confidence_levels=None,
+        sample_weight=None,
+        band_level=0.95,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Count how many rows the intervals of an estimator cover.
+
+        Parameters
+        ----------
+        estimator : fitted regressor with ``predict_interval``
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that the estimator was not fitted on.
+        y : array-like of shape (n_samples,)
+        confidence_levels : array-like of shape (L,), default=None
+            0.05, 0.10, ..., 0.95 if None.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Unequal weights widen the band: n is then (sum w)^2 / sum w^2.
+        band_level : float, default=0.95
+        name : str, default=None
+            The estimator's class if None.
+        ax : matplotlib Axes, default=None
+        **kwargs
+            For :meth:`plot`.
+
+        Returns
+        -------
+        CoverageDisplay
+        """
+        require(estimator, "regressor", "predict_interval", cls.__name__, "CalibrationDisplay of sklearn.calibration")
+        if confidence_levels is not None:
+            confidence_levels, _ = check_levels(confidence_levels, "confidence_levels")
+        curve = coverage_curve(estimator, X, y, confidence_levels=confidence_levels, sample_weight=sample_weight)
+        name = type(estimator).__name__ if name is None else name
+        return cls(*curve, _size(y, sample_weight), band_level=band_level, name=name).plot(ax, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true,
+        y_intervals,
+        *,
+        confidence_levels,
+        sample_weight=None,
+        band_level=0.95,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Count how many rows given intervals cover.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+        y_intervals : array-like of shape (n_samples, 2, L)
+            As ``predict_interval`` returns them for several levels.
+        confidence_levels : array-like of shape (L,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        band_level : float, default=0.95
+        name : str, default=None
+        ax : matplotlib Axes, default=None
+        **kwargs
+            For :meth:`plot`.
+
+        Returns
+        -------
+        CoverageDisplay
+        """
+        levels, _ = check_levels(confidence_levels, "confidence_levels")
+        y_true, y_intervals = column_or_1d(y_true), np.asarray(y_intervals, dtype=float)
+        check_consistent_length(y_true, y_intervals)
+        if y_intervals.shape[1:] != (2, len(levels)):
+            raise ValueError(
+                f"y_intervals must have shape (n_samples, 2, {len(levels)}), one pair of ends for each of the "
+                f"confidence_levels, got {y_intervals.shape}."
+            )
+        pairs = np.moveaxis(y_intervals, 2, 0)
+        empirical = np.array([interval_coverage_score(y_true, ends, sample_weight=sample_weight) for ends in pairs])
+        display = cls(levels, empirical, _size(y_true, sample_weight), band_level=band_level, name=name)
+        return display.plot(ax, **kwargs)
+
+    def chance_band(self, nominal):
+        """Where the coverage of n rows lies by chance if the intervals are right.
+
+        Parameters
+        ----------
+        nominal : float or ndarray
+            True coverage.
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            Binomial quantiles over n, the central ``band_level``.
+        """
+        n, tail = round(self.n), (1 - self.band_level) / 2
+        return binom.ppf(tail, n, nominal) / n, binom.ppf(1 - tail, n, nominal) / n
+
+    def plot(self, ax=None, *, name=None, line_kw=None, diagonal_kw=None, band_kw=None):
+        """Draw; diagonal and band are drawn once where several displays share an axis.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            A new figure if None.
+        name : str, default=None
+            In place of the display's own name.
+        line_kw, diagonal_kw : dict, default=None
+            For ``Axes.plot``.
+        band_kw : dict, default=None
+            For ``Axes.fill_between``.
+
+        Returns
+        -------
+        self : CoverageDisplay
+        """
+        self.ax_, self.figure_ = axes_of(ax)
+        self.band_ = _existing(self.ax_, f"{BAND}-{round(self.n)}") or self._draw_band(band_kw)
+        self.diagonal_ = _existing(self.ax_, DIAGONAL) or self._draw_diagonal(diagonal_kw)
+        which = sum(line.get_gid() == LINE for line in self.ax_.lines) % len(CYCLE)
+        style = {"color": CYCLE[which], "marker": MARKERS[which], "ms": 4.5, "lw": 1.5, "gid": LINE}
+        style["label"] = name or self.name or "empirical"
+        (self.line_,) = self.ax_.plot(self.nominal, self.empirical, **keywords(style, line_kw))
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="nominal coverage", ylabel="empirical coverage")
+        show_legend(self.ax_)
+        return self
+
+    def _draw_band(self, band_kw):
+        levels = np.linspace(0, 1, 401)
+        style = {"color": GREY, "alpha": 0.14, "lw": 0, "zorder": 0.5, "gid": f"{BAND}-{round(self.n)}"}
+        style["label"] = f"{percent(self.band_level)} by chance, n = {round(self.n):,}"
+        style = keywords(style, band_kw, "collections.PolyCollection")
+        return self.ax_.fill_between(levels, *self.chance_band(levels), **style)
+
+    def _draw_diagonal(self, diagonal_kw):
+        style = {"color": GREY, "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL, "label": "calibrated"}
+        return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
+
+
+def _existing(ax, gid):
+    return next((artist for artist in ax.get_children() if artist.get_gid() == gid), None)
+
+
+def _size(y, sample_weight):
+    """Rows, fewer the more unequal their weights are."""
+    if sample_weight is None:
+        return float(len(y))
+    weight = column_or_1d(sample_weight)
+    return float(weight.sum() ** 2 / (weight**2).sum())

@@ -1,0 +1,508 @@
+"""Displays: the numbers they hold against other sources, the artists they draw, and what they refuse."""
+
+import ast
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from statsmodels.api import OLS, add_constant
+from statsmodels.stats.proportion import proportion_confint
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, plotting
+from skribbon.baselines import BootstrapRegressor, LaplaceClassifier, LaplaceRegressor
+from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
+from skribbon.metrics import interval_coverage_score
+from skribbon.plotting import (
+    AlphaPathDisplay,
+    CoefficientDisplay,
+    CoverageDisplay,
+    IntervalDisplay,
+    ProbabilityIntervalDisplay,
+    UncertaintyDecompositionDisplay,
+)
+from skribbon.plotting._drawing import groups_by
+
+pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+
+COLUMNS = ["age", "height", "weight"]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def simulated(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return pd.DataFrame(X, columns=COLUMNS), X @ [1.0, -2.0, 0.0] + np.exp(0.4 * X[:, 0]) * rng.normal(size=n)
+
+
+X, Y = simulated(120)
+X_NEW, Y_NEW = simulated(80, seed=1)
+RIBBON = RibbonRegressor().fit(X, Y)
+LABELS = np.where(Y > 0, "ill", "well")
+CLASSIFIER = RibbonClassifier().fit(X, LABELS)
+THREE = RibbonClassifier().fit(X, np.digitize(Y, [-1, 1]))
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Two hundred thousand rows."""
+    return simulated(200_000, seed=2)
+
+
+def n_artists(ax):
+    """Artists that hold data, and the pieces of collections."""
+    return len(ax.lines) + sum(len(collection.get_paths()) for collection in ax.collections)
+
+
+# ---------------------------------------------------------------------- IntervalDisplay
+def test_interval_display_holds_predictions_and_coverage():
+    display = IntervalDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, confidence_level=0.8)
+    interval = RIBBON.predict_interval(X_NEW, 0.8)
+    np.testing.assert_array_equal(display.y_interval, interval)
+    np.testing.assert_array_equal(display.y_pred, RIBBON.estimator_.predict(X_NEW))
+    assert display.coverage == interval_coverage_score(Y_NEW, interval)
+    lower, upper = interval.T
+    inside = (lower <= Y_NEW) & (upper >= Y_NEW)
+    assert len(display.covered_.get_xdata()) == inside.sum() > 0
+    assert len(display.missed_.get_xdata()) == (~inside).sum() > 0
+    assert [len(bars.get_paths()) for bars in display.bars_] == [inside.sum(), (~inside).sum()]
+    np.testing.assert_array_equal(np.sort(display.missed_.get_ydata()), np.sort(Y_NEW[~inside]))
+    assert f"{100 * inside.mean():.3g} %" in display.ax_.get_title(loc="left")
+
+
+def test_covered_and_missed_differ_in_colour_and_shape():
+    display = IntervalDisplay.from_estimator(RIBBON, X_NEW, Y_NEW)
+    assert display.covered_.get_color() != display.missed_.get_color()
+    assert display.covered_.get_marker() != display.missed_.get_marker()
+
+
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_one_input_has_bands_over_a_grid(as_frame):
+    x = X[["age"]] if as_frame else X[["age"]].to_numpy()
+    ribbon = RibbonRegressor(make_pipeline(PolynomialFeatures(2), LinearRegression())).fit(x, Y)
+    display = IntervalDisplay.from_estimator(ribbon, x, Y)
+    curve = display.curve
+    assert display.ax_.get_xlabel() == ("age" if as_frame else "x0")
+    assert (curve.x[0], curve.x[-1]) == (X["age"].min(), X["age"].max())
+    grid = pd.DataFrame({"age": curve.x}) if as_frame else curve.x[:, None]
+    np.testing.assert_array_equal(curve.confidence_interval, ribbon.predict_interval(grid, kind="confidence"))
+    np.testing.assert_array_equal(display.line_.get_ydata(), ribbon.predict(grid))
+    assert display.bars_ is None
+    drawn = display.band_.get_paths()[0].vertices[:, 1]
+    assert (drawn.min(), drawn.max()) == (curve.y_interval.min(), curve.y_interval.max())
+
+
+def test_given_intervals_are_joined_along_x():
+    x = X_NEW["age"].to_numpy()
+    interval = RIBBON.predict_interval(X_NEW)
+    inner = RIBBON.predict_interval(X_NEW, kind="confidence")
+    y_pred = RIBBON.predict(X_NEW)
+    display = IntervalDisplay.from_predictions(Y_NEW, y_pred, interval, x=x, confidence_interval=inner)
+    np.testing.assert_array_equal(display.line_.get_xdata(), np.sort(x))
+    np.testing.assert_array_equal(display.curve.confidence_interval, inner[np.argsort(x)])
+    with pytest.raises(ValueError, match="give x as well"):
+        IntervalDisplay.from_predictions(Y_NEW, y_pred, interval, confidence_interval=inner)
+    with pytest.raises(ValueError, match="inconsistent"):
+        IntervalDisplay.from_predictions(Y_NEW[:-1], y_pred, interval)
+
+
+def test_many_rows_become_a_band_of_medians(many):
+    X_many, y_many = many
+    display = IntervalDisplay.from_estimator(RIBBON, X_many, y_many)
+    assert display.bars_ is None
+    assert n_artists(display.ax_) < 10
+    assert len(display.covered_.get_xdata()) + len(display.missed_.get_xdata()) == 1000
+    assert display.coverage == interval_coverage_score(y_many, RIBBON.predict_interval(X_many))
+    # constant noise and a linear model: nearly the same half width everywhere
+    vertices = display.band_.get_paths()[0].vertices
+    half = np.median(np.diff(display.y_interval, axis=1)) / 2
+    middle = np.abs(vertices[:, 0]) < 2
+    np.testing.assert_allclose(np.abs(vertices[middle, 1] - vertices[middle, 0]), half, rtol=0.05)
+
+
+def test_many_rows_of_one_input(many):
+    x, y_many = many[0][["age"]], many[1]
+    display = IntervalDisplay.from_estimator(RibbonRegressor().fit(X[["age"]], Y), x, y_many)
+    assert n_artists(display.ax_) < 10
+    assert "1,000 of 200,000" in display.ax_.get_legend().get_title().get_text()
+
+
+def test_groups_keep_equal_values_together_and_lose_no_row():
+    rng = np.random.default_rng(0)
+    for values in (
+        rng.normal(size=500),
+        rng.integers(0, 5, 500),
+        rng.integers(0, 90, 500),
+        np.ones(7),
+        rng.pareto(1, 99),
+    ):
+        groups = groups_by(values, 20)
+        assert len(groups) <= 20
+        assert min(map(len, groups)) > 0
+        np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(len(values)))
+        for left, right in pairwise(groups):
+            assert values[left].max() < values[right].min()
+
+
+# ---------------------------------------------------------------------- CoverageDisplay
+def test_coverage_is_that_of_each_interval():
+    levels = [0.3, 0.6, 0.9]
+    display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, confidence_levels=levels)
+    expected = [interval_coverage_score(Y_NEW, RIBBON.predict_interval(X_NEW, level)) for level in levels]
+    np.testing.assert_array_equal(display.empirical, expected)
+    np.testing.assert_array_equal(display.line_.get_xydata(), np.column_stack([levels, expected]))
+    given = CoverageDisplay.from_predictions(
+        Y_NEW, RIBBON.predict_interval(X_NEW, levels), confidence_levels=levels, ax=display.ax_
+    )
+    np.testing.assert_array_equal(given.empirical, expected)
+
+
+@pytest.mark.parametrize("n", [20, 137])
+def test_band_of_chance_is_dual_to_the_exact_interval_of_statsmodels(n):
+    display = CoverageDisplay(np.array([0.5]), np.array([0.5]), n, band_level=0.9)
+    k = np.arange(n + 1)
+    lowest, highest = proportion_confint(k, n, alpha=0.1, method="beta")  # Clopper and Pearson
+    for p in np.arange(0.03, 1, 0.0471):
+        lower, upper = display.chance_band(p)
+        inside = (lower * n - 0.5 <= k) & (k <= upper * n + 0.5)
+        np.testing.assert_array_equal(inside, (lowest <= p) & (p <= highest))
+
+
+def test_weights_shrink_the_number_of_rows():
+    weight = np.r_[np.ones(40), np.zeros(40)]
+    display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, sample_weight=weight)
+    half = CoverageDisplay.from_estimator(RIBBON, X_NEW[:40], Y_NEW[:40])
+    assert display.n == half.n == 40
+    np.testing.assert_allclose(display.empirical, half.empirical)
+
+
+def test_several_estimators_share_an_axis():
+    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], scoring="nll", cv=3).fit(X, Y)
+    others = {
+        "tuned": tuned,
+        "laplace": LaplaceRegressor(Ridge()).fit(X, Y),
+        "bootstrap": BootstrapRegressor(Ridge(), n_members=5, random_state=0).fit(X, Y),
+    }
+    first = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, name="first")
+    displays = [first]
+    for name, estimator in others.items():
+        displays.append(CoverageDisplay.from_estimator(estimator, X_NEW, Y_NEW, ax=first.ax_, name=name))
+    assert len(plt.get_fignums()) == 1
+    assert all(display.ax_ is first.ax_ and display.band_ is first.band_ for display in displays)
+    assert len(first.ax_.collections) == 1  # one band, for they have the same rows
+    assert len(first.ax_.lines) == len(displays) + 1  # one diagonal
+    looks = {(display.line_.get_color(), display.line_.get_marker()) for display in displays}
+    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == len(displays)
+    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert {"first", *others} < set(labels)
+    CoverageDisplay.from_estimator(RIBBON, X_NEW[:30], Y_NEW[:30], ax=first.ax_)
+    assert len(first.ax_.collections) == 2  # thirty rows have a wider band
+
+
+# ---------------------------------------------------------------------- AlphaPathDisplay
+def test_path_and_choice_of_a_regressor():
+    tuned = RibbonCV(Ridge(), alphas=np.logspace(-3, 2, 11), scoring="crps", cv=3).fit(X, Y)
+    display = AlphaPathDisplay.from_estimator(tuned)
+    assert display.metrics == ("crps", "coverage", "nll", "width")
+    assert len(display.ax_) == len(display.lines_) == 4
+    for metric, line, band in zip(display.metrics, display.lines_, display.bands_, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), tuned.cv_results_["alpha"])
+        np.testing.assert_array_equal(line.get_ydata(), tuned.cv_results_[f"mean_test_{metric}"])
+        assert band is not None
+    best = np.flatnonzero(tuned.cv_results_["alpha"] == tuned.alpha_)
+    chosen = [float(line.get_ydata()[0]) for line in display.choices_]
+    expected = [tuned.cv_results_[f"mean_test_{metric}"][best[0]] for metric in display.metrics]
+    np.testing.assert_allclose(chosen, expected)
+    assert display.ax_[0].get_xscale() == "log"
+
+
+def test_path_of_a_classifier_on_existing_axes():
+    tuned = RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0], cv="loo").fit(X, LABELS)
+    figure, axes = plt.subplots(1, 3)
+    display = AlphaPathDisplay.from_estimator(tuned, ax=axes)
+    assert display.metrics == ("nll", "brier", "ece")
+    assert display.figure_ is figure
+    assert display.bands_ == [None] * 3  # a single fold has no spread
+    single = AlphaPathDisplay.from_estimator(tuned, metrics="accuracy", ax=plt.subplots()[1])
+    np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"])
+    with pytest.raises(ValueError, match="one axis for each of the 3 metrics"):
+        AlphaPathDisplay.from_estimator(tuned, ax=axes[0])
+    with pytest.raises(ValueError, match="metrics must be among nll"):
+        AlphaPathDisplay.from_estimator(tuned, metrics=["coverage"])
+
+
+def test_path_of_a_scorer_and_of_several_dampings():
+    def scorer(estimator, X, y):
+        return -np.mean(estimator.predict_std(X))
+
+    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], dampings=[0.0, 0.1, 1.0], scoring=scorer, cv=3)
+    with pytest.warns(UserWarning, match="largest alpha"):
+        tuned.fit(X, Y)
+    display = AlphaPathDisplay.from_estimator(tuned)
+    assert display.metrics[0] == "score"
+    assert display.damping == tuned.estimator_.damping
+    rows = tuned.cv_results_["damping"] == display.damping
+    np.testing.assert_array_equal(display.lines_[0].get_ydata(), tuned.cv_results_["mean_test_score"][rows])
+    curves = [line for line in display.ax_[0].lines if len(line.get_xdata()) == 3]
+    assert len(curves) == 3
+
+
+# ---------------------------------------------------------------------- UncertaintyDecompositionDisplay
+def test_parts_add_up_in_every_group():
+    ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, Y)
+    display = UncertaintyDecompositionDisplay.from_estimator(ribbon, X_NEW, feature="height", n_groups=7)
+    np.testing.assert_allclose(display.total, ribbon.predict_std(X_NEW))
+    curves = display.curves
+    np.testing.assert_allclose(curves["total"] ** 2, curves["epistemic"] ** 2 + curves["aleatoric"] ** 2)
+    assert len(curves["x"]) <= 7
+    assert (np.diff(curves["x"]) > 0).all()
+    same = UncertaintyDecompositionDisplay.from_estimator(ribbon, X_NEW, feature=-2, n_groups=7)
+    np.testing.assert_array_equal(same.curves["epistemic"], curves["epistemic"])
+    assert same.ax_.get_xlabel() == "height"
+
+
+def test_a_discrete_feature_has_one_group_per_value():
+    x = np.repeat([1.0, 2.0, 5.0], 10)
+    epistemic = np.random.default_rng(0).uniform(size=30)
+    display = UncertaintyDecompositionDisplay.from_predictions(epistemic, np.ones(30), x=x)
+    np.testing.assert_array_equal(display.curves["x"], [1, 2, 5])
+    np.testing.assert_allclose(display.curves["epistemic"][1], np.sqrt(np.mean(epistemic[10:20] ** 2)))
+    text = UncertaintyDecompositionDisplay.from_predictions(epistemic, np.ones(30), x=np.repeat(["b", "a", "c"], 10))
+    assert [tick.get_text() for tick in text.ax_.get_xticklabels()] == ["a", "b", "c"]
+    np.testing.assert_allclose(text.lines_["epistemic"].get_ydata()[0], display.curves["epistemic"][1])
+    with pytest.raises(ValueError, match="too many to draw"):
+        UncertaintyDecompositionDisplay.from_predictions(epistemic, np.ones(30), x=np.arange(30).astype(str))
+
+
+def test_rows_without_a_feature_value_are_left_out():
+    x = np.r_[np.nan, np.arange(1.0, 5.0)]
+    display = UncertaintyDecompositionDisplay.from_predictions(np.arange(5.0), np.ones(5), x=x)
+    np.testing.assert_array_equal(display.curves["epistemic"], [1, 2, 3, 4])
+
+
+def test_rows_ranked_by_total():
+    epistemic, aleatoric = np.random.default_rng(0).gamma(2.0, size=(2, 200_000))
+    display = UncertaintyDecompositionDisplay.from_predictions(epistemic, aleatoric)
+    assert (np.diff(display.curves["total"]) > 0).all()
+    assert not display.points_
+    assert n_artists(display.ax_) == 3
+    few = UncertaintyDecompositionDisplay.from_estimator(RIBBON, X_NEW)
+    assert set(few.points_) == {"epistemic", "aleatoric"}
+
+
+def test_sparse_columns_and_unknown_ones():
+    rows = sparse.csr_matrix(X.to_numpy())
+    ribbon = RibbonRegressor().fit(rows, Y)
+    display = UncertaintyDecompositionDisplay.from_estimator(ribbon, rows, feature=1)
+    np.testing.assert_array_equal(display.x, X["height"])
+    with pytest.raises(ValueError, match="not a column of X"):
+        UncertaintyDecompositionDisplay.from_estimator(RIBBON, X, feature="colour")
+    with pytest.raises(ValueError, match="X has 3 columns"):
+        UncertaintyDecompositionDisplay.from_estimator(RIBBON, X, feature=3)
+
+
+# ---------------------------------------------------------------------- ProbabilityIntervalDisplay
+def test_probabilities_are_sorted_and_labels_marked():
+    labels = np.where(Y_NEW > 0, "ill", "well")
+    display = ProbabilityIntervalDisplay.from_estimator(CLASSIFIER, X_NEW, labels, pos_label="ill")
+    np.testing.assert_array_equal(display.y_proba, CLASSIFIER.predict_proba(X_NEW)[:, 0])
+    np.testing.assert_array_equal(display.y_interval, CLASSIFIER.predict_proba_interval(X_NEW)[:, 0])
+    ill, well = display.points_
+    assert len(ill.get_xdata()) == len(display.bars_[0].get_paths()) == (labels == "ill").sum()
+    drawn = np.concatenate([ill.get_xydata(), well.get_xydata()])
+    drawn = drawn[np.argsort(drawn[:, 0])]
+    np.testing.assert_array_equal(drawn[:, 1], np.sort(display.y_proba))
+    assert ill.get_marker() != well.get_marker()
+    assert display.ax_.get_ylabel() == "P(ill)"
+    default = ProbabilityIntervalDisplay.from_estimator(LaplaceClassifier().fit(X, LABELS), X_NEW, labels)
+    assert default.pos_label == "well"
+
+
+def test_many_probabilities_are_thinned():
+    lower, proba, upper = np.sort(np.random.default_rng(0).uniform(size=(3, 200_000)), axis=0)
+    display = ProbabilityIntervalDisplay.from_predictions(upper < 0.7, proba, np.column_stack([lower, upper]))
+    assert sum(len(points.get_xdata()) for points in display.points_) == 150
+    assert n_artists(display.ax_) == 152
+    assert "150 of 200,000 rows" in display.ax_.get_xlabel()
+
+
+def test_one_class_of_several():
+    with pytest.raises(ValueError, match="which of the 3 classes"):
+        ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]))
+    with pytest.raises(ValueError, match="not a class"):
+        ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]), pos_label=7)
+    display = ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]), pos_label=1)
+    np.testing.assert_array_equal(display.y_proba, THREE.predict_proba(X)[:, 1])
+    with pytest.raises(ValueError, match="two columns"):
+        ProbabilityIntervalDisplay.from_predictions([0, 1], [0.2, 0.8], [[0.1], [0.9]])
+
+
+# ---------------------------------------------------------------------- CoefficientDisplay
+def test_coefficients_and_robust_errors_of_statsmodels():
+    display = CoefficientDisplay.from_estimator(
+        RibbonRegressor(correction="HC0").fit(X, Y), intercept=True, confidence_level=0.95
+    )
+    n = len(Y)
+    reference = OLS(Y, add_constant(X)).fit(cov_type="HC0")
+    assert list(display.names) == [*COLUMNS, "(intercept)"]
+    names = [*COLUMNS, "const"]
+    np.testing.assert_allclose(display.coefficients, reference.params[names])
+    np.testing.assert_allclose(display.standard_errors, reference.bse[names] * np.sqrt(n / (n + 1)))  # alpha = 1
+    half = stats.norm.ppf(0.975) * display.standard_errors
+    np.testing.assert_allclose(display.interval[:, 1] - display.coefficients, half)
+    ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    assert ticks == list(display.names)
+    clear = (display.interval > 0).all(axis=1) | (display.interval < 0).all(axis=1)
+    assert [len(bars.get_paths()) for bars in display.bars_] == [clear.sum(), (~clear).sum()]
+
+
+def test_coefficients_of_one_class_of_several():
+    estimator = THREE.estimator_
+    shown = [CoefficientDisplay.from_estimator(THREE, pos_label=label) for label in THREE.classes_]
+    np.testing.assert_allclose([display.coefficients for display in shown], estimator.coef_, rtol=1e-8)
+    # the latent covariance at a unit vector, in the coordinates of classes, is that of the coefficients
+    B, d = THREE.model_.loss.basis, X.shape[1]
+    blocks = THREE.covariance_.reshape(2, d + 1, 2, d + 1)
+    for label, display in enumerate(shown):
+        variance = [B[label] @ blocks[:, j, :, j] @ B[label] for j in range(d)]
+        np.testing.assert_allclose(display.standard_errors**2, variance)
+
+
+def test_names_follow_the_pipeline_and_the_selection():
+    ribbon = RibbonRegressor(make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(), Ridge()))
+    display = CoefficientDisplay.from_estimator(ribbon.fit(X, Y))
+    assert list(display.names[:4]) == ["age", "height", "weight", "age^2"]
+    with pytest.warns(SelectionWarning):
+        lasso = RibbonRegressor(Lasso(alpha=0.5)).fit(X, Y)
+    kept = [name for name, value in zip(COLUMNS, lasso.estimator_.coef_, strict=True) if value != 0]
+    assert list(CoefficientDisplay.from_estimator(lasso).names) == kept == ["age", "height"]
+    assert list(CoefficientDisplay.from_estimator(lasso, feature_names=["a", "b", "c"]).names) == ["a", "b"]
+    with pytest.raises(ValueError, match="feature_names must have 3 names"):
+        CoefficientDisplay.from_estimator(RIBBON, feature_names=["a"])
+
+
+def test_other_estimators_with_coefficients():
+    huber = RibbonRegressor(HuberRegressor(tol=1e-8, max_iter=1000)).fit(X.to_numpy(), Y)
+    display = CoefficientDisplay.from_estimator(huber)
+    np.testing.assert_allclose(display.coefficients, huber.estimator_.coef_)
+    np.testing.assert_allclose(display.standard_errors, np.sqrt(np.diag(huber.covariance_))[:3])
+    assert list(display.names) == ["x0", "x1", "x2"]
+    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], scoring="nll", cv=3).fit(X, Y)
+    for estimator, inner in ((tuned, tuned.estimator_), (LaplaceRegressor(Ridge()).fit(X, Y),) * 2):
+        display = CoefficientDisplay.from_estimator(estimator)
+        np.testing.assert_allclose(display.standard_errors, np.sqrt(np.diag(inner.covariance_))[:3])
+
+
+def test_the_clearest_of_many_coefficients():
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(300, 60))
+    y = wide[:, [50, 7]].sum(axis=1) + rng.normal(size=300)
+    display = CoefficientDisplay.from_estimator(RibbonRegressor(Ridge()).fit(wide, y), max_coefficients=2)
+    np.testing.assert_array_equal(display.shown, [7, 50])
+    assert n_artists(display.ax_) == 5
+
+
+def test_collinear_columns_are_told():
+    doubled = X.assign(copy=X["age"])
+    ribbon = RibbonRegressor(LinearRegression()).fit(doubled, Y)
+    with pytest.warns(UndeterminedDirectionWarning, match="2 coefficients"):
+        CoefficientDisplay.from_estimator(ribbon)
+
+
+def test_no_coefficients_no_picture():
+    network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=2000)
+    for curvature in ("auto", "last_layer"):
+        ribbon = RibbonRegressor(network.set_params(random_state=0), curvature=curvature).fit(X, Y)
+        with pytest.raises(TypeError, match="needs a linear base model"):
+            CoefficientDisplay.from_estimator(ribbon)
+    with pytest.raises(TypeError, match="BootstrapRegressor has none"):
+        CoefficientDisplay.from_estimator(BootstrapRegressor(n_members=3, random_state=0).fit(X, Y))
+
+
+# ---------------------------------------------------------------------- all
+DRAWN = {
+    "interval": (IntervalDisplay, RIBBON, (X_NEW, Y_NEW)),
+    "coverage": (CoverageDisplay, RIBBON, (X_NEW, Y_NEW)),
+    "decomposition": (UncertaintyDecompositionDisplay, RIBBON, (X_NEW,)),
+    "probability": (ProbabilityIntervalDisplay, CLASSIFIER, (X, LABELS)),
+    "coefficients": (CoefficientDisplay, RIBBON, ()),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_existing_axes_are_used_and_a_display_draws_again(kind):
+    Display, estimator, data = DRAWN[kind]
+    figure, axes = plt.subplots(1, 2)
+    display = Display.from_estimator(estimator, *data, ax=axes[1])
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert not axes[0].lines
+    assert len(plt.get_fignums()) == 1
+    first = n_artists(axes[1])
+    assert display.plot(axes[0]) is display
+    assert display.ax_ is axes[0]
+    assert n_artists(axes[0]) == first
+    display.plot()
+    assert len(plt.get_fignums()) == 2
+    figure.canvas.draw()
+
+
+def test_keywords_reach_the_artists():
+    display = IntervalDisplay.from_estimator(
+        RIBBON, X_NEW, Y_NEW, line_kw={"linewidth": 5, "c": "red"}, bar_kw={"linewidth": 3}, point_kw={"markersize": 9}
+    )
+    assert (display.line_.get_linewidth(), display.line_.get_color()) == (5, "red")
+    assert display.bars_[0].get_linewidth()[0] == 3
+    assert display.covered_.get_markersize() == 9
+
+
+@pytest.mark.parametrize("Display", [IntervalDisplay, CoverageDisplay, UncertaintyDecompositionDisplay])
+def test_regression_displays_refuse_others(Display):
+    data = (X,) if Display is UncertaintyDecompositionDisplay else (X, Y)
+    for classifier in (CLASSIFIER, RibbonCV(LogisticRegression())):
+        with pytest.raises(TypeError, match=f"{Display.__name__} needs a regressor, and .* is a classifier"):
+            Display.from_estimator(classifier, *data)
+    with pytest.raises(TypeError, match="Ridge has none; wrap the model in RibbonRegressor"):
+        Display.from_estimator(Ridge().fit(X, Y), *data)
+    with pytest.raises(TypeError, match="best_estimator_"):
+        Display.from_estimator(GridSearchCV(RibbonRegressor(), {"alpha": [1.0]}, cv=2).fit(X, Y), *data)
+    with pytest.raises(NotFittedError):
+        Display.from_estimator(RibbonRegressor(), *data)
+    assert not plt.get_fignums()
+
+
+def test_other_refusals():
+    with pytest.raises(TypeError, match="needs a classifier, and RibbonRegressor is a regressor; use IntervalDisplay"):
+        ProbabilityIntervalDisplay.from_estimator(RIBBON, X, Y)
+    with pytest.raises(TypeError, match="needs a fitted RibbonCV"):
+        AlphaPathDisplay.from_estimator(RIBBON)
+    with pytest.raises(NotFittedError):
+        AlphaPathDisplay.from_estimator(RibbonCV())
+    with pytest.raises(ValueError, match="confidence_levels must lie strictly between"):
+        CoverageDisplay.from_estimator(RIBBON, X, Y, confidence_levels=[0.5, 1.5])
+    with pytest.raises(ValueError, match=r"shape \(n_samples, 2, 2\)"):
+        CoverageDisplay.from_predictions(Y, RIBBON.predict_interval(X), confidence_levels=[0.5, 0.9])
+
+
+def test_matplotlib_is_imported_inside_functions_only():
+    for file in Path(plotting.__file__).parent.glob("*.py"):
+        top = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        assert not any("matplotlib" in ast.unparse(node) for node in top)
