@@ -28,7 +28,7 @@ format: $(STAMP) ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
 
 # addopts keeps tests/slow out of `make test`; here it is emptied
-slow: $(STAMP) ## Run the slow tests of the statistical promises (long)
+slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -o addopts="" tests/slow
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
