@@ -1,7 +1,11 @@
 """Timing and reporting that the benchmarks share."""
 
+import argparse
 import json
+import os
+import platform
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -63,3 +67,31 @@ def write(lines, name, setting):
     record = {"setting": setting, "lines": [{**asdict(line), "verdict": line.verdict} for line in lines]}
     (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     print(f"\nWritten: {RESULTS / name}.md and .json")
+
+
+def setting():
+    """What the seconds depend on; the ratios should not."""
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
+    packages = ", ".join(f"{name} {version(name)}" for name in ("skribbon", "numpy", "scipy", "scikit-learn"))
+    return {"python": platform.python_version(), "packages": packages, "cores": os.cpu_count(), "BLAS threads": threads}
+
+
+def parser(description, cases, repeats):
+    """The options that every benchmark has."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--only", default="".join(cases), help="cases to run")
+    options.add_argument("--repeats", type=int, default=repeats, help="rounds; the best of each function counts")
+    options.add_argument("--clock", choices=CLOCKS, default="wall", help="what is measured")
+    return options
+
+
+def measure(name, cases, arguments):
+    """Run the chosen cases, show their lines as they come, and write them."""
+    show(HEADER)
+    lines = []
+    for case in arguments.only:
+        for line in cases[case](arguments.repeats, arguments.clock):
+            show(line.cells())
+            lines.append(line)
+    complete = set(arguments.only) == set(cases)
+    write(lines, name if complete else f"{name}-{arguments.only}", {**setting(), "clock": arguments.clock})

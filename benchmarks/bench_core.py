@@ -6,18 +6,14 @@ On a busy machine, wall-clock ratios of multithreaded code mean little: there, r
 OMP_NUM_THREADS=1 and ``--clock cpu``.
 """
 
-import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from _harness import CLOCKS, HEADER, Line, best_of, show, write
+from _harness import Line, best_of, measure, parser
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -136,30 +132,10 @@ def memory(repeats, clock):
 CASES = {"a": perceptron, "b": least_squares, "c": logistic, "d": multinomial, "e": memory}
 
 
-def setting():
-    """What the seconds depend on; the ratios should not."""
-    threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
-    packages = ", ".join(f"{name} {version(name)}" for name in ("skribbon", "numpy", "scipy", "scikit-learn"))
-    return {"python": platform.python_version(), "packages": packages, "cores": os.cpu_count(), "BLAS threads": threads}
-
-
-def main(cases, repeats, clock):
-    show(HEADER)
-    lines = []
-    for case in cases:
-        for line in CASES[case](repeats, clock):
-            show(line.cells())
-            lines.append(line)
-    write(lines, "core" if set(cases) == set(CASES) else f"core-{cases}", {**setting(), "clock": clock})
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="abcde", help="cases to run")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds; the best of each function counts")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what is measured")
-    arguments = parser.parse_args()
+    options = parser(__doc__.splitlines()[0], CASES, repeats=5)
+    arguments = options.parse_args()
     with warnings.catch_warnings():  # the network is stopped early: only its size matters here
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", NotStationaryWarning)
-        main(arguments.only, arguments.repeats, arguments.clock)
+        measure("core", CASES, arguments)

@@ -3,21 +3,18 @@
 Usage: python benchmarks/bench_curvature.py [--only abc] [--repeats 3] [--clock cpu]
 """
 
-import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
 import warnings
+from argparse import SUPPRESS
 from contextlib import redirect_stdout
 from functools import partial
-from importlib.metadata import version
 
 import autograd.numpy as anp
 import numpy as np
-from _harness import CLOCKS, HEADER, Line, best_of, show, write
+from _harness import CLOCKS, Line, best_of, measure, parser
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -173,34 +170,14 @@ def autograd_route(repeats, clock):
 CASES = {"a": quality, "b": reach, "c": autograd_route}
 
 
-def setting():
-    """What the seconds depend on; the ratios should not."""
-    threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
-    packages = ", ".join(f"{name} {version(name)}" for name in ("skribbon", "numpy", "scipy", "scikit-learn"))
-    return {"python": platform.python_version(), "packages": packages, "cores": os.cpu_count(), "BLAS threads": threads}
-
-
-def main(cases, repeats, clock):
-    show(HEADER)
-    lines = []
-    for case in cases:
-        for line in CASES[case](repeats, clock):
-            show(line.cells())
-            lines.append(line)
-    write(lines, "curvature" if set(cases) == set(CASES) else f"curvature-{cases}", {**setting(), "clock": clock})
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="abc", help="cases to run")
-    parser.add_argument("--repeats", type=int, default=3, help="rounds; the best of each function counts")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what is measured")
-    parser.add_argument("--large", choices=["kfac", "matrix_free"], help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    options = parser(__doc__.splitlines()[0], CASES, repeats=3)
+    options.add_argument("--large", choices=["kfac", "matrix_free"], help=SUPPRESS)
+    arguments = options.parse_args()
     with warnings.catch_warnings():  # the large networks are stopped early: only their size matters here
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", RibbonWarning)
         if arguments.large:
             large(arguments.large, arguments.clock)
         else:
-            main(arguments.only, arguments.repeats, arguments.clock)
+            measure("curvature", CASES, arguments)
