@@ -35,7 +35,7 @@ CURVATURES = {
     "diag": Diagonal(),
     "last_layer": LastLayer(),
     "matrix_free": MatrixFree(),
-    "matrix_free tol=0.01": MatrixFree(tol=1e-2),
+    "matrix_free tol=0.001": MatrixFree(tol=1e-3),
 }
 
 
@@ -119,7 +119,7 @@ def large(name, clock):
     network.fit(X, y)
     epoch = (now() - start) / network.n_iter_
     print(f"    trained: {epoch:.2f} s an epoch, accuracy {network.score(X, y):.3f}", file=sys.stderr, flush=True)
-    curvature = {"kfac": KFAC(), "matrix_free": MatrixFree(tol=1e-2, n_probes=16, verbose=1)}[name]
+    curvature = {"kfac": KFAC(), "matrix_free": MatrixFree(n_probes=16, verbose=1)}[name]
     ribbon = RibbonClassifier(FrozenEstimator(network), curvature=curvature, n_draws=32, random_state=SEED)
     start = now()
     with redirect_stdout(sys.stderr):  # where progress can be seen

@@ -47,7 +47,7 @@ class Rows:
 
 
 def experiment(quick):
-    rows, repeats = (Rows(500, 2000), (2, 1)) if quick else (Rows(1000, 10_000), (10, 3))
+    rows, repeats = (Rows(500, 2000), (2, 1)) if quick else (Rows(1000, 10_000), (5, 1))
     plan = [(SHORT, trial, METHODS) for trial in range(repeats[0])]
     plan += [(LONG, trial, [m for m in METHODS if m != "ensemble" or not quick]) for trial in range(repeats[1])]
     plan += [(setting, 0, ("laplace", "ribbon")) for setting in (DAMPINGS[1:] if quick else DAMPINGS)]

@@ -61,8 +61,9 @@ class MatrixFree(Curvature):
     ----------
     matrix : {"ggn", "hessian"}, default="ggn"
         Gauss-Newton, never indefinite, or the exact Hessian. Leverages are those of Gauss-Newton in both cases.
-    tol : float, default=1e-3
-        Relative residual of every solve, in the norm of the preconditioner; along the flattest directions of an
+    tol : float, default=1e-2
+        Relative residual of every solve, in the norm of the preconditioner. The draws differ from their law by far
+        more; 1e-3 gave the same standard errors at twice the cost. Along the flattest directions of an
         ill-conditioned network the error of the solution is larger.
     max_iter : int, default=200
         Steps of conjugate gradients; each is one pass over the rows.
@@ -74,7 +75,7 @@ class MatrixFree(Curvature):
     damping : "auto" or float, default="auto"
     """
 
-    def __init__(self, matrix="ggn", tol=1e-3, max_iter=200, n_probes=32, verbose=0, damping="auto"):
+    def __init__(self, matrix="ggn", tol=1e-2, max_iter=200, n_probes=32, verbose=0, damping="auto"):
         self.matrix = matrix
         self.tol = tol
         self.max_iter = max_iter
