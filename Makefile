@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format slow bench calibration paper paper-quick clean
+.PHONY: help demo test lint format slow bench calibration paper paper-quick examples clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ paper: .venv/.bayes ## Make the paper's tables and figures again, and the page a
 
 paper-quick: .venv/.bayes ## The same with fewer trials (minutes)
 	$(BIN)/python benchmarks/paper/run.py --quick
+
+examples: $(STAMP) ## Run every script of the gallery, without a window (a minute or two)
+	@set -e; for script in examples/plot_*.py; do echo "$$script"; \
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error::UserWarning $$script > /dev/null; done
 
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov doc/_build benchmarks/results

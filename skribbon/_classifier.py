@@ -131,7 +131,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
+            Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
+            intervals with their unit.
 
         Returns
         -------

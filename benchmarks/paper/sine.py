@@ -37,7 +37,7 @@ def experiment(quick):
         cells[f"decay={decay:g}"] = partial(many_trials, many, decays=(decay,))
     for rule in ("HC0", "coverage", "nll"):
         cells[f"rule {rule}"] = partial(many_trials, many if rule == "HC0" else many // 4, rule=rule)
-    cells["refits"] = partial(against_refits, 20 if quick else 100)
+    cells["refits"] = partial(against_refits, 5 if quick else 25)
     setting = {"n": N, "trials": trials, "refits": refits, "chain": chain, "many": many, "version": 1}
     return Experiment("sine", "A sine with heteroskedastic noise (section 5.1)", setting, cells, report)
 
