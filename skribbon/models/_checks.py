@@ -63,7 +63,7 @@ def check_differentiable(function, at, name):
             pull, value = make_vjp(traced)(at)
             gradient = pull(np.ones_like(value))
         except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
-            raise TypeError(NOT_TRACED.format(name=name, error=error)) from error
+            raise TypeError(NOT_TRACED.format(name=name, error=str(error).rstrip("."))) from error
     if any("independent of input" in str(warning.message) for warning in caught):
         raise ValueError(f"{name} does not depend on what autograd differentiates it by; use that argument in {name}.")
     return gradient
