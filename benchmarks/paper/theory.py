@@ -14,7 +14,7 @@ SIZES = (100, 200, 400, 800, 1600, 3200)
 
 
 def experiment(quick):
-    refits, samples = (200, 300) if quick else (2000, 1500)
+    refits, samples = (100, 150) if quick else (2000, 1500)
     cells = {}
     for alpha in ALPHAS:
         cells[f"covariance alpha={alpha:g}"] = partial(covariance, alpha, refits)
