@@ -16,7 +16,8 @@ INTRODUCTION = """# The paper, reproduced
 Every table and figure of the Ribbon paper, made again by `make paper` (`make paper-quick` for a first look), beside the
 paper's own numbers. All methods of an experiment see the same rows and, where they can, the same fitted network;
 nothing is tuned on test rows, save that the settings of the California and UCI rows were chosen in earlier work that
-had looked at some of their test rows (see [defaults](defaults.md)). Seconds are post-hoc: what a method costs once the
+had looked at some of their test rows (see [defaults](defaults.md)), and that a first training budget for MNIST was
+dropped after its test accuracy, 88.7 %, had been seen. Seconds are post-hoc: what a method costs once the
 base model is there. They were measured on two cores of a shared machine and are to be read as ratios.
 """
 
