@@ -37,16 +37,11 @@ class UncertainParameters(Wrapper):
     def _block_width(self):
         return self.model_.row_width + self.ribbon_.root.shape[1]
 
-    def _by_block(self, X, function):
-        values = super()._by_block(X, function)
-        self._warn_if_undetermined(X)
-        return values
-
     def _warn_if_undetermined(self, X):
         null = self.ribbon_.null
         if not null.shape[1]:
             return
-        X, seen = self.model_.prepare(X), 0
+        seen = 0
         for rows in row_blocks(X.shape[0], self.model_.row_width):
             reach = np.abs(self.model_.jvp(self.model_.rows(X[rows]), null)).max(axis=(1, 2))
             seen += int((reach > SEEN_LIMIT).sum())

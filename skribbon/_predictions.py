@@ -28,7 +28,11 @@ class Predictions:
         """``function`` of each block of prepared rows, concatenated; memory stays that of one block."""
         X = self._validated(X)
         blocks = [function(X[rows]) for rows in row_blocks(X.shape[0], self._block_width)]
+        self._warn_if_undetermined(X)
         return (Latent.concatenate if isinstance(blocks[0], Latent) else np.concatenate)(blocks)
+
+    def _warn_if_undetermined(self, X):
+        """Say so where prepared rows X lie beyond what the training rows tell anything about, if that can be known."""
 
     def _validated(self, X):
         check_is_fitted(self)

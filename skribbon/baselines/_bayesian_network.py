@@ -1,5 +1,6 @@
 """Bayesian neural networks: priors, likelihood, and what is kept of the posterior. NumPyro is imported by fit alone."""
 
+from importlib.util import find_spec
 from numbers import Real
 
 import numpy as np
@@ -109,10 +110,8 @@ class ClassificationNetwork(MemberClassification, BayesianNetwork):
 
 # ---------------------------------------------------------------------- the model
 def _check_numpyro(name):
-    try:
-        import numpyro  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"{name} needs NumPyro: pip install skribbon[bayes].") from error
+    if find_spec("numpyro") is None:
+        raise ImportError(f"{name} needs NumPyro: pip install skribbon[bayes].")
 
 
 def _posterior(network, prior_scale):
