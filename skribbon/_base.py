@@ -1,6 +1,6 @@
 """What the two Ribbon estimators share: fit the base model, build the ribbon, push it forward."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state, column_or_1d
@@ -11,6 +11,7 @@ from ._linalg import batch_gram
 from ._linearisation import compare_with_refits
 from ._moments import Moments, TrainingRows, row_blocks
 from ._posterior import UncertainParameters
+from ._predictions import check_count
 from ._ribbon import Latent, Ribbon, direct, pushforward
 from ._training import Training
 from .curvature import resolve_curvature
@@ -49,8 +50,7 @@ class BaseRibbon(UncertainParameters):
             raise ValueError(f"correction must be 'auto', 'HC0', 'HC1', 'HC2' or 'HC3', got {self.correction!r}.")
         if not isinstance(self.predictive, str) or self.predictive not in ("gaussian", "pushforward", "direct"):
             raise ValueError(f"predictive must be 'gaussian', 'pushforward' or 'direct', got {self.predictive!r}.")
-        if not isinstance(self.n_draws, Integral) or self.n_draws < 2:
-            raise ValueError(f"n_draws must be an integer >= 2, got {self.n_draws!r}.")
+        check_count(self.n_draws, "n_draws", 2)
 
     def _build_ribbon(self, training, closed_form):
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
@@ -93,12 +93,10 @@ class BaseRibbon(UncertainParameters):
         """
         check_is_fitted(self)
         X_prepared, y = self._validated(X), self.model_.encode_target(column_or_1d(y))
-        if not isinstance(n_refits, Integral) or n_refits < 1:
-            raise ValueError(f"n_refits must be an integer >= 1, got {n_refits!r}.")
         weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
         rows = TrainingRows(self.model_, X_prepared, y, weight)
         rng = check_random_state(random_state)
-        return compare_with_refits(rows, self.curvature_, self.alpha, int(n_refits), rng, verbose)
+        return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
 
     # ------------------------------------------------------------------ predict
     @property

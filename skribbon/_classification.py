@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._predictions import Predictions, check_levels, check_n_samples
+from ._predictions import Predictions, check_count, check_levels
 
 N_NODES = 512  # fixed quasi-random points of the latent normal law, for more than two classes
 GRID = np.linspace(-8.0, 8.0, 129)  # trapezoidal nodes, two classes: the rule converges geometrically
@@ -76,7 +76,7 @@ class ClassificationPredictions(Predictions):
         ndarray of shape (n_samples, n_samples_X, K)
         """
         check_is_fitted(self)
-        drawn = self._draw(check_n_samples(n_samples), check_random_state(random_state))
+        drawn = self._draw(check_count(n_samples, "n_samples"), check_random_state(random_state))
         draws = self._by_block(X, lambda X: self.model_.loss.probabilities(self._raw_draws(X, drawn)))
         return draws.transpose(2, 0, 1)
 

@@ -54,11 +54,11 @@ def check_levels(values, name):
     return levels, np.ndim(values) == 0
 
 
-def check_n_samples(n_samples):
-    """A number of draws."""
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
-    return int(n_samples)
+def check_count(value, name, lowest=1):
+    """A whole number."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
+        raise ValueError(f"{name} must be an integer >= {lowest}, got {value!r}.")
+    return int(value)
 
 
 def check_kind(kind, allowed):

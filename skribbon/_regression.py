@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ._laws import Mixture, law_of
-from ._predictions import Predictions, check_kind, check_levels, check_n_samples
+from ._predictions import Predictions, check_count, check_kind, check_levels
 from .models.base import response
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
@@ -127,7 +127,7 @@ class RegressionPredictions(Predictions):
         check_kind(kind, ("prediction", "confidence"))
         check_is_fitted(self)
         rng = check_random_state(random_state)
-        drawn = self._draw(check_n_samples(n_samples), rng)
+        drawn = self._draw(check_count(n_samples, "n_samples"), rng)
 
         def draws(X):
             f = self._raw_draws(X, drawn)[:, 0]  # (block, n_samples)

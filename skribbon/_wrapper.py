@@ -1,7 +1,5 @@
 """What every estimator around a base model shares: fitting it, its weights, its seeds, its tags."""
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor
@@ -127,10 +125,3 @@ def innermost(estimator):
     if isinstance(estimator, TransformedTargetRegressor):
         return innermost(requesting_weights(LinearRegression()) if estimator.regressor is None else estimator.regressor)
     return estimator, ""
-
-
-def check_count(value, name, lowest=1):
-    """A whole number."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
-        raise ValueError(f"{name} must be an integer >= {lowest}, got {value!r}.")
-    return int(value)

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "_linearisation": BELOW_ESTIMATORS,
     "_wrapper": BELOW_ESTIMATORS | {"_predictions"},
     "_posterior": BELOW_ESTIMATORS | {"_wrapper"},
-    "_base": BELOW_ESTIMATORS | {"_linearisation", "_posterior"},
+    "_base": BELOW_ESTIMATORS | {"_linearisation", "_posterior", "_predictions"},
     **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base"}),
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .._loss import Bernoulli, Categorical, Tweedie
-from .._wrapper import check_count
+from .._predictions import check_count
 from ..models.architectures import mlp
 from ..noise import ConstantNoise
 from ._members import MemberClassification, MemberRegression

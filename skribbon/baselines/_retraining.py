@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._compat import safe_indexing
-from .._wrapper import Wrapper, check_count, innermost
+from .._predictions import check_count
+from .._wrapper import Wrapper, innermost
 from ..exceptions import RibbonWarning, warn_user
 from ..models import as_parametric
 from ._members import MemberClassification, MemberRegression, indexable

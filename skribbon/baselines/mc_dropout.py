@@ -4,7 +4,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from .._wrapper import Wrapper, check_count, innermost
+from .._predictions import check_count
+from .._wrapper import Wrapper, innermost
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, mlp
 from ..models.mlp import MultilayerPerceptron

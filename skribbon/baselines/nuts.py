@@ -2,7 +2,7 @@
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from .._wrapper import check_count
+from .._predictions import check_count
 from ._bayesian_network import ClassificationNetwork, RegressionNetwork
 
 

@@ -16,26 +16,6 @@ Y = 50 * (X @ [1.0, -0.1]) + 20 * RNG.normal(size=N)
 X_NEW = RNG.normal(size=(8, 2)) * [1.0, 10.0] + 3
 
 
-@pytest.mark.parametrize("estimator", [NutsRegressor, NutsClassifier, SviRegressor, SviClassifier])
-def test_numpyro_is_asked_for_in_one_line(estimator, monkeypatch):
-    monkeypatch.setitem(sys.modules, "numpyro", None)
-    with pytest.raises(ImportError, match=rf"^{estimator.__name__} needs NumPyro: pip install skribbon\[bayes\]\.$"):
-        estimator().fit(X, Y.mean() < Y)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "message"),
-    [
-        (NutsRegressor(n_draws=1), "n_draws must be an integer >= 2, got 1"),
-        (SviRegressor(prior_scale=0), "prior_scale must be a number > 0, got 0"),
-        (SviRegressor(noise="dof"), "noise='dof' is made of the leverages"),
-    ],
-)
-def test_messages(estimator, message):
-    with pytest.raises(ValueError, match=message):
-        estimator.fit(X, Y)
-
-
 def conjugate(prior_scale):
     """Mean and standard deviation of the line's posterior at X_NEW, sigma at its estimate, on the scale of y."""
     location, scale = X.mean(axis=0), X.std(axis=0)
