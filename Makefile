@@ -5,10 +5,12 @@ STAMP := .venv/.installed
 
 # Two test workers with one BLAS thread each: more threads than cores make everything slower.
 # SCIPY_ARRAY_API must be set before scipy is imported, or scikit-learn skips its array API checks.
-TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+TEST_ENV := $(ONE_THREAD) SCIPY_ARRAY_API=1
+NO_WINDOW := MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format slow bench calibration paper paper-quick examples clean
+.PHONY: help demo test coverage lint format hooks check slow bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,16 +18,26 @@ help: ## Print this list
 demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
 	@$(BIN)/python examples/demo.py --output doc/_build/demo.png
 
-test: $(STAMP) ## Run the tests and the doctests (minutes)
+test: $(STAMP) ## Run the tests, the doctests and the code of the pages (minutes)
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
 
-lint: $(STAMP) ## Check style and formatting
+coverage: $(STAMP) ## Run the tests and list the lines and branches that none of them reaches (minutes)
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --cov --cov-report= -q
+	@$(BIN)/python tests/coverage_report.py
+
+lint: $(STAMP) ## Check style, docstrings, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(STAMP) ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+hooks: .venv/.hooks ## Have git call `make lint` before a commit and `make test` before a push
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
+
+check: lint coverage doc examples build ## All that must hold before a change goes in
 
 # addopts keeps tests/slow out of `make test`; here it is emptied
 slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
@@ -47,16 +59,33 @@ paper: .venv/.bayes ## Make the paper's tables and figures again, and the page a
 paper-quick: .venv/.bayes ## The same with fewer trials (minutes)
 	$(BIN)/python benchmarks/paper/run.py --quick
 
-examples: $(STAMP) ## Run every script of the gallery, without a window (a minute or two)
+doc: .venv/.doc ## Build the documentation with its gallery into doc/_build/html (minutes)
+	$(ONE_THREAD) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet doc doc/_build/html
+	@echo "Open doc/_build/html/index.html"
+
+examples: .venv/.notebook ## Run every script and notebook of the gallery, without a window (minutes)
 	@set -e; for script in examples/plot_*.py; do echo "$$script"; \
-	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error::UserWarning $$script > /dev/null; done
+	$(NO_WINDOW) $(ONE_THREAD) $(BIN)/python -W error::UserWarning $$script > /dev/null; done
+	$(ONE_THREAD) $(BIN)/jupyter execute examples/*.ipynb
+
+# The wheel is built from the sdist, so that both are known to be whole; then a user's machine is played:
+# an empty environment, the wheel alone, and the README's code.
+build: .venv/.build ## Build sdist and wheel, and run the README's code with the wheel in an empty environment
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet dist/*.whl
+	$(NO_WINDOW) build/wheel/bin/python tests/markdown_code.py README.md
 
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov doc/_build benchmarks/results
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov benchmarks/results
+	rm -rf doc/_build doc/auto_examples doc/generated doc/sg_execution_times.rst
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
-.venv/.bayes: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[bayes]"
+# .venv/.doc installs the extra "doc" of setup.cfg, and so on
+.venv/.%: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e ".[$*]"
 	@touch $@
 
 $(STAMP): setup.cfg pyproject.toml

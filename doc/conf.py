@@ -1,0 +1,100 @@
+"""Sphinx: ``make doc`` builds the pages into doc/_build/html, without a network."""
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+
+sys.path.insert(0, str(Path(__file__).parent))  # gallery_order
+
+import skribbon
+
+project = "skribbon"
+author = "the skribbon developers"
+copyright = f"2026, {author}"  # Sphinx wants this name
+version = release = skribbon.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",
+    "myst_parser",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_templates", "auto_examples/*.ipynb"]
+templates_path = ["_templates"]
+nitpick_ignore_regex = [("py:.*", "(?!skribbon).*")]  # numpydoc's type words, and names of other projects
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_inherit_docstrings = True
+numpydoc_show_class_members = False  # the class template lists them
+numpydoc_xref_param_type = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"demo\.py",
+    "within_subsection_order": "gallery_order.ReadingOrder",
+    "capture_repr": ("_repr_html_",),  # tables, and no names of artists
+    "backreferences_dir": "generated/examples",
+    "doc_module": ("skribbon",),
+    "reference_url": {"skribbon": None},
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "remove_config_comments": True,
+    "parallel": 2,
+}
+suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skribbon"
+html_static_path = ["_static"]
+html_css_files = ["skribbon.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "skribbon"},
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "getting_started": [], "choosing": [], "whats_new": []}
+
+
+def link_scikit_learn(app, env, node, contents):
+    """A reference into scikit-learn, whose addresses follow from the names: no inventory to download."""
+    name = node.get("reftarget", "")
+    if node.get("refdomain") != "py" or not name.startswith("sklearn."):
+        return None
+    address = f"https://scikit-learn.org/stable/modules/generated/{name}.html"
+    return nodes.reference("", "", contents, internal=False, refuri=address, reftitle="in scikit-learn")
+
+
+def skip_inherited_from_scikit_learn(app, what, name, member, skip, options):
+    """get_params and its like are scikit-learn's to document."""
+    module = getattr(member, "__module__", None) or ""
+    return skip or module.startswith("sklearn.") or name == "get_metadata_routing"
+
+
+def setup(app):
+    """Connect the two above."""
+    app.connect("missing-reference", link_scikit_learn)
+    app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)

@@ -1,0 +1,74 @@
+"""The code on the pages runs, and the pages know of every public name."""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib
+import pytest
+from markdown_code import blocks, run_page
+
+import skribbon
+from skribbon import baselines, curvature, exceptions, metrics, models, noise, plotting
+from skribbon.models import architectures
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
+PAGES = [page for page in PAGES if not {"_build", "auto_examples"} & set(page.parts)]
+
+
+@pytest.fixture(autouse=True)
+def no_windows():
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context():
+        plt.switch_backend("Agg")
+        yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text())], ids=lambda page: page.stem)
+def test_code_on_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a page writes, it writes there
+    run_page(page)
+
+
+def test_session_that_prints_something_else_fails(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n\n```python\n>>> x + 1\n3\n```\n")
+    with pytest.raises(AssertionError, match="Expected:\n    3\nGot:\n    2"):
+        run_page(page)
+
+
+def test_error_in_block_names_the_line_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n```python\ny = 1\n1 / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_page(page)
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+def public_objects():
+    """What the package and its public modules offer, by qualified name; some of it under two names."""
+    modules = [skribbon, metrics, noise, curvature, models, architectures, baselines, plotting, exceptions]
+    named = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
+    return {name: found for name, found in named.items() if not isinstance(found, ModuleType | str)}
+
+
+def names_in_reference():
+    """Qualified names that the reference lists, below the ``automodule`` or ``module`` that they stand under."""
+    module, names = None, []
+    for line in (ROOT / "doc" / "api.rst").read_text().splitlines():
+        if found := re.match(r"\.\. (?:auto)?module:: (\S+)", line):
+            module = found[1]
+        elif found := re.match(r"   ([A-Za-z]\w*)$", line):
+            names.append(f"{module}.{found[1]}")
+    return names
+
+
+def test_reference_has_every_public_name():
+    public, listed = public_objects(), names_in_reference()
+    assert set(listed) <= set(public)
+    documented = {id(public[name]) for name in listed}
+    assert [name for name, found in public.items() if id(found) not in documented] == []
+    assert len(documented) == len(listed)  # nothing twice
