@@ -76,7 +76,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "getting_started": [], "choosing": [], "whats_new": []}
+ALONE = ("index", "getting_started", "method", "choosing", "extending", "contributing", "whats_new")
+html_sidebars = dict.fromkeys(ALONE, [])  # a page without pages below it needs no list of them
 
 
 def link_scikit_learn(app, env, node, contents):
