@@ -2,8 +2,8 @@
 A first interval
 ================
 
-Wrap a scikit-learn model, fit it as usual, and ask for intervals: a ridge regression of disease progression in 442
-diabetes patients.
+How sure is a prediction? Wrap a scikit-learn model, fit it as usual, and ask for intervals: a ridge regression of
+disease progression in 442 diabetes patients.
 """
 
 # %%
@@ -13,7 +13,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 from skribbon import RibbonRegressor
-from skribbon.metrics import interval_coverage_score, mean_interval_width
+from skribbon.metrics import interval_coverage_score
 from skribbon.plotting import CoefficientDisplay, IntervalDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
@@ -24,25 +24,24 @@ X_train, X_test, y_train, y_test = X[~test], X[test], y[~test], y[test]
 # The wrapped model is fitted once and predicts what it would predict alone.
 ribbon = RibbonRegressor(Ridge(alpha=0.1)).fit(X_train, y_train)
 alone = Ridge(alpha=0.1).fit(X_train, y_train)
-print("same predictions:", np.allclose(ribbon.predict(X_test), alone.predict(X_test)))
+print("same predictions:", np.array_equal(ribbon.predict(X_test), alone.predict(X_test)))
 
 # %%
-# An interval for every new patient: lower and upper end, one row each. Several levels at once add a last axis.
-intervals = ribbon.predict_interval(X_test, confidence_level=0.9)
-print(intervals[:3].round(0))
-print(ribbon.predict_interval(X_test, confidence_level=[0.5, 0.9]).shape)
-
-# %%
-# A table says why an interval is as wide as it is: ``std_epistemic`` is the uncertainty of the model, which more
-# patients would reduce, ``std_aleatoric`` is the spread of patients with the same measurements, which they would not.
-print(ribbon.predict_frame(X_test).head(3).round(1))
+# One row for every new patient. ``std_epistemic`` is the uncertainty of the model, which more patients would reduce;
+# ``std_aleatoric`` is the spread of patients with the same measurements, which they would not. The interval holds both.
+print(ribbon.predict_frame(X_test, confidence_level=0.9).head().round(1))
 
 # %%
 # Do the intervals keep their word? Nine in ten of the patients that the model has not seen should be covered.
-coverage = interval_coverage_score(y_test, intervals)
-print(f"coverage {coverage:.3f}, mean width {mean_interval_width(y_test, intervals):.0f}")
-display = IntervalDisplay.from_estimator(ribbon, X_test, y_test)
+# ``predict_interval`` has the two ends alone.
+intervals = ribbon.predict_interval(X_test, confidence_level=0.9)
+print(f"covered: {interval_coverage_score(y_test, intervals):.1%} of {len(y_test)} new patients")
+IntervalDisplay.from_estimator(ribbon, X_test, y_test)
 
 # %%
-# The coefficients are uncertain too. Grey ones with open circles may as well be zero.
-display = CoefficientDisplay.from_estimator(ribbon)
+# The coefficients are uncertain too. The intervals of the grey ones, with open circles, include zero.
+CoefficientDisplay.from_estimator(ribbon)
+
+# %%
+# Next: there are two kinds of interval, :ref:`sphx_glr_auto_examples_plot_which_interval.py`; and a table with text
+# columns and missing values, :ref:`sphx_glr_auto_examples_plot_pipeline.py`.

@@ -2,8 +2,9 @@
 A small network, and where it has seen nothing
 ==============================================
 
-Ribbon linearises a network at its minimum, so the network has to be at one. :func:`skribbon.models.polish` takes it
-there, ``check_linearisation`` compares with refits, and the band opens where there are no data.
+Does it work for a neural network? Ribbon linearises the network at its minimum, so the network has to be at one.
+:func:`skribbon.models.polish` takes it there, ``check_linearisation`` compares with refits, and the band opens where
+there are no data.
 """
 
 # %%
@@ -33,8 +34,8 @@ network = MLPRegressor(
 )
 
 # %%
-# Adam stops where it likes, and skribbon warns: at such a point a linear step starts from nowhere.
-# ``stationarity_`` is the gradient that is left, in standard errors of itself.
+# Adam stops where it likes, and skribbon warns: at such a point the linear step means nothing. ``stationarity_`` is the
+# gradient that is left, in standard errors of itself.
 network.fit(X, y)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", NotStationaryWarning)
@@ -51,9 +52,10 @@ print(f"{np.mean((y - polished.predict(X)) ** 2):.4f} after")
 
 # %%
 # Is one linear step enough? At the training rows it moves predictions much as refits at the same drawn weights do. It
-# moves the parameters much further than they, along directions of little consequence to these rows, so the report
+# moves the parameters much further than they, along directions of little consequence to these rows, so the comparison
 # speaks for inputs like them.
-print(ribbon.check_linearisation(X, y, n_refits=10, random_state=0))
+report = ribbon.check_linearisation(X, y, n_refits=10, random_state=0).to_frame()
+print(report.drop(columns="converged").median().round(2).to_string())
 
 # %%
 # Epistemic standard deviation within the clouds, in the gap and outside.
@@ -65,16 +67,20 @@ for name, where in places.items():
 # Confidence bands before and after polishing. Where nothing was observed the band opens, and the further away the more;
 # yet it is the band of this one minimum, other functions fit the data as well, and beyond both clouds the truth leaves
 # it. Out there, take a wide band for a warning and not for 90 %.
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+plt.rc("axes.spines", top=False, right=False)
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True, layout="constrained")
 line = np.linspace(-3.5, 3.5, 400)
 for ax, model, title in zip(axes, (early, ribbon), ("as Adam left it", "polished"), strict=True):
     band = model.predict_interval(line[:, None], kind="confidence")
-    ax.fill_between(line, *band.T, color="#8DBBDF", lw=0, label="90 % confidence band")
-    ax.plot(line, model.predict(line[:, None]), color="#0072B2", lw=2, label="network")
-    ax.plot(line, np.sin(2 * line), color="#D55E00", ls="--", lw=1.2, label="truth")
-    ax.scatter(x, y, s=8, color="#4D4D4D", alpha=0.6, lw=0, zorder=2)
+    ax.fill_between(line, *band.T, color="C0", alpha=0.4, lw=0, label="90 % confidence band")
+    ax.plot(line, model.predict(line[:, None]), "C0", lw=2, label="network")
+    ax.plot(line, np.sin(2 * line), "C1--", lw=1.5, label="truth")
+    ax.plot(x, y, ".", color="0.3", ms=3, zorder=2)
     ax.set(xlabel="x", ylim=(-3.5, 3.5))
     ax.set_title(title, loc="left", fontsize="medium")
-    ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_ylabel("y")
 axes[1].legend(frameon=False, loc="upper right")
+
+# %%
+# Next: how coverage falls as inputs move away, :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`; a network that
+# you write yourself, :ref:`sphx_glr_auto_examples_plot_own_model.py`.

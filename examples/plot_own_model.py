@@ -2,9 +2,9 @@
 A model of your own
 ===================
 
-Any function of parameters and features that is written in ``autograd.numpy`` can be fitted with
-:class:`~skribbon.AutogradRegressor` and wrapped like a scikit-learn model: a formula of chemistry with two parameters,
-then a network that also predicts its own noise.
+What if the model is not in scikit-learn? Any function of parameters and features that is written in
+``autograd.numpy`` can be fitted with :class:`~skribbon.AutogradRegressor` and wrapped like the others: a formula of
+chemistry with two parameters, then a network that also predicts its own noise.
 """
 
 # %%
@@ -60,21 +60,24 @@ for place, std in zip(places, growing.predict_std(places[:, None], kind="aleator
 # %%
 # Dark: where the mean lies; pale: where a new observation lies, both with 90 % confidence. Dashed: where 90 % of the
 # observations lie in truth.
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+plt.rc("axes.spines", top=False, right=False)
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
 concentrations, grid = np.linspace(0, 1.15, 200), np.linspace(0, 1, 200)
 panels = [
     (enzyme, concentration, rate, concentrations, 210 * concentrations / (0.065 + concentrations), 9.0),
     (growing, x, y, grid, np.sin(2 * np.pi * grid), true_noise(grid)),
 ]
 for ax, (model, inputs, target, line, truth, sigma) in zip(axes, panels, strict=True):
-    for kind, colour in (("prediction", "#D9E8F5"), ("confidence", "#8DBBDF")):
-        lower, upper = model.predict_interval(line[:, None], kind=kind).T
-        ax.fill_between(line, lower, upper, color=colour, lw=0, label=f"{kind} interval")
-    ax.plot(line, model.predict(line[:, None]), color="#0072B2", lw=1.8, label="fit")
+    for kind, shade in (("prediction", 0.2), ("confidence", 0.5)):
+        band = model.predict_interval(line[:, None], kind=kind)
+        ax.fill_between(line, *band.T, color="C0", alpha=shade, lw=0, label=f"{kind} interval")
+    ax.plot(line, model.predict(line[:, None]), "C0", lw=2, label="fit")
     bounds = np.column_stack([truth - 1.645 * sigma, truth + 1.645 * sigma])
-    ax.plot(line, bounds, color="#D55E00", lw=1.2, ls="--", label=["truth", None])
-    ax.scatter(inputs, target, s=8, color="#4D4D4D", alpha=0.6, lw=0, zorder=2)
-    ax.spines[["top", "right"]].set_visible(False)
-axes[0].set(xlabel="concentration", ylabel="rate", title="A formula with two parameters", ylim=(0, None))
+    ax.plot(line, bounds, "C1--", lw=1.5, label=["truth", None])
+    ax.plot(inputs, target, ".", color="0.3", ms=3, zorder=2)
+axes[0].set(xlabel="concentration", ylabel="rate", title="A formula of two parameters", ylim=(0, None))
 axes[1].set(xlabel="x", ylabel="y", title="A network that predicts its own noise")
 axes[0].legend(frameon=False, loc="lower right")
+
+# %%
+# Next: an offset, which scikit-learn's count models lack, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.

@@ -2,8 +2,8 @@
 Pipelines and tables of mixed columns
 =====================================
 
-A whole :class:`~sklearn.pipeline.Pipeline` is a base model: wrap it, and intervals come for raw rows of a DataFrame,
-text columns and missing values included.
+My data are a DataFrame with text columns and missing values: what now? A whole
+:class:`~sklearn.pipeline.Pipeline` is a base model. Wrap it, and intervals come for raw rows.
 """
 
 # %%
@@ -62,6 +62,10 @@ print(pd.DataFrame({"training flats": counts, "epistemic std / prediction": by_d
 
 # %%
 # Left: new flats and their intervals. Right: both parts of the uncertainty by district.
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), layout="constrained")
 IntervalDisplay.from_estimator(ribbon, test, rent[600:], ax=axes[0])
-display = UncertaintyDecompositionDisplay.from_estimator(ribbon, test, feature="district", ax=axes[1])
+UncertaintyDecompositionDisplay.from_estimator(ribbon, test, feature="district", ax=axes[1])
+
+# %%
+# Next: from such a table to decisions, in the notebook ``examples/regression.ipynb``; categories that were never seen,
+# :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.

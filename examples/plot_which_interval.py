@@ -35,34 +35,37 @@ kinds = ("prediction", "confidence")
 # Few rows and many. The pale band holds observations and stays about as wide as the noise; the dark band holds
 # the mean and closes around it.
 rng = np.random.default_rng(0)
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True, layout="constrained")
+grid = np.linspace(-1, 1, 200)[:, None]
 for ax, n in zip(axes, (40, 640), strict=True):
     X, y = simulate(n, rng)
     ribbon = RibbonRegressor(base).fit(X, y)
     widths = {kind: np.ptp(ribbon.predict_interval(X, kind=kind), axis=1).mean() for kind in kinds}
-    print(f"{n} rows: " + ", ".join(f"mean width {width:.2f} ({kind})" for kind, width in widths.items()))
+    print(f"{n:3} rows: " + ", ".join(f"mean width {width:.2f} ({kind})" for kind, width in widths.items()))
     IntervalDisplay.from_estimator(ribbon, X, y, name=f"{n} rows", ax=ax)
-    grid = np.linspace(-1, 1, 200)[:, None]
-    ax.plot(grid, truth(grid), color="#D55E00", lw=1.2, ls="--", label="true mean")
+    ax.plot(grid, truth(grid), "C1--", lw=1.5, label="true mean")
     ax.legend(loc="upper left", ncols=2, frameon=False, fontsize="small")
-axes[1].set_ylabel("")
+    ax.set(xlabel="x", ylabel="y" if n == 40 else None)
 
 # %%
-# Each interval keeps its own promise. In 500 repetitions with 80 rows, prediction intervals are asked for new
-# observations and confidence intervals for the true mean, and then the other way round: a confidence interval misses
-# most observations, a prediction interval is far too wide for the mean.
-shares = np.zeros((500, 2, 2))
+# Each interval keeps its own promise. In 200 repetitions with 80 rows, both intervals are asked for new observations
+# and for the true mean: a confidence interval misses most observations, a prediction interval is far too wide for the
+# mean.
+shares = np.zeros((200, 2, 2))
 for share in shares:
     ribbon = RibbonRegressor(base).fit(*simulate(80, rng))
     X_new, y_new = simulate(100, rng)
     for i, kind in enumerate(kinds):
         interval = ribbon.predict_interval(X_new, kind=kind)
         share[i] = [interval_coverage_score(target, interval) for target in (y_new, truth(X_new))]
-print("90 % interval   new observations   true mean")
+print("90 % interval   holds new observations   holds the true mean")
 for kind, (observations, mean) in zip(kinds, shares.mean(axis=0), strict=True):
-    print(f"{kind:13} {observations:18.3f} {mean:11.3f}")
+    print(f"{kind:13} {observations:24.3f} {mean:21.3f}")
 
 # %%
 # So for prices, loads and patients to come take ``kind="prediction"``, the default; for an effect, a trend or the
 # average over many cases take ``kind="confidence"``. The confidence interval speaks of the curve that the model would
 # find with endless data; that this curve is the truth, as here nearly, is the modeller's business.
+#
+# Next: how wide is right, :ref:`sphx_glr_auto_examples_plot_tuning_alpha.py`; and noise that is not the same
+# everywhere, :ref:`sphx_glr_auto_examples_plot_heteroskedastic.py`.
