@@ -89,7 +89,7 @@ class Law:
     """A distribution per element of an array: mean, var, cdf, logpdf (log mass of counts), ppf, rvs."""
 
     discrete = False
-    atom = None  # a point of positive probability below which there is none
+    atom: float | None = None  # a point of positive probability below which there is none
 
     def __init__(self, mean, variance):
         self._mean, self._variance = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (mean, variance)))

@@ -10,67 +10,174 @@ Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
 Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
 """
 
+from __future__ import annotations
+
+from typing import Literal
+
 import numpy as np
 from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax, xlogy
+
+from ._typing import FloatArray
 
 
 class Loss:
     """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
 
-    convex = True  # in f, so that hessian() is never indefinite
     curvature_rank = 1  # of the expected curvature R R'
-
     n_outputs = 1  # k: how many raw predictions the loss takes
 
-    def noise_scale(self, f):
-        """Relative variance of the noise that f (n, k) itself predicts, (n,): one unless the loss models it."""
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is convex in f, so that :meth:`hessian` is never indefinite."""
+        return True
+
+    def noise_scale(self, f: FloatArray) -> FloatArray:
+        """Relative variance of the noise that f itself predicts: one unless the loss models it.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return np.ones(len(f))
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss of each row.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         raise TypeError(f"{type(self).__name__} must define value(f, y).")
 
     def _derivatives(self, f, y):
         """First derivative, second derivative and expected second derivative in the scalar f, each (n,)."""
         raise TypeError(f"{type(self).__name__} must define _derivatives(f, y) or gradient, hessian, curvature_root.")
 
-    def gradient(self, f, y):
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """First derivative of the loss in f.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
         return self._derivatives(f[:, 0], y)[0][:, None]
 
-    def hessian(self, f, y):
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Second derivative of the loss in f, exact and possibly indefinite.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k, k)
+        """
         return self._derivatives(f[:, 0], y)[1][:, None, None]
 
-    def curvature_root(self, f, y):
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Root R of the expected second derivative given x, R R': the Gauss-Newton weight, never indefinite.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k, r)
+        """
         return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
 
 
 class Tweedie(Loss):
-    r"""Half deviance of the Tweedie family, Var(y) = phi mu^power, with mu = f or mu = exp(f).
+    r"""Half deviance of the Tweedie family, with mean f or exp(f).
 
-    power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian. In the mean,
-    dl/dmu = (mu - y) mu^-power; the chain rule through the link does the rest.
+    Power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian. In the mean,
+
+    .. math:: \mathrm{Var}(y) = \phi \mu^{power}, \qquad
+              \frac{\partial \ell}{\partial \mu} = (\mu - y)\, \mu^{-power};
+
+    the chain rule through the link does the rest.
+
+    Parameters
+    ----------
+    power : float, default=0.0
+    link : {"identity", "log"}, default="identity"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import Tweedie
+    >>> Tweedie().value(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
+    array([0., 2.])
+    >>> Tweedie(power=1, link="log").gradient(np.array([[0.0]]), np.array([3.0]))  # mean minus y
+    array([[-2.]])
     """
 
-    def __init__(self, power=0.0, link="identity"):
+    def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity"):
         self.power, self.link = float(power), link
 
     @property
-    def convex(self):
+    def convex(self) -> bool:
         return self.power == 0 if self.link == "identity" else 1 <= self.power <= 2
 
-    def mean(self, f):
-        """Inverse link: mu(f)."""
+    def mean(self, f: FloatArray) -> FloatArray:
+        """Inverse link: the mean of y at the raw prediction.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
         return np.exp(f) if self.link == "log" else f
 
-    def mean_derivative(self, f):
-        """dmu/df."""
+    def mean_derivative(self, f: FloatArray) -> FloatArray:
+        """Derivative of :meth:`mean`.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
         return np.exp(f) if self.link == "log" else np.ones_like(f)
 
-    def unit_variance(self, mu):
-        """V(mu): the variance of y at unit dispersion."""
+    def unit_variance(self, mu: FloatArray) -> FloatArray:
+        """Variance of y at unit dispersion.
+
+        Parameters
+        ----------
+        mu : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
         return mu**self.power if self.power else np.ones_like(mu)
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         mu, p = self.mean(f[:, 0]), self.power
         if p == 0:
             return (mu - y) ** 2 / 2
@@ -97,12 +204,28 @@ class Tweedie(Loss):
 
 
 class Huber(Loss):
-    """Huber's loss with a fixed threshold: r^2/2 inside, epsilon |r| - epsilon^2/2 outside."""
+    r"""Huber's loss with a fixed threshold.
 
-    def __init__(self, epsilon):
+    .. math:: \ell(r) = r^2 / 2 \text{ where } |r| \le \epsilon, \qquad
+              \epsilon |r| - \epsilon^2 / 2 \text{ elsewhere.}
+
+    Parameters
+    ----------
+    epsilon : float
+        In units of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import Huber
+    >>> Huber(1.0).value(np.array([[0.0], [0.0]]), np.array([0.5, 3.0]))
+    array([0.125, 2.5  ])
+    """
+
+    def __init__(self, epsilon: float):
         self.epsilon = float(epsilon)
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         r = np.abs(f[:, 0] - y)
         return np.where(r <= self.epsilon, r**2 / 2, self.epsilon * (r - self.epsilon / 2))
 
@@ -118,7 +241,7 @@ class SquaredEpsilonInsensitive(Loss):
     def __init__(self, epsilon):
         self.epsilon = float(epsilon)
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return np.maximum(np.abs(f[:, 0] - y) - self.epsilon, 0) ** 2
 
     def _derivatives(self, f, y):
@@ -129,17 +252,32 @@ class SquaredEpsilonInsensitive(Loss):
 
 
 class StudentT(Loss):
-    """Negative log likelihood of Student's law around f, up to a constant: its influence falls off for far residuals.
+    r"""Negative log likelihood of Student's law around f: its influence falls off for far residuals.
 
-    ``df`` degrees of freedom and a fixed ``scale`` in units of y.
+    .. math:: \ell(r) = \frac{\nu + 1}{2} \log\left(1 + \frac{r^2}{\nu s^2}\right) + \text{constant}
+
+    Parameters
+    ----------
+    df : float, default=5.0
+        Degrees of freedom.
+    scale : float, default=1.0
+        In units of y, fixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import StudentT
+    >>> StudentT(df=3).gradient(np.array([[1.0], [100.0]]), np.zeros(2)).round(2)
+    array([[1.  ],
+           [0.04]])
     """
 
     convex = False
 
-    def __init__(self, df=5.0, scale=1.0):
+    def __init__(self, df: float = 5.0, scale: float = 1.0):
         self.df, self.scale = float(df), float(scale)
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return (self.df + 1) / 2 * np.log1p(((f[:, 0] - y) / self.scale) ** 2 / self.df)
 
     def _derivatives(self, f, y):
@@ -153,31 +291,40 @@ class StudentT(Loss):
 class GaussianNLL(Loss):
     r"""Normal log likelihood with f = (mean, log variance): the model predicts its own noise.
 
-    l = (f_2 + (y - f_1)^2 exp(-f_2)) / 2, with expected curvature diag(exp(-f_2), 1/2).
+    .. math:: \ell = \tfrac12 \left(f_2 + (y - f_1)^2 e^{-f_2}\right),
+
+    with expected curvature :math:`\mathrm{diag}(e^{-f_2}, 1/2)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import GaussianNLL
+    >>> GaussianNLL().value(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]), np.array([2.0, 2.0])).round(2)
+    array([2.  , 1.19])
     """
 
     convex = False
     curvature_rank = 2
     n_outputs = 2
 
-    def noise_scale(self, f):
+    def noise_scale(self, f: FloatArray) -> FloatArray:
         return np.exp(f[:, 1])
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return (f[:, 1] + (y - f[:, 0]) ** 2 * np.exp(-f[:, 1])) / 2
 
-    def gradient(self, f, y):
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
         r, precision = y - f[:, 0], np.exp(-f[:, 1])
         return np.stack([-r * precision, (1 - r**2 * precision) / 2], axis=1)
 
-    def hessian(self, f, y):
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
         r, precision = y - f[:, 0], np.exp(-f[:, 1])
         H = np.empty((len(f), 2, 2))
         H[:, 0, 0], H[:, 1, 1] = precision, r**2 * precision / 2
         H[:, 0, 1] = H[:, 1, 0] = r * precision
         return H
 
-    def curvature_root(self, f, y):
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         R = np.zeros((len(f), 2, 2))
         R[:, 0, 0], R[:, 1, 1] = np.exp(-f[:, 1] / 2), np.sqrt(0.5)
         return R
@@ -195,7 +342,7 @@ class HuberWithScale(Loss):
     def __init__(self, epsilon):
         self.epsilon = float(epsilon)
 
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return f[:, 1] * (1 + self._standardised(f, y)[1])
 
     def _standardised(self, f, y):
@@ -203,31 +350,37 @@ class HuberWithScale(Loss):
         outside = 2 * self.epsilon * np.abs(z) - self.epsilon**2
         return z, np.where(np.abs(z) <= self.epsilon, z**2, outside)
 
-    def gradient(self, f, y):
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
         z, rho = self._standardised(f, y)
         psi = 2 * np.clip(z, -self.epsilon, self.epsilon)
         return np.stack([-psi, 1 + rho - psi * z], axis=1)
 
-    def hessian(self, f, y):
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
         R = self.curvature_root(f, y)
         return R @ R.transpose(0, 2, 1)
 
-    def curvature_root(self, f, y):
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         z, _ = self._standardised(f, y)
         root = np.sqrt(2 / f[:, 1]) * (np.abs(z) <= self.epsilon)
         return np.stack([root, root * z], axis=1)[:, :, None]
 
 
-class Bernoulli(Loss):
-    """Logistic log loss of a class index y in {0, 1}; ``class_weight`` (2,) multiplies each row's loss."""
+class ClassLoss(Loss):
+    """Loss of a class index y; ``class_weight`` (K,), if there is one, multiplies each row's loss."""
 
-    def __init__(self, class_weight=None):
-        self.class_weight = class_weight
+    class_weight: FloatArray | None
 
     def _weight(self, y):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
 
-    def value(self, f, y):
+
+class Bernoulli(ClassLoss):
+    """Logistic log loss of a class index y in {0, 1}."""
+
+    def __init__(self, class_weight=None):
+        self.class_weight = class_weight
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return self._weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
 
     def _derivatives(self, f, y):
@@ -240,7 +393,7 @@ class Bernoulli(Loss):
         return np.concatenate([expit(-f), expit(f)], axis=1)
 
 
-class Categorical(Loss):
+class Categorical(ClassLoss):
     r"""Softmax log loss of a class index y, in the k = K - 1 coordinates that probabilities can see.
 
     Logits are eta = f B' with B (K, K - 1) an orthonormal basis of the vectors that sum to zero, so the common
@@ -253,27 +406,25 @@ class Categorical(Loss):
         self.basis = zero_sum_basis(n_classes)
         self.curvature_rank = self.n_outputs = n_classes - 1
 
-    _weight = Bernoulli._weight
-
-    def value(self, f, y):
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         eta = f @ self.basis.T
         own = np.arange(len(y)), y.astype(int)
         behind = eta - eta[own][:, None]
         behind[own] = -np.inf
         return self._weight(y) * np.logaddexp(0, logsumexp(behind, axis=1))  # log(1 + small) to full precision
 
-    def gradient(self, f, y):
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
         residual = softmax(f @ self.basis.T, axis=1)
         own = np.arange(len(y)), y.astype(int)
         residual[own] = 0.0
         residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, however sure the model is
         return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
 
-    def hessian(self, f, y):
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
         R = self.curvature_root(f, y)
         return R @ R.transpose(0, 2, 1)
 
-    def curvature_root(self, f, y):
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         P = softmax(f @ self.basis.T, axis=1)
         centred = self.basis.T[None] - (P @ self.basis)[:, :, None]  # (n, k, K)
         return centred * np.sqrt(P * np.reshape(self._weight(y), (-1, 1)))[:, None, :]

@@ -1,4 +1,7 @@
-"""What skribbon says when a premise of the method fails."""
+"""What skribbon says when a premise of the method fails.
+
+Every warning has a class of its own, so that it can be turned into an error, or ignored once it is understood.
+"""
 
 import sys
 import warnings
@@ -18,43 +21,89 @@ __all__ = [
 
 
 class CurvatureError(ValueError):
-    """The penalised curvature H_r is not positive semi-definite, so it has no meaningful inverse."""
+    """The penalised curvature H_r is not positive semi-definite, so it has no meaningful inverse.
+
+    Raised by ``fit`` where the parameters are not a minimum of the training loss, mostly with ``curvature="hessian"``.
+    Train the base model to convergence, or use ``curvature="ggn"``, which is never indefinite, or a ``damping`` above
+    the number that the message names.
+    """
 
 
 class RibbonWarning(UserWarning):
-    """Base class of every warning that skribbon raises about the method's own premises."""
+    """Base class of every warning that skribbon raises about the method's own premises.
+
+    A filter on it reaches all of them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skribbon.exceptions import RibbonWarning
+    >>> warnings.simplefilter("error", RibbonWarning)  # no result rather than a doubtful one
+    """
 
 
 class NotStationaryWarning(RibbonWarning):
-    """The fitted parameters are not a minimum: mean score plus penalty gradient is far from zero."""
+    """The fitted parameters are not a minimum: mean score plus penalty gradient is far from zero.
+
+    Raised by ``fit``; ``stationarity_`` holds the distance, in standard errors of the mean score. Train longer, tighten
+    ``tol``, use a deterministic solver without early stopping, or move the model there by
+    :func:`skribbon.models.polish`.
+    """
 
 
 class UndeterminedDirectionWarning(RibbonWarning):
-    """Predictions were asked for inputs that move along directions the training data say nothing about."""
+    """Predictions were asked for inputs that move along directions the training data say nothing about.
+
+    Raised by the predict methods: columns are collinear or constant, rows are too few, or units of a network are
+    saturated, and the uncertainty of such inputs is understated. Drop redundant columns, or penalise the base model.
+    """
 
 
 class SelectionWarning(RibbonWarning):
-    """Parameters at an L1 or sign bound were dropped; intervals are conditional on that selection."""
+    """Parameters at an L1 or sign bound were dropped; intervals are conditional on that selection.
+
+    Raised by ``fit`` of a Lasso, an elastic net or ``positive=True``. Where the selection itself is uncertain, use a
+    ridge penalty, which selects nothing, or :class:`~skribbon.baselines.BootstrapRegressor`, which selects anew.
+    """
 
 
 class LeverageWarning(RibbonWarning):
-    """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated."""
+    """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated.
+
+    Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number for
+    ``noise`` and ``correction="HC0"``, which ask for none.
+    """
 
 
 class ApproximateCurvatureWarning(RibbonWarning):
-    """The model is too large for a dense curvature, and an approximate one was chosen for it."""
+    """The model is too large for a dense curvature, and an approximate one was chosen for it.
+
+    Raised by ``fit`` with ``curvature="auto"``. Name a curvature to choose for yourself; the warning is then gone.
+    """
 
 
 class SolverWarning(RibbonWarning):
-    """An iterative solve stopped before it had converged."""
+    """An iterative solve stopped before it had converged.
+
+    Raised by :class:`~skribbon.curvature.MatrixFree`; uncertainty is understated along the flattest directions. Add
+    ``damping``, penalise the base model more, or raise ``max_iter``.
+    """
 
 
 class AlphaEdgeWarning(RibbonWarning):
-    """The best alpha lies at the edge of what was searched, or does not matter to the scoring."""
+    """The best alpha lies at the edge of what was searched, or does not matter to the scoring.
+
+    Raised by ``fit`` of :class:`~skribbon.RibbonCV`. Extend ``alphas`` on that side, check the noise model, or score the
+    whole predictive distribution, with ``scoring="nll"``: R^2 and accuracy do not depend on alpha.
+    """
 
 
 class SlowDerivativeWarning(RibbonWarning):
-    """A user's function is written such that autograd can differentiate it only a few rows at a time."""
+    """A user's function is written such that autograd can differentiate it only a few rows at a time.
+
+    Raised by ``fit`` of a Ribbon around an autograd model with a thousand rows or more. Write the function as products
+    ``X @ W + b`` and functions of single elements, or as a formula in the columns ``X[:, j]``, or supply ``jac``.
+    """
 
 
 def warn_user(message, category):

@@ -5,11 +5,19 @@ The functions take ``y_true`` first, ``sample_weight`` last, and return a float.
 default R^2 or accuracy a search over ``alpha`` is an exact tie, because alpha does not move ``predict``.
 """
 
+from __future__ import annotations
+
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss, mean_pinball_loss
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+from ._typing import FloatArray, MatrixLike, Scorer
 
 __all__ = [
     "brier_scorer",
@@ -48,8 +56,12 @@ def _average(values, sample_weight):
     return float(np.average(values, weights=sample_weight))
 
 
-def interval_coverage_score(y_true, y_interval, *, sample_weight=None):
-    """Fraction of observations inside their interval.
+def interval_coverage_score(
+    y_true: ArrayLike, y_interval: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Fraction of observations inside their interval.
+
+    .. math:: \frac1n \sum_i 1[l_i \le y_i \le u_i]
 
     Parameters
     ----------
@@ -71,7 +83,7 @@ def interval_coverage_score(y_true, y_interval, *, sample_weight=None):
     return _average((lower <= y_true) & (y_true <= upper), sample_weight)
 
 
-def mean_interval_width(y_true, y_interval, *, sample_weight=None):
+def mean_interval_width(y_true: ArrayLike, y_interval: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean width of the intervals; ``y_true`` is there so that all metrics have one signature.
 
     Parameters
@@ -94,8 +106,18 @@ def mean_interval_width(y_true, y_interval, *, sample_weight=None):
     return _average(upper - lower, sample_weight)
 
 
-def mean_interval_score(y_true, y_interval, *, confidence_level=0.9, sample_weight=None):
-    r"""Interval score of Winkler: width plus 2/tau times the distance by which an observation misses, tau = 1 - level.
+def mean_interval_score(
+    y_true: ArrayLike,
+    y_interval: ArrayLike,
+    *,
+    confidence_level: float = 0.9,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Interval score of Winkler: the width, and a penalty for the distance by which an observation misses.
+
+    .. math:: \frac1n \sum_i (u_i - l_i) + \frac2\tau \left[(l_i - y_i)_+ + (y_i - u_i)_+\right],
+
+    with :math:`1 - \tau` the level of the intervals.
 
     Parameters
     ----------
@@ -129,12 +151,20 @@ def _gaussian(y_true, y_pred, y_std):
     return (y_true - y_pred) / y_std, y_std
 
 
-def gaussian_nll(y_true, y_pred, y_std, *, sample_weight=None):
-    """Mean negative log density of a normal prediction.
+def gaussian_nll(
+    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Mean negative log density of a normal prediction.
+
+    .. math:: \frac1n \sum_i \frac{(y_i - \mu_i)^2}{2 \sigma_i^2} + \log \sigma_i + \tfrac12 \log 2\pi
 
     Parameters
     ----------
-    y_true, y_pred, y_std : array-like of shape (n_samples,)
+    y_true : array-like of shape (n_samples,)
+    y_pred : array-like of shape (n_samples,)
+        Mean of the prediction.
+    y_std : array-like of shape (n_samples,)
+        Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -151,12 +181,21 @@ def gaussian_nll(y_true, y_pred, y_std, *, sample_weight=None):
     return _average(z**2 / 2 + np.log(scale) + np.log(2 * np.pi) / 2, sample_weight)
 
 
-def crps_gaussian(y_true, y_pred, y_std, *, sample_weight=None):
-    """Mean continuous ranked probability score of a normal prediction.
+def crps_gaussian(
+    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Mean continuous ranked probability score of a normal prediction.
+
+    .. math:: \frac1n \sum_i \sigma_i \left[z_i (2\Phi(z_i) - 1) + 2\varphi(z_i) - \pi^{-1/2}\right],
+              \qquad z_i = (y_i - \mu_i) / \sigma_i
 
     Parameters
     ----------
-    y_true, y_pred, y_std : array-like of shape (n_samples,)
+    y_true : array-like of shape (n_samples,)
+    y_pred : array-like of shape (n_samples,)
+        Mean of the prediction.
+    y_std : array-like of shape (n_samples,)
+        Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -174,8 +213,12 @@ def crps_gaussian(y_true, y_pred, y_std, *, sample_weight=None):
     return _average(scale * (z * (2 * ndtr(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)), sample_weight)
 
 
-def crps_samples(y_true, y_samples, *, sample_weight=None):
-    r"""Mean continuous ranked probability score of predictive draws, E|Y - y| - E|Y - Y'|/2 over the draws.
+def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    r"""Mean continuous ranked probability score of predictive draws.
+
+    .. math:: \frac1n \sum_i \mathrm{E}|Y_i - y_i| - \tfrac12 \mathrm{E}|Y_i - Y_i'|,
+
+    with the expectations over the draws.
 
     Parameters
     ----------
@@ -201,8 +244,10 @@ def crps_samples(y_true, y_samples, *, sample_weight=None):
     return _average(np.abs(draws - y_true).mean(axis=0) - ranks @ draws / B**2, sample_weight)
 
 
-def pit_values(estimator, X, y):
-    """Probability integral transform F(y_i | x_i): uniform where the predictive distribution is right.
+def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike) -> FloatArray:
+    r"""Probability integral transform: uniform where the predictive distribution is right.
+
+    .. math:: F(y_i \mid x_i) = P(Y_i \le y_i)
 
     Parameters
     ----------
@@ -226,7 +271,14 @@ def pit_values(estimator, X, y):
     return estimator.predictive_cdf(X, y)
 
 
-def coverage_curve(estimator, X, y, *, confidence_levels=None, sample_weight=None):
+def coverage_curve(
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    *,
+    confidence_levels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray]:
     """Nominal against empirical coverage of central prediction intervals.
 
     Parameters
@@ -240,7 +292,8 @@ def coverage_curve(estimator, X, y, *, confidence_levels=None, sample_weight=Non
 
     Returns
     -------
-    levels, coverage : ndarray of shape (L,)
+    levels : ndarray of shape (L,)
+    coverage : ndarray of shape (L,)
 
     Examples
     --------
@@ -258,7 +311,15 @@ def coverage_curve(estimator, X, y, *, confidence_levels=None, sample_weight=Non
 
 
 # ---------------------------------------------------------------------- probabilities
-def reliability_curve(y_true, y_proba, *, n_bins=15, strategy="uniform", labels=None, sample_weight=None):
+def reliability_curve(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Confidence and accuracy of the predicted class, in bins of confidence.
 
     Parameters
@@ -274,7 +335,12 @@ def reliability_curve(y_true, y_proba, *, n_bins=15, strategy="uniform", labels=
 
     Returns
     -------
-    confidence, accuracy, weight : ndarray of shape (n_nonempty_bins,)
+    confidence : ndarray of shape (n_nonempty_bins,)
+        Mean probability of the predicted class.
+    accuracy : ndarray of shape (n_nonempty_bins,)
+        Share of rows of which the predicted class is the true one.
+    weight : ndarray of shape (n_nonempty_bins,)
+        Sum of the rows' weights.
 
     Examples
     --------
@@ -314,8 +380,18 @@ def calibration_error(confidence, correct, weight=None, n_bins=15, strategy="uni
     return _average(np.abs(confidence - accuracy), total)
 
 
-def expected_calibration_error(y_true, y_proba, *, n_bins=15, strategy="uniform", labels=None, sample_weight=None):
-    """Mean distance between confidence and accuracy over bins of confidence.
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Mean distance between confidence and accuracy over bins of confidence.
+
+    .. math:: \sum_b \frac{n_b}{n} |\mathrm{acc}_b - \mathrm{conf}_b|
 
     Parameters
     ----------
@@ -346,12 +422,39 @@ def expected_calibration_error(y_true, y_proba, *, n_bins=15, strategy="uniform"
 
 # ---------------------------------------------------------------------- scorers: greater is better
 class _IntervalScorer:
-    """Scorer of ``predict_interval`` at one level; a class so that it can be pickled to workers."""
+    """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`; greater is better.
 
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import coverage_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
+    -0.007
+    """
+
+    # a class, so that it can be pickled to workers
     def __init__(self, metric, confidence_level):
         self.metric, self.confidence_level = metric, confidence_level
 
-    def __call__(self, estimator, X, y, sample_weight=None):
+    def __call__(
+        self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score the intervals that ``estimator`` predicts for X.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``predict_interval``
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
         interval = estimator.predict_interval(X, confidence_level=self.confidence_level)
         return self.metric(y, interval, self.confidence_level, sample_weight)
 
@@ -371,7 +474,9 @@ def _width(y, interval, level, sample_weight):
     return -mean_interval_width(y, interval, sample_weight=sample_weight)
 
 
-def make_interval_scorer(metric="coverage", *, confidence_level=0.9):
+def make_interval_scorer(
+    metric: Literal["coverage", "interval_score", "width"] = "coverage", *, confidence_level: float = 0.9
+) -> Scorer:
     """Scorer of prediction intervals at a level of your choice.
 
     Parameters
@@ -407,7 +512,7 @@ coverage_scorer = make_interval_scorer("coverage")
 interval_score_scorer = make_interval_scorer("interval_score")
 
 
-def nll_scorer(estimator, X, y, sample_weight=None):
+def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean predictive log density of a regressor, mean log probability of a classifier.
 
     Parameters
@@ -436,8 +541,12 @@ def nll_scorer(estimator, X, y, sample_weight=None):
     return _average(estimator.log_density(X, y), sample_weight)
 
 
-def crps_scorer(estimator, X, y, sample_weight=None):
-    """Minus the continuous ranked probability score of a regressor.
+def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    r"""Minus the continuous ranked probability score of a regressor.
+
+    .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt,
+
+    as twice the pinball loss, averaged over 99 quantiles of the predictive distribution.
 
     Parameters
     ----------
@@ -467,8 +576,12 @@ def crps_scorer(estimator, X, y, sample_weight=None):
     return -2 * float(np.mean(losses))  # the CRPS is twice the pinball loss averaged over all quantiles
 
 
-def brier_scorer(estimator, X, y, sample_weight=None):
-    """Minus the Brier score of a classifier, summed over classes.
+def brier_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Minus the Brier score of a classifier, summed over classes.
+
+    .. math:: -\frac1n \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
 
     Parameters
     ----------
@@ -496,7 +609,7 @@ def brier_scorer(estimator, X, y, sample_weight=None):
     return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
 
 
-def ece_scorer(estimator, X, y, sample_weight=None):
+def ece_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Minus the expected calibration error of a classifier.
 
     Parameters

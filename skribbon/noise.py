@@ -1,6 +1,9 @@
 """Noise models: how large the observation noise is, at every row."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -9,12 +12,17 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import has_fit_parameter
 
 from ._laws import LocationFamily
+from ._typing import FloatArray, MatrixLike
 
 __all__ = ["ConstantNoise", "DofNoise", "HeteroskedasticNoise", "LooNoise", "Noise", "TrainNoise"]
 
 
 class Noise(BaseEstimator):
-    """How large the observation noise is: dispersion phi(x), the variance of a least-squares model's noise.
+    r"""How large the observation noise is: the dispersion :math:`\phi(x)`.
+
+    That is the variance of a least-squares model's noise, and in general
+
+    .. math:: \mathrm{Var}(y \mid x) = \phi(x) V(\mu(x)), \qquad V = 1 \text{ for least squares.}
 
     To write a new noise model, write ``fit`` and ``predict``, and pass an object as ``noise=`` to RibbonRegressor.
 
@@ -22,16 +30,52 @@ class Noise(BaseEstimator):
     ----------
     tails_ : float
         Degrees of freedom (> 4) of Student's law around least-squares predictions; infinity, the default, is normal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.noise import Noise
+    >>> class MedianNoise(Noise):
+    ...     def fit(self, training):
+    ...         self.dispersion_ = np.median(training.squared_residuals) / 0.455  # the median of a squared normal
+    ...         return self
+    ...     def predict(self, X):
+    ...         return self.dispersion_
+    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
+    >>> RibbonRegressor(noise=MedianNoise()).fit(X, y).predict_std(X[:1], kind="aleatoric").round(2)
+    array([0.72])
     """
 
     tails_ = np.inf
 
-    def fit(self, training):
-        """Learn from the training rows: ``training.squared_residuals``, ``.leverages``, ``.moments``, ``.rows``."""
+    def fit(self, training: Any) -> Self:
+        """Learn from the training rows.
+
+        Parameters
+        ----------
+        training : object
+            With ``squared_residuals`` and ``leverages`` (n_rows,), ``rows`` with ``X`` and ``weight``, ``moments`` with
+            ``chi2``, the sum of squared residuals, and ``n``, the number of observations.
+
+        Returns
+        -------
+        self : Noise
+        """
         raise TypeError(f"{type(self).__name__} must define fit(training).")
 
-    def predict(self, X):
-        """phi, a float or (n,), at prepared rows X."""
+    def predict(self, X: MatrixLike) -> float | FloatArray:
+        """Dispersion at new rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows behind the transformers of a pipeline.
+
+        Returns
+        -------
+        float or ndarray of shape (n_samples,)
+        """
         raise TypeError(f"{type(self).__name__} must define predict(X).")
 
 
@@ -40,27 +84,56 @@ class ConstantNoise(Noise):
 
     Parameters
     ----------
-    dispersion : float
+    dispersion : float, default=1.0
+
+    Attributes
+    ----------
+    dispersion_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.noise import ConstantNoise
+    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
+    >>> ribbon = RibbonRegressor(noise=ConstantNoise(0.25)).fit(X, y)  # noise=0.25 says the same
+    >>> ribbon.predict_std(X[:1], kind="aleatoric")
+    array([0.5])
     """
 
-    def __init__(self, dispersion=1.0):
+    def __init__(self, dispersion: float = 1.0):
         self.dispersion = dispersion
 
-    def fit(self, training):
+    def fit(self, training: Any) -> Self:
         self.dispersion_ = float(self.dispersion)
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> float:
         return self.dispersion_
 
 
 class TrainNoise(ConstantNoise):
-    """Sum of squared residuals over n - 1: the paper's. Too small for a flexible model."""
+    r"""Sum of squared residuals over n - 1, as in the paper; too small for a flexible model.
+
+    .. math:: \hat\sigma^2 = \frac{1}{n - 1} \sum_i r_i^2
+
+    Attributes
+    ----------
+    dispersion_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
+    >>> round(RibbonRegressor(noise="train").fit(X, y).noise_.dispersion_, 3)
+    0.541
+    """
 
     def __init__(self):
         pass
 
-    def fit(self, training):
+    def fit(self, training: Any) -> Self:
         if training.n <= 1:
             raise ValueError(f"noise='train' divides by n - 1 and needs two rows, got n_samples={training.n:g}.")
         self.dispersion_ = float(training.moments.chi2 / (training.n - 1))
@@ -68,29 +141,65 @@ class TrainNoise(ConstantNoise):
 
 
 class DofNoise(TrainNoise):
-    """Sum of squared residuals over n minus the sum of leverages: an unbiased estimate of the noise alone."""
+    r"""Sum of squared residuals over n minus the sum of leverages: an unbiased estimate of the noise alone.
 
-    def fit(self, training):
+    .. math:: \hat\sigma^2 = \frac{1}{n - \sum_i h_i} \sum_i r_i^2
+
+    Attributes
+    ----------
+    dispersion_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
+    >>> round(RibbonRegressor(noise="dof").fit(X, y).noise_.dispersion_, 3)
+    0.676
+    """
+
+    def fit(self, training: Any) -> Self:
         self.dispersion_ = float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
         return self
 
 
 class LooNoise(TrainNoise):
-    """Mean square of r_i / (1 - h_i): noise *and* estimation error, so that the epistemic part is counted twice."""
+    r"""Mean square of leave-one-out residuals.
 
-    def fit(self, training):
+    .. math:: \hat\sigma^2 = \frac1n \sum_i \left(\frac{r_i}{1 - h_i}\right)^2,
+
+    noise *and* estimation error, so that the epistemic part is counted twice.
+
+    Attributes
+    ----------
+    dispersion_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
+    >>> round(RibbonRegressor(noise="loo").fit(X, y).noise_.dispersion_, 3)
+    0.867
+    """
+
+    def fit(self, training: Any) -> Self:
         squared = training.squared_residuals / (1 - training.leverages) ** 2
         self.dispersion_ = float(training.rows.weight @ squared / training.n)
         return self
 
 
 class HeteroskedasticNoise(Noise):
-    r"""phi(x) from a regression on squared residuals, shrunk toward a constant as far as unseen rows ask for.
+    r"""Noise that depends on x, from a regression on squared residuals, as far as unseen rows ask for it.
 
     Squared residuals over 1 - h_i, which are unbiased for the noise, are regressed on x with a gamma loss. The result
-    g(x) enters as phi(x) = c g(x)^s with s between 0 and 1 chosen by the log score of out-of-fold g; s = 0, a constant,
-    unless the best s beats it by more than one standard error. What the scale cannot explain goes into the tails:
-    Student's law takes the normal law's place by the same rule.
+    g(x) enters as
+
+    .. math:: \phi(x) = c\, g(x)^s, \qquad 0 \le s \le 1,
+
+    with s chosen by the log score of out-of-fold g; s = 0, a constant, unless the best s beats it by more than one
+    standard error. What the scale cannot explain goes into the tails: Student's law takes the normal law's place by the
+    same rule.
 
     Parameters
     ----------
@@ -107,14 +216,29 @@ class HeteroskedasticNoise(Noise):
         s: 0 is constant noise, 1 the regressor as it is.
     regressor_ : regressor
         Fitted on squared residuals relative to their mean; absent where ``shrinkage_`` is 0.
+    dispersion_ : float
+        Mean of the squared residuals over 1 - h_i.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import GammaRegressor
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.noise import HeteroskedasticNoise
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 2, size=(400, 1))
+    >>> y = X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=400)
+    >>> noise = HeteroskedasticNoise(GammaRegressor(alpha=0), tails=np.inf)
+    >>> RibbonRegressor(noise=noise).fit(X, y).predict_std([[0.0], [2.0]], kind="aleatoric").round(1)
+    array([1. , 7.4])
     """
 
-    def __init__(self, regressor=None, tails="auto", cv=5):
+    def __init__(self, regressor: BaseEstimator | None = None, tails: float | Literal["auto"] = "auto", cv: int = 5):
         self.regressor = regressor
         self.tails = tails
         self.cv = cv
 
-    def fit(self, training):
+    def fit(self, training: Any) -> Self:
         X, weight = training.rows.X, training.rows.weight
         squared = training.squared_residuals / (1 - training.leverages)
         self.dispersion_ = float(np.average(squared, weights=weight))
@@ -154,7 +278,7 @@ class HeteroskedasticNoise(Noise):
             raise ValueError(f"{self.regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
         return g
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> float | FloatArray:
         if self.shrinkage_ == 0:
             return self.dispersion_ * self.scale_
         g = np.clip(self.regressor_.predict(X), *self.range_)

@@ -11,7 +11,7 @@ import skribbon
 ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {"_loss", "_linalg", "_moments", "exceptions"}
+FOUNDATION = {"_typing", "_loss", "_linalg", "_moments", "exceptions"}
 BELOW_ESTIMATORS = FOUNDATION | {"_ribbon", "_laws", "_training", "noise", "metrics", "models", "curvature", "_compat"}
 PREDICTIONS = {"_predictions", "_regression", "_classification"}
 AROUND = {"_wrapper", "_posterior", "_linearisation", "_base"}

@@ -25,7 +25,11 @@ FEW = 1000  # training rows at which a member must predict finite values
 
 
 class MemberWarning(RibbonWarning):
-    """Some members could not be trained, and were left out."""
+    """Some members could not be trained, and were left out.
+
+    Raised by ``fit``; the message says how many and why. Predictions are those of the other members. Where many fail,
+    scale the features, or penalise the base model more.
+    """
 
 
 class Retraining(Wrapper):

@@ -8,7 +8,7 @@ from joblib import wrap_non_picklable_objects
 class StoresFunctions:
     """Mixin: attributes named in ``_functions`` are pickled by value where plain pickle cannot store them."""
 
-    _functions = ()
+    _functions: tuple[str, ...] = ()
 
     def __getstate__(self):
         state = dict(super().__getstate__())

@@ -143,10 +143,10 @@ def check_supplied(jac, f, tree, theta, probe, n_outputs):
             f"{n_outputs}, *shape) for {n_outputs} outputs, or one array of shape ({n}, {p}) or "
             f"({n}, {n_outputs}, {p}) for these {n} rows; it failed with: {error}"
         ) from error
-    error = np.abs(J - expected).max()
-    if not error <= 1e-6 * max(1e-300, np.abs(expected).max()):
+    largest = np.abs(J - expected).max()
+    if not largest <= 1e-6 * max(1e-300, np.abs(expected).max()):
         raise ValueError(
-            f"jac is not the derivative of f: it differs from autograd by up to {error:.3g}, where derivatives reach "
+            f"jac is not the derivative of f: it differs from autograd by up to {largest:.3g}, where derivatives reach "
             f"{np.abs(expected).max():.3g}. Correct jac, or leave it out."
         )
     return route

@@ -1,0 +1,22 @@
+"""Types that many signatures share. ``typing.get_args`` lists the names that a parameter takes."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+FloatArray: TypeAlias = NDArray[np.float64]
+MatrixLike: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray  # X: arrays, data frames, sparse matrices
+RandomState: TypeAlias = int | np.random.RandomState | None
+Levels: TypeAlias = float | Sequence[float] | FloatArray  # one probability, or several
+Scorer: TypeAlias = Callable[..., float]  # (estimator, X, y, sample_weight=None)
+
+Correction: TypeAlias = Literal["auto", "HC0", "HC1", "HC2", "HC3"]
+CurvatureName: TypeAlias = Literal[
+    "auto", "hessian", "ggn", "fisher", "kfac", "low_rank", "diag", "last_layer", "matrix_free"
+]
+NoiseName: TypeAlias = Literal["dof", "train", "loo", "heteroskedastic", "cv"]
+Predictive: TypeAlias = Literal["gaussian", "pushforward", "direct"]
+IntervalKind: TypeAlias = Literal["prediction", "confidence"]
