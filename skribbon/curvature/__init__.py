@@ -1,5 +1,10 @@
 """Curvature of the training loss: what H_r is made of."""
 
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .._typing import CurvatureName
 from ..exceptions import ApproximateCurvatureWarning, warn_user
 from .base import Curvature, machine_bytes
 from .dense import EmpiricalFisher, GaussNewton, Hessian
@@ -36,10 +41,36 @@ DENSE_MEMORY = 0.25  # share of the machine that "auto" gives to dense curvature
 DENSE_WORK = 1e13  # multiplications that "auto" gives to them: minutes
 
 
-def resolve_curvature(curvature, damping, model, n):
+def resolve_curvature(
+    curvature: CurvatureName | Curvature, damping: float | Literal["auto"], model: Any, n: int
+) -> Curvature:
     """A Curvature from what the user wrote: "auto", a name with the estimator's ``damping``, or an object.
 
     What cannot fit the machine is refused here, before anything is allocated.
+
+    Parameters
+    ----------
+    curvature : str or Curvature
+    damping : "auto" or float
+        "auto" if ``curvature`` is an object, which has its own.
+    model : ParametricModel
+    n : int
+        Number of training rows.
+
+    Returns
+    -------
+    Curvature
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon.curvature import resolve_curvature
+    >>> from skribbon.models import as_parametric
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])
+    >>> model = as_parametric(Ridge().fit(X, y), y, np.ones(3))
+    >>> resolve_curvature("auto", 0.1, model, n=3)
+    Hessian(damping=0.1)
     """
     if isinstance(curvature, Curvature):
         if damping != "auto":
@@ -57,8 +88,10 @@ def resolve_curvature(curvature, damping, model, n):
 
 
 def _automatic(model, n):
-    """The exact Hessian where it cannot be indefinite and Gauss-Newton elsewhere; beyond memory and minutes, what
-    holds no p x p array: Kronecker factors for networks of dense layers, products alone for other models."""
+    """The exact Hessian where it cannot be indefinite and Gauss-Newton elsewhere, or what holds no p x p array.
+
+    The latter beyond memory and minutes: Kronecker factors for networks of dense layers, products alone for others.
+    """
     dense = Hessian if model.exact_is_psd else GaussNewton
     p = len(model.theta)
     needed, work = dense().predicted_bytes(p), n * model.loss.curvature_rank * p**2

@@ -1,60 +1,156 @@
 """The contract of every curvature, and what the machine can hold."""
 
+from __future__ import annotations
+
 import os
 from numbers import Real
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from .._linalg import Factor
+from .._moments import Moments, TrainingRows
+from .._typing import FloatArray
 
 CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature still affords p x p scores
 
 
 class Curvature(BaseEstimator):
-    """A curvature is a sum over rows and a way to solve with it.
+    r"""A curvature is a sum over rows and a way to solve with it.
+
+    .. math:: H_r = H + \mathrm{diag}(l2) + \mathrm{damping}\; I
 
     A subclass writes ``of_rows``, what it takes from a block of rows (anything that adds), and ``factored``, which
-    turns the mean of it plus a diagonal into a :class:`~skribbon._linalg.Factor`. One that needs more than one pass
-    over the rows writes ``factor`` instead.
+    turns the mean of it plus a diagonal into a Factor, an object that solves. One that needs more than one pass over
+    the rows writes ``factor`` instead.
 
     Parameters
     ----------
     damping : "auto" or float, default="auto"
         Added to the diagonal, on the scale of the mean loss. "auto" adds nothing: directions that data and penalty
         leave undetermined are projected out instead, which keeps the growth of uncertainty away from the data.
+
+    Examples
+    --------
+    A curvature is a parameter of an estimator, and its own parameters are reached through it.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.curvature import Hessian
+    >>> from skribbon.metrics import nll_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor(curvature=Hessian())
+    >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1e-3]}, scoring=nll_scorer).fit(X, y)
+    >>> search.best_params_
+    {'curvature__damping': 0.001}
     """
 
     knows_leverages = False  # exactly enough for a row's own leverage to correct its score
 
-    def __init__(self, damping="auto"):
+    def __init__(self, damping: float | Literal["auto"] = "auto"):
         self.damping = damping
 
-    def of_rows(self, model, Z, y, weight):
-        """Sum over a block of rows, each counted ``weight`` times."""
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Any:
+        """Sum over a block of rows, each counted ``weight`` times.
+
+        Parameters
+        ----------
+        model : ParametricModel
+        Z : ndarray of shape (n, d)
+            Rows as ``model.rows`` returns them.
+        y : ndarray of shape (n,)
+        weight : ndarray of shape (n,)
+
+        Returns
+        -------
+        array, or any object that adds and divides
+        """
         raise TypeError(f"{type(self).__name__} must define of_rows(model, Z, y, weight).")
 
-    def factored(self, mean, shift):
-        """Factor of the mean over rows plus diag(shift)."""
+    def factored(self, mean: Any, shift: FloatArray) -> Factor:
+        """Factor of the mean over rows plus diag(shift).
+
+        Parameters
+        ----------
+        mean : object
+            What :meth:`of_rows` returns, summed over all blocks and divided by n.
+        shift : ndarray of shape (p,)
+            Penalty and damping.
+
+        Returns
+        -------
+        Factor
+        """
         raise TypeError(f"{type(self).__name__} must define factored(mean, shift).")
 
-    def factor(self, rows, moments):
-        """H_r = H + diag(l2) + damping, as a Factor."""
+    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
+        """Factor of H_r.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+            The model and its training rows, block by block.
+        moments : Moments
+            Sums over all of them.
+
+        Returns
+        -------
+        Factor
+        """
         return self.factored(moments.curvature / moments.n, rows.model.l2 + self.numeric_damping())
 
-    def view(self, model):
-        """The model whose parameters are uncertain: the model itself, unless some of them are held fixed."""
+    def view(self, model: Any) -> Any:
+        """The model whose parameters are uncertain: the model itself, unless some of them are held fixed.
+
+        Parameters
+        ----------
+        model : ParametricModel
+
+        Returns
+        -------
+        ParametricModel
+        """
         return model
 
-    def holds_square(self, p):
-        """Whether the sandwich is formed, p x p. Where it is not, the ribbon is held as solved draws."""
+    def holds_square(self, p: int) -> bool:
+        """Whether the sandwich is formed, p x p; where it is not, the ribbon is held as solved draws.
+
+        Parameters
+        ----------
+        p : int
+            Number of parameters.
+
+        Returns
+        -------
+        bool
+        """
         return p <= CLOSED_FORM_LIMIT
 
-    def predicted_bytes(self, p):
-        """What a fit will hold at its peak, beyond X and one block of rows."""
+    def predicted_bytes(self, p: int) -> int:
+        """What a fit will hold at its peak, beyond X and one block of rows.
+
+        Parameters
+        ----------
+        p : int
+            Number of parameters.
+
+        Returns
+        -------
+        int
+        """
         return 8 * 8 * p**2 if self.holds_square(p) else 0
 
-    def check_fits(self, p):
-        """Refuse before anything is allocated what the machine cannot hold."""
+    def check_fits(self, p: int) -> None:
+        """Refuse before anything is allocated what the machine cannot hold.
+
+        Parameters
+        ----------
+        p : int
+            Number of parameters.
+        """
         needed, there = self.predicted_bytes(p), machine_bytes()
         if needed > 0.8 * there:
             raise MemoryError(
@@ -63,8 +159,14 @@ class Curvature(BaseEstimator):
                 "'last_layer', which hold no p x p array."
             )
 
-    def numeric_damping(self):
-        """The damping as a number."""
+    def numeric_damping(self) -> float:
+        """The damping as a number.
+
+        Returns
+        -------
+        float
+            Zero for "auto".
+        """
         if isinstance(self.damping, str) and self.damping == "auto":
             return 0.0
         if not isinstance(self.damping, Real) or not np.isfinite(self.damping) or self.damping < 0:

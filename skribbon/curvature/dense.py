@@ -1,9 +1,14 @@
 """Dense p x p curvatures."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
-from .._linalg import Dense
+from .._linalg import Dense, Factor
 from .._moments import Sums
+from .._typing import FloatArray
 from ..exceptions import CurvatureError
 from .base import Curvature
 
@@ -15,38 +20,96 @@ class DenseCurvature(Curvature):
 
     knows_leverages = True
 
-    def holds_square(self, p):
+    def holds_square(self, p: int) -> bool:
         return True
 
-    def predicted_bytes(self, p):
+    def predicted_bytes(self, p: int) -> int:
         return 8 * PEAK_SQUARES * p**2
 
-    def factored(self, mean, shift):
+    def factored(self, mean: Any, shift: FloatArray) -> Factor:
         return Dense(mean + np.diag(shift))
 
 
 class Hessian(DenseCurvature):
-    """H = mean of d2l_i/dtheta2, exact. Can be indefinite away from a minimum or for a non-convex model."""
+    r"""The exact Hessian of the mean loss; indefinite away from a minimum, or for a non-convex model.
 
-    def of_rows(self, model, Z, y, weight):
+    .. math:: H = \frac1n \sum_i \nabla^2_\theta \ell(z_i, \hat\theta)
+
+    Parameters
+    ----------
+    damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skribbon import RibbonClassifier
+    >>> from skribbon.curvature import Hessian
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=1000)
+    >>> RibbonClassifier(model, curvature=Hessian()).fit(X[:, :2], y).predict_proba(X[:1, :2]).round(2)
+    array([[0.79, 0.21]])
+    """
+
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
         return model.hessian(Z, y, weight)
 
 
 class GaussNewton(DenseCurvature):
-    """H = mean of J_i' E[d2l_i/df2] J_i, the generalised Gauss-Newton or expected Hessian. Never indefinite."""
+    r"""The generalised Gauss-Newton matrix, or expected Hessian; never indefinite.
 
-    def of_rows(self, model, Z, y, weight):
+    .. math:: H = \frac1n \sum_i J_i' \,\mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i
+
+    Parameters
+    ----------
+    damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.curvature import GaussNewton
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor(Ridge(alpha=0.1), curvature=GaussNewton(damping=1e-4)).fit(X, y)
+    >>> round(ribbon.effective_parameters_, 1)
+    8.2
+    """
+
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
         return model.ggn(Z, y, weight)
 
 
 class EmpiricalFisher(DenseCurvature):
-    """H = H_F / phi with H_F = mean of g_i g_i'. Equals the Hessian only for a correct likelihood, in large samples.
+    r"""The empirical Fisher matrix; equals the Hessian only for a correct likelihood, in large samples.
 
-    phi = sum |dl/df|^2 / sum tr E[d2l/df2] puts a loss that is not on the scale of a log likelihood there: it is the
-    residual variance for squared error, the dispersion of a GLM, and about one for a classifier.
+    .. math:: H = H_F / \phi, \qquad H_F = \frac1n \sum_i g_i g_i', \qquad
+              \phi = \sum_i \left|\frac{\partial \ell_i}{\partial f}\right|^2 \Big/
+              \sum_i \mathrm{tr}\, \mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right]
+
+    Phi puts a loss that is not on the scale of a log likelihood there: it is the residual variance for squared error,
+    the dispersion of a GLM, and about one for a classifier.
+
+    Parameters
+    ----------
+    damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.curvature import EmpiricalFisher
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor(Ridge(alpha=0.1), curvature=EmpiricalFisher()).fit(X, y)
+    >>> round(ribbon.effective_parameters_, 1)
+    8.5
     """
 
-    def of_rows(self, model, Z, y, weight):
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
         f = model.raw(Z)
         return Sums(
             [
@@ -56,7 +119,7 @@ class EmpiricalFisher(DenseCurvature):
             ]
         )
 
-    def factored(self, mean, shift):
+    def factored(self, mean: Any, shift: FloatArray) -> Factor:
         H_F, squared_gradient, expected_curvature = mean
         if squared_gradient == 0:
             raise CurvatureError("curvature='fisher' needs scores that are not all zero; use 'ggn' or 'hessian'.")

@@ -1,12 +1,16 @@
 """Kronecker-factored curvature of networks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from .._linalg import N_FLAT, Factor, probes, rank_tolerance
-from .._moments import Sums
+from .._moments import Moments, Sums, TrainingRows
+from .._typing import FloatArray
 from .base import Curvature
 
 
@@ -121,7 +125,12 @@ class Kronecker(Factor):
 
 
 class KFAC(Curvature):
-    """H = layer by layer, E[a a'] (x) E[sum_r d_r d_r']: inputs and backpropagated outputs taken as independent.
+    r"""A Kronecker product per layer of a network: inputs and backpropagated outputs taken as independent.
+
+    .. math:: H_{layer} = \left(\frac1n \sum_i a_i a_i'\right) \otimes
+              \left(\frac1n \sum_i \sum_r d_{ir} d_{ir}'\right),
+
+    with a the inputs of the layer and a one, and d the gradients of its outputs.
 
     Exact for a single linear layer with a constant loss curvature (least squares). Memory and solves grow with the
     widths of the layers squared, not with p squared, so that networks of 10^5 or 10^6 parameters fit.
@@ -129,13 +138,27 @@ class KFAC(Curvature):
     Parameters
     ----------
     damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon import RibbonRegressor
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=0.01, random_state=0)
+    >>> ribbon = RibbonRegressor(network, curvature="kfac").fit(X, y)
+    >>> inside, outside = ribbon.predict_std([[0.0], [5.0]], kind="epistemic")
+    >>> bool(inside < outside)
+    True
     """
 
-    def of_rows(self, model, Z, y, weight):
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
         _require_layers(model)
         return Sums(model.kronecker_sums(Z, y, weight))
 
-    def factor(self, rows, moments):
+    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
         return kronecker_factor(rows.model, moments.curvature / moments.n, rows.model.l2 + self.numeric_damping())
 
 

@@ -1,5 +1,12 @@
 """Uncertainty of a network's last layer alone."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from .._linalg import Factor
+from .._moments import Moments, TrainingRows
+from .._typing import FloatArray
 from .base import Curvature
 from .dense import GaussNewton, Hessian
 
@@ -13,21 +20,33 @@ class LastLayer(Curvature):
     Parameters
     ----------
     damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon import RibbonRegressor
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=0.01, random_state=0)
+    >>> len(RibbonRegressor(network, curvature="last_layer").fit(X, y).model_.theta)  # two weights and a bias
+    3
     """
 
     knows_leverages = True
 
-    def view(self, model):
+    def view(self, model: Any) -> Any:
         return model.last_layer()
 
     def _inner(self, model):
         return (Hessian if model.exact_is_psd else GaussNewton)(damping=self.damping)
 
-    def of_rows(self, model, Z, y, weight):
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
         return self._inner(model).of_rows(model, Z, y, weight)
 
-    def factor(self, rows, moments):
+    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
         return self._inner(rows.model).factor(rows, moments)
 
-    def holds_square(self, p):
+    def holds_square(self, p: int) -> bool:
         return True

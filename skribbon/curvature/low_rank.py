@@ -1,11 +1,16 @@
 """The leading eigenvectors of Gauss-Newton, and a diagonal for the rest."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
 
 from .._linalg import Factor, flat_directions, probes
+from .._moments import Moments, TrainingRows
+from .._typing import FloatArray
 from .base import Curvature
 
 OVERSAMPLING = 10
@@ -60,7 +65,9 @@ class LowRankPlusDiagonal(Factor):
 
 
 class LowRank(Curvature):
-    """H = leading eigenpairs of the generalised Gauss-Newton matrix plus the diagonal of what they leave.
+    r"""Leading eigenpairs of the generalised Gauss-Newton matrix plus the diagonal of what they leave.
+
+    .. math:: H = U \Lambda U' + \mathrm{diag}(d)
 
     Found by a randomised range finder with power iterations: a few passes over the rows, p x rank numbers, no p x p
     array. Exact at rank p.
@@ -73,17 +80,31 @@ class LowRank(Curvature):
     n_iter : int, default=3
         Power iterations; each is one pass over the rows.
     damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.curvature import LowRank
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> exact = RibbonRegressor(Ridge(alpha=0.1)).fit(X, y)
+    >>> rough = RibbonRegressor(Ridge(alpha=0.1), curvature=LowRank(rank=9)).fit(X, y)
+    >>> ratio = rough.predict_std(X, kind="epistemic") / exact.predict_std(X, kind="epistemic")
+    >>> print(ratio.mean().round(1))
+    1.0
     """
 
-    def __init__(self, rank=0.999, n_iter=3, damping="auto"):
+    def __init__(self, rank: float = 0.999, n_iter: int = 3, damping: float | Literal["auto"] = "auto"):
         self.rank = rank
         self.n_iter = n_iter
         self.damping = damping
 
-    def of_rows(self, model, Z, y, weight):
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
         return model.ggn_diagonal(Z, y, weight)
 
-    def factor(self, rows, moments):
+    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
         diagonal = moments.curvature / moments.n
         shift = rows.model.l2 + self.numeric_damping()
         values, U = self._eigenpairs(lambda V: rows.product(V, moments.n), diagonal)

@@ -1,11 +1,15 @@
 """Solving with a curvature that is known by its products alone."""
 
+from __future__ import annotations
+
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from .._linalg import EXACT_COLUMNS, Factor
-from .._moments import Sums
+from .._moments import Moments, Sums, TrainingRows
+from .._typing import FloatArray
 from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
 from .diagonal import DiagonalFactor
@@ -51,7 +55,9 @@ class ConjugateGradients(Factor):
 
 
 class MatrixFree(Curvature):
-    """H by its products with vectors: conjugate gradients over passes through the rows, and no p x p array.
+    r"""Products of H with vectors alone: conjugate gradients over passes through the rows, and no p x p array.
+
+    .. math:: H V = \frac1n \sum_i J_i' \,\mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i V
 
     Exact up to ``tol``, for any model. The preconditioner is Kronecker-factored where the model is a network of dense
     layers, and diagonal elsewhere. Directions that neither data nor penalty determine have no width, as everywhere, but
@@ -73,9 +79,31 @@ class MatrixFree(Curvature):
     verbose : int, default=0
         Prints a line for every step of conjugate gradients.
     damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.curvature import MatrixFree
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> exact = RibbonRegressor(Ridge(alpha=0.1)).fit(X, y)
+    >>> rough = RibbonRegressor(Ridge(alpha=0.1), curvature=MatrixFree(tol=1e-3), random_state=0).fit(X, y)
+    >>> ratio = rough.predict_std(X, kind="epistemic") / exact.predict_std(X, kind="epistemic")
+    >>> print(ratio.mean().round(1))  # up to the noise of 100 draws
+    1.0
     """
 
-    def __init__(self, matrix="ggn", tol=1e-2, max_iter=200, n_probes=32, verbose=0, damping="auto"):
+    def __init__(
+        self,
+        matrix: Literal["ggn", "hessian"] = "ggn",
+        tol: float = 1e-2,
+        max_iter: int = 200,
+        n_probes: int = 32,
+        verbose: int = 0,
+        damping: float | Literal["auto"] = "auto",
+    ):
         self.matrix = matrix
         self.tol = tol
         self.max_iter = max_iter
@@ -83,14 +111,14 @@ class MatrixFree(Curvature):
         self.verbose = verbose
         self.damping = damping
 
-    def holds_square(self, p):
+    def holds_square(self, p: int) -> bool:
         return False
 
-    def of_rows(self, model, Z, y, weight):
+    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
         layers = model.kronecker_sums(Z, y, weight) if hasattr(model, "kronecker_sums") else []
         return Sums([model.ggn_diagonal(Z, y, weight), Sums(layers)])
 
-    def factor(self, rows, moments):
+    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
         if self.matrix not in ("ggn", "hessian"):
             raise ValueError(f"matrix must be 'ggn' or 'hessian', got {self.matrix!r}.")
         diagonal, layers = moments.curvature / moments.n

@@ -5,18 +5,27 @@ all rows: X is then (n, 1, d), a matrix of parameters (n, in, out), a vector (n,
 ``a @ W + b`` means the same for both, and the functions below are written so that nothing else is needed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Literal, TypeAlias
 
 import autograd.numpy as np
 from autograd.extend import defjvp, defvjp, primitive
 from scipy.special import expit
 
+from .._typing import FloatArray
 from ._images import patches, pool
 from ._tree import map_leaves
+from .base import ParametricModel
 from .mlp import ACTIVATIONS as ANALYTIC
 from .mlp import MultilayerPerceptron
+
+__all__ = ["Architecture", "cnn", "linear_in_features", "michaelis_menten", "mlp", "monotone"]
+
+Activation: TypeAlias = Literal["tanh", "relu", "logistic", "softplus", "identity"]
 
 
 def _elementwise(phi, slope):
@@ -46,29 +55,100 @@ class Architecture:
     ----------
     dropout : float
         Probability with which :meth:`noisy` drops a unit; zero if the architecture has none.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import autograd.numpy as np
+    >>> from skribbon import AutogradRegressor
+    >>> from skribbon.models import Architecture
+    >>> @dataclass(frozen=True)
+    ... class wave(Architecture):
+    ...     def init(self, X, n_outputs, random_state):
+    ...         return {"height": np.array(1.0), "phase": np.array(0.0)}
+    ...     def __call__(self, params, X):
+    ...         return params["height"] * np.sin(X + params["phase"])
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> AutogradRegressor(wave()).fit(X, 2 * np.cos(X[:, 0])).predict([[0.0]]).round(3)
+    array([2.])
     """
 
-    dropout = 0.0
+    dropout: float = 0.0
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
+        """f(params, X), each row from that row of X alone.
+
+        Parameters
+        ----------
+        params : nest of ndarray
+        X : ndarray of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
         raise TypeError(f"{type(self).__name__} must define __call__(params, X).")
 
-    def init(self, X, n_outputs, random_state):
-        """Starting parameters for X (n, d) and k = n_outputs, drawn from the RandomState ``random_state``."""
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
+        """Starting parameters.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        n_outputs : int
+            k, the columns of f.
+        random_state : RandomState
+
+        Returns
+        -------
+        nest of ndarray
+        """
         raise TypeError(f"{type(self).__name__} must define init(X, n_outputs, random_state).")
 
-    def penalised(self, params):
-        """The tree of params with 1.0 where a penalty applies (weights) and 0.0 where it does not (biases)."""
+    def penalised(self, params: Any) -> Any:
+        """Which parameters a penalty applies to: weights, not biases.
+
+        Parameters
+        ----------
+        params : nest of ndarray
+
+        Returns
+        -------
+        nest of float
+            Like ``params``, with 1.0 where a penalty applies and 0.0 where it does not.
+        """
         return map_leaves(lambda leaf: float(np.ndim(leaf) >= 2), params)
 
-    def noisy(self, params, X, rng):
-        """f with fresh dropout masks, for the steps of training."""
+    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
+        """f with fresh dropout masks, for the steps of training.
+
+        Parameters
+        ----------
+        params : nest of ndarray
+        X : ndarray of shape (n, d)
+        rng : RandomState
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
         return self(params, X)
 
-    def parametric(self, params, l2, **fields):
-        """A ParametricModel with analytic derivatives, or None where there is none.
+    def parametric(self, params: Any, l2: Any, **fields: Any) -> ParametricModel | None:
+        """A model with analytic derivatives, where there is one.
 
-        ``l2`` is a tree of numbers like params; ``fields`` are the remaining fields of the model: loss, classes, ...
+        Parameters
+        ----------
+        params : nest of ndarray
+        l2 : nest of float
+            Like ``params``.
+        **fields
+            The remaining fields of the model: loss, classes, ...
+
+        Returns
+        -------
+        ParametricModel or None
+            None means that autograd differentiates the function itself.
         """
         return None
 
@@ -90,7 +170,11 @@ def _check_activation(name):
 
 @dataclass(frozen=True)
 class mlp(Architecture):
-    """Multilayer perceptron: z_l = a_{l-1} W_l + b_l, a_l = phi(z_l), f = z_L; params = [(W_1, b_1), (W_2, b_2), ...].
+    r"""Multilayer perceptron.
+
+    .. math:: z_l = a_{l-1} W_l + b_l, \qquad a_l = \varphi(z_l), \qquad f = z_L,
+
+    with params = [(W_1, b_1), (W_2, b_2), ...].
 
     Parameters
     ----------
@@ -114,8 +198,8 @@ class mlp(Architecture):
     (5, 2)
     """
 
-    hidden: tuple = (64,)
-    activation: str = "tanh"
+    hidden: tuple[int, ...] = (64,)
+    activation: Activation = "tanh"
     dropout: float = 0.0
 
     def __post_init__(self):
@@ -126,13 +210,13 @@ class mlp(Architecture):
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
 
-    def init(self, X, n_outputs, random_state):
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         return _glorot(pairwise((X.shape[1], *self.hidden, n_outputs)), self.activation, random_state)
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         return self._forward(params, X, lambda a: a)
 
-    def noisy(self, params, X, rng):
+    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
         if not self.dropout:
             return self(params, X)
         stays = 1 - self.dropout
@@ -145,7 +229,7 @@ class mlp(Architecture):
         W, b = params[-1]
         return a @ W + b
 
-    def parametric(self, params, l2, **fields):
+    def parametric(self, params: Any, l2: Any, **fields: Any) -> ParametricModel | None:
         if self.activation not in ANALYTIC:
             return None
         arrays = [leaf for leaves in zip(*params, strict=True) for leaf in leaves]  # W_1, ..., W_L, b_1, ..., b_L
@@ -168,7 +252,8 @@ class cnn(Architecture):
 
     Parameters
     ----------
-    image_shape : (height, width) or (height, width, channels)
+    image_shape : tuple of int
+        (height, width) or (height, width, channels).
     channels : tuple of int, default=(8, 16)
         Channels that each convolution gives.
     kernel : int, default=3
@@ -194,11 +279,11 @@ class cnn(Architecture):
     (5, 10)
     """
 
-    image_shape: tuple
-    channels: tuple = (8, 16)
+    image_shape: tuple[int, ...]
+    channels: tuple[int, ...] = (8, 16)
     kernel: int = 3
     pool: int = 2
-    activation: str = "relu"
+    activation: Activation = "relu"
     dropout: float = 0.0
 
     def __post_init__(self):
@@ -226,7 +311,7 @@ class cnn(Architecture):
             high, wide = ((length - self.kernel + 1) // self.pool for length in (high, wide))
         return high, wide, self.channels[-1]
 
-    def init(self, X, n_outputs, random_state):
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         if X.shape[1] != np.prod(self.image_shape):
             raise ValueError(f"X has {X.shape[1]} features, but image_shape={self.image_shape} needs their product.")
         counts = pairwise((self.image_shape[-1], *self.channels))
@@ -234,11 +319,11 @@ class cnn(Architecture):
         dense = int(np.prod(self._final_shape)), n_outputs
         return _glorot([*convolutions, dense], self.activation, random_state)
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         W, b = params[-1]
         return self._features(params, X) @ W + b
 
-    def noisy(self, params, X, rng):
+    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
         if not self.dropout:
             return self(params, X)
         (W, b), features, stays = params[-1], self._features(params, X), 1 - self.dropout
@@ -257,7 +342,11 @@ class cnn(Architecture):
 
 @dataclass(frozen=True)
 class linear_in_features(Architecture):
-    """f = Phi(x) w + b for basis functions Phi that have no parameters; params = (w, b).
+    r"""Linear in basis functions that have no parameters.
+
+    .. math:: f = \Phi(x) w + b,
+
+    with params = (w, b).
 
     Parameters
     ----------
@@ -275,12 +364,12 @@ class linear_in_features(Architecture):
     ((3, 1), (5, 1))
     """
 
-    features: Callable
+    features: Callable[[FloatArray], FloatArray]
 
-    def init(self, X, n_outputs, random_state):
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         return np.zeros((self._features(X).shape[-1], n_outputs)), np.zeros(n_outputs)
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         w, b = params
         return self._features(X) @ w + b
 
@@ -294,9 +383,12 @@ class linear_in_features(Architecture):
 
 @dataclass(frozen=True)
 class michaelis_menten(Architecture):
-    """Saturating growth, f = v x / (k + x), v and k positive; params = {"log_v": ..., "log_k": ...}, two numbers.
+    r"""Saturating growth.
 
-    v is the value that f approaches, k the x where half of it is reached. Neither is penalised.
+    .. math:: f = \frac{v x}{k + x}, \qquad v, k > 0,
+
+    with params = {"log_v": ..., "log_k": ...}, two numbers: v is the value that f approaches, k the x where half of it
+    is reached. Neither is penalised.
 
     Examples
     --------
@@ -307,28 +399,31 @@ class michaelis_menten(Architecture):
     array([1.5, 2. ])
     """
 
-    def init(self, X, n_outputs, random_state):
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         if X.shape[1] != 1 or n_outputs != 1:
             raise ValueError(f"michaelis_menten maps 1 feature to 1 output; got {X.shape[1]} and {n_outputs}.")
         positive = X[X > 0]
         return {"log_v": np.array(0.0), "log_k": np.array(np.log(np.median(positive)) if positive.size else 0.0)}
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         return np.exp(params["log_v"]) * X / (np.exp(params["log_k"]) + X)
 
 
 @dataclass(frozen=True)
 class monotone(Architecture):
-    """Network with one hidden layer that increases in chosen features, whatever its parameters.
+    r"""Network with one hidden layer that increases in chosen features, whatever its parameters.
 
-    f = tanh(x_increasing exp(A) + x_rest B + b) exp(C) + c; for a decreasing feature change its sign. Only B is
-    penalised: shrinking a log weight would pull the weight towards one, not towards zero.
+    .. math:: f = \tanh(x_{increasing} e^A + x_{rest} B + b)\, e^C + c;
+
+    for a decreasing feature change its sign. Only B is penalised: shrinking a log weight would pull the weight towards
+    one, not towards zero.
 
     Parameters
     ----------
     increasing : tuple of int, default=(0,)
         Indices of the features in which f increases; all outputs do.
     hidden : int, default=16
+        Units of the hidden layer.
 
     Examples
     --------
@@ -341,7 +436,7 @@ class monotone(Architecture):
     True
     """
 
-    increasing: tuple = (0,)
+    increasing: tuple[int, ...] = (0,)
     hidden: int = 16
 
     def __post_init__(self):
@@ -351,7 +446,7 @@ class monotone(Architecture):
         chosen = list(self.increasing)
         return X[..., chosen], np.delete(X, chosen, axis=-1)
 
-    def init(self, X, n_outputs, random_state):
+    def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         spread = np.std(X, axis=0)
         spread_up, spread_rest = self._split(np.where(spread > 0, spread, 1.0))
         A = 0.5 * random_state.standard_normal((len(spread_up), self.hidden)) - np.log(spread_up)[:, None]
@@ -361,10 +456,10 @@ class monotone(Architecture):
         C = np.full((self.hidden, n_outputs), -np.log(self.hidden))
         return {"A": A, "B": B, "b": b, "C": C, "c": np.zeros(n_outputs)}
 
-    def penalised(self, params):
+    def penalised(self, params: Any) -> Any:
         return {name: float(name == "B") for name in params}
 
-    def __call__(self, params, X):
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         up, rest = self._split(X)
         z = up @ np.exp(params["A"]) + rest @ params["B"] + params["b"]
         return ACTIVATIONS["tanh"](z) @ np.exp(params["C"]) + params["c"]

@@ -1,18 +1,23 @@
 """To the exact minimum of a training objective: damped Gauss-Newton and Newton steps on any parametric model."""
 
+from __future__ import annotations
+
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import singledispatch
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._moments import TrainingRows
+from .._typing import FloatArray
 from ..exceptions import warn_user
-from .base import as_parametric
+from .base import ParametricModel, as_parametric
 
 MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
 SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
@@ -221,10 +226,33 @@ def _distance(gradient, g_bar, g2_bar, curvature, rows):
 
 
 @singledispatch
-def with_theta(estimator, model, theta):
+def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArray) -> BaseEstimator:
     """A copy of a fitted estimator with the parameters ``theta`` of its parametric ``model``.
 
     A single-dispatch function, as :func:`as_parametric`: register your own estimator to make :func:`polish` know it.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        It is not changed.
+    model : ParametricModel
+        What :func:`as_parametric` made of it.
+    theta : ndarray of shape (p,)
+
+    Returns
+    -------
+    estimator
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon.models import as_parametric, with_theta
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", random_state=0).fit(X, y)
+    >>> model = as_parametric(network, y, np.ones(3))
+    >>> with_theta(network, model, np.zeros_like(model.theta)).predict(X)
+    array([0., 0., 0.])
     """
     supported = sorted(cls.__name__ for cls in with_theta.registry if cls is not object)
     raise TypeError(
@@ -241,7 +269,16 @@ def _(estimator, model, theta):
     return estimator
 
 
-def polish(estimator, X, y, sample_weight=None, *, max_iter=200, tol=1e-8, verbose=0):
+def polish(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    max_iter: int = 200,
+    tol: float = 1e-8,
+    verbose: int = 0,
+) -> BaseEstimator:
     """Move a fitted model to the exact minimum of its own training objective.
 
     Networks that were trained by Adam, or by L-BFGS to a loose tolerance, stop some way from a minimum, and the
