@@ -1,22 +1,27 @@
 """What the two Ribbon estimators share: fit the base model, build the ribbon, push it forward."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ._compat import check_sample_weight
 from ._linalg import batch_gram
-from ._linearisation import compare_with_refits
+from ._linearisation import LinearisationReport, compare_with_refits
 from ._moments import Moments, TrainingRows, row_blocks
 from ._posterior import UncertainParameters
 from ._predictions import check_count
 from ._ribbon import Latent, Ribbon, direct, pushforward
 from ._training import Training
+from ._typing import Correction, MatrixLike, RandomState
 from .curvature import resolve_curvature
 
-CORRECTIONS = ("auto", "HC0", "HC1", "HC2", "HC3")
+CORRECTIONS = get_args(Correction)
 
 
 class BaseRibbon(UncertainParameters):
@@ -70,7 +75,16 @@ class BaseRibbon(UncertainParameters):
         pieces = [self._latent(rows.X[block]) for block in row_blocks(len(rows.y), self.model_.row_width)]
         return Latent.concatenate(pieces).moved_to(training.leave_one_out())
 
-    def check_linearisation(self, X, y, sample_weight=None, *, n_refits=5, random_state=None, verbose=0):
+    def check_linearisation(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        n_refits: int = 5,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> LinearisationReport:
         """Compare the linear step with exact refits at the same Dirichlet weights.
 
         Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
@@ -79,8 +93,10 @@ class BaseRibbon(UncertainParameters):
 
         Parameters
         ----------
-        X, y, sample_weight
-            What the estimator was fitted on.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            What the estimator was fitted on, as y and ``sample_weight``.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
         n_refits : int, default=5
         random_state : int, RandomState or None, default=None
         verbose : int, default=0
@@ -90,6 +106,20 @@ class BaseRibbon(UncertainParameters):
         -------
         LinearisationReport
             Prints as a summary; ``to_frame()`` has a row per refit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
+        >>> report.to_frame()[["prediction_error", "size_ratio", "correlation"]].round(2)
+               prediction_error  size_ratio  correlation
+        refit
+        1                  0.20        0.93         0.98
+        2                  0.25        0.86         0.98
+        3                  0.13        1.00         0.99
         """
         check_is_fitted(self)
         X_prepared, y = self._validated(X), self.model_.encode_target(column_or_1d(y))

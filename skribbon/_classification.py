@@ -1,14 +1,19 @@
 """What a classifier with uncertain logits says of new rows: averaged probabilities, their intervals and draws."""
 
+from __future__ import annotations
+
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ._predictions import Predictions, check_count, check_levels
+from ._typing import FloatArray, Levels, MatrixLike, RandomState
 
 N_NODES = 512  # fixed quasi-random points of the latent normal law, for more than two classes
 GRID = np.linspace(-8.0, 8.0, 129)  # trapezoidal nodes, two classes: the rule converges geometrically
@@ -18,8 +23,10 @@ GRID_WEIGHTS = np.exp(-(GRID**2) / 2) / np.exp(-(GRID**2) / 2).sum()
 class ClassificationPredictions(Predictions):
     """Predict methods of a classifier; beside what :class:`Predictions` needs, ``classes_``."""
 
+    classes_: NDArray[Any]
+
     # ------------------------------------------------------------------ predict
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Most probable class under the averaged probabilities.
 
         Parameters
@@ -33,7 +40,7 @@ class ClassificationPredictions(Predictions):
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> FloatArray:
         """Probabilities averaged over the parameters' distribution, deterministic.
 
         Parameters
@@ -45,10 +52,9 @@ class ClassificationPredictions(Predictions):
         ndarray of shape (n_samples, K)
             Rows sum to one.
         """
-
         return self._by_block(X, lambda X: self._averaged(self._latent(X)))
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> FloatArray:
         """Logarithm of :meth:`predict_proba`.
 
         Parameters
@@ -62,7 +68,9 @@ class ClassificationPredictions(Predictions):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def predict_proba_samples(self, X, n_samples=100, random_state=None):
+    def predict_proba_samples(
+        self, X: MatrixLike, n_samples: int = 100, random_state: RandomState = None
+    ) -> FloatArray:
         """Draws of the class probabilities; each draw is one classifier over all rows.
 
         Parameters
@@ -74,13 +82,24 @@ class ClassificationPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples, n_samples_X, K)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.predict_proba_samples(X[70:71, 2:], n_samples=3, random_state=0)[:, 0].round(2)
+        array([[0.43, 0.57],
+               [0.48, 0.52],
+               [0.5 , 0.5 ]])
         """
         check_is_fitted(self)
         drawn = self._draw(check_count(n_samples, "n_samples"), check_random_state(random_state))
         draws = self._by_block(X, lambda X: self.model_.loss.probabilities(self._raw_draws(X, drawn)))
         return draws.transpose(2, 0, 1)
 
-    def predict_proba_interval(self, X, confidence_level=0.9):
+    def predict_proba_interval(self, X: MatrixLike, confidence_level: Levels = 0.9) -> FloatArray:
         """Central interval of every class probability.
 
         Parameters
@@ -91,6 +110,17 @@ class ClassificationPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
+            Lower and upper ends; the last axis is there if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.predict_proba_interval(X[70:71, 2:]).round(2)
+        array([[[0.39, 0.57],
+                [0.43, 0.61]]])
         """
         levels, scalar = check_levels(confidence_level, "confidence_level")
         tails = (1 - levels) / 2

@@ -1,12 +1,19 @@
 """RibbonClassifier."""
 
+from __future__ import annotations
+
+from typing import Literal, Self
+
 import numpy as np
-from sklearn.base import ClassifierMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 
 from ._base import BaseRibbon
 from ._classification import ClassificationPredictions
+from ._typing import Correction, CurvatureName, FloatArray, MatrixLike, Predictive, RandomState
+from .curvature import Curvature
 
 
 def _base_has(name):
@@ -19,9 +26,13 @@ def _base_has(name):
 class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
     r"""Class probabilities with their own uncertainty, from a single fit.
 
-    The base model is fitted once. The linearised Bayesian bootstrap gives its parameters the robust covariance
-    :math:`H_r^{-1} H_{F,c} H_r^{-1} / (n\alpha + 1)`; the logits' distribution that follows is carried through the
-    softmax, never linearised there.
+    The base model is fitted once. The Bayesian bootstrap, linearised by influence functions, gives its parameters the
+    robust covariance
+
+    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+
+    with H_r the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients; the logits' distribution
+    that follows is carried through the softmax, never linearised there.
 
     Parameters
     ----------
@@ -99,16 +110,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        alpha=1.0,
-        curvature="auto",
-        damping="auto",
-        correction="auto",
-        predictive="gaussian",
-        n_draws=100,
-        store_loo=False,
-        random_state=None,
+        alpha: float = 1.0,
+        curvature: CurvatureName | Curvature = "auto",
+        damping: float | Literal["auto"] = "auto",
+        correction: Correction = "auto",
+        predictive: Predictive = "gaussian",
+        n_draws: int = 100,
+        store_loo: bool = False,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -123,7 +134,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
     def _default_estimator(self):
         return LogisticRegression()
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters
@@ -149,7 +160,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         return self
 
     @available_if(_base_has("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
 
         Parameters

@@ -1,13 +1,18 @@
 """RibbonCV: alpha tuned on rows that the model has not seen, at the price of the fits alone."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Iterable
 from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -21,15 +26,19 @@ from ._compat import check_sample_weight, routing_enabled
 from ._path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_noise
 from ._predictions import check_levels
 from ._regressor import RibbonRegressor
+from ._typing import MatrixLike, Scorer
 from .exceptions import AlphaEdgeWarning, warn_user
 
 REGRESSION = ("coverage", "nll", "crps", "interval_score")
 CLASSIFICATION = ("nll", "brier", "ece")
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def _delegated(owner, name):
-    """A method that hands over to the fitted Ribbon, there only if that has it."""
-    original = getattr(owner, name)
+
+def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[RibbonCV, P], R]:
+    """A Ribbon's method, handed over to the fitted Ribbon; there only if that has it."""
+    name = original.__name__
 
     def has_method(self):
         return hasattr(getattr(self, "estimator_", None) or self._get_ribbon(), name)
@@ -47,7 +56,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""Ribbon whose concentration alpha is chosen on held-out rows.
 
     Each fold costs one base fit and one curvature; then the whole path of alphas is scored in closed form, because
-    alpha enters the covariance only as :math:`1/(n\alpha + 1)`.
+    alpha enters the covariance only as a factor,
+
+    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}.
 
     Parameters
     ----------
@@ -106,15 +117,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        alphas=None,
-        scoring=None,
-        dampings=None,
-        confidence_level=0.9,
-        cv=None,
-        n_jobs=None,
-        verbose=0,
+        alphas: ArrayLike | None = None,
+        scoring: str | Scorer | None = None,
+        dampings: ArrayLike | None = None,
+        confidence_level: float = 0.9,
+        cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.alphas = alphas
@@ -126,7 +137,13 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fit
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Choose alpha and fit a Ribbon with it on all rows.
 
         Parameters
@@ -298,23 +315,38 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return scoring
 
     # ------------------------------------------------------------------ predict
-    predict = _delegated(RibbonRegressor, "predict")
-    predict_interval = _delegated(RibbonRegressor, "predict_interval")
-    predict_quantiles = _delegated(RibbonRegressor, "predict_quantiles")
-    predict_std = _delegated(RibbonRegressor, "predict_std")
-    predict_samples = _delegated(RibbonRegressor, "predict_samples")
-    predict_frame = _delegated(RibbonRegressor, "predict_frame")
-    log_density = _delegated(RibbonRegressor, "log_density")
-    predictive_cdf = _delegated(RibbonRegressor, "predictive_cdf")
-    predict_proba = _delegated(RibbonClassifier, "predict_proba")
-    predict_log_proba = _delegated(RibbonClassifier, "predict_log_proba")
-    predict_proba_samples = _delegated(RibbonClassifier, "predict_proba_samples")
-    predict_proba_interval = _delegated(RibbonClassifier, "predict_proba_interval")
-    decision_function = _delegated(RibbonClassifier, "decision_function")
-    score = _delegated(RibbonRegressor, "score")
+    predict = _delegated(RibbonRegressor.predict)
+    predict_interval = _delegated(RibbonRegressor.predict_interval)
+    predict_quantiles = _delegated(RibbonRegressor.predict_quantiles)
+    predict_std = _delegated(RibbonRegressor.predict_std)
+    predict_samples = _delegated(RibbonRegressor.predict_samples)
+    predict_frame = _delegated(RibbonRegressor.predict_frame)
+    log_density = _delegated(RibbonRegressor.log_density)
+    predictive_cdf = _delegated(RibbonRegressor.predictive_cdf)
+    predict_proba = _delegated(RibbonClassifier.predict_proba)
+    predict_log_proba = _delegated(RibbonClassifier.predict_log_proba)
+    predict_proba_samples = _delegated(RibbonClassifier.predict_proba_samples)
+    predict_proba_interval = _delegated(RibbonClassifier.predict_proba_interval)
+    decision_function = _delegated(RibbonClassifier.decision_function)
+
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R^2 of a regressor's predictions, accuracy of a classifier's; neither depends on alpha.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        return self.estimator_.score(X, y, sample_weight=sample_weight)
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray[Any]:
         """Class labels, of a classifier."""
         return self.estimator_.classes_
 
@@ -325,14 +357,21 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         inside = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
         if isinstance(inside, BaseRibbon):
             return estimator
+        if estimator is not None and not hasattr(estimator, "fit"):
+            raise TypeError(f"estimator must be a Ribbon or a base model with a fit method, got {estimator!r}.")
         if estimator is None:
             ribbon = RibbonRegressor()
         else:
             ribbon = (RibbonClassifier if is_classifier(estimator) else RibbonRegressor)(estimator)
         return ribbon.set_fit_request(sample_weight=True) if routing_enabled() else ribbon
 
-    def get_metadata_routing(self):
-        """Metadata routing: ``sample_weight`` to the Ribbon's ``fit``, ``groups`` to the splitter."""
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata routing: ``sample_weight`` to the Ribbon's ``fit``, ``groups`` to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+        """
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self._get_ribbon(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         return router.add(

@@ -42,9 +42,16 @@ class LinearisationReport:
     refitted_predictions: np.ndarray
     converged: np.ndarray
 
-    def to_frame(self):
-        """One row per refit: error of parameters and of predictions relative to the refit's own move, ratio of the
-        moves' sizes (above one: the linear step is the larger), correlation of the moved predictions, convergence."""
+    def to_frame(self) -> pd.DataFrame:
+        """One row per refit.
+
+        Errors of parameters and of predictions relative to the refit's own move, ratio of the moves' sizes (above one:
+        the linear step is the larger), correlation of the moved predictions, convergence.
+
+        Returns
+        -------
+        DataFrame
+        """
         shape = (-1, len(self.converged))
         linear, exact = self.predictions.reshape(shape), self.refitted_predictions.reshape(shape)
         size, exact_size = _norms(linear), _norms(exact)

@@ -33,8 +33,10 @@ class TrainingRows:
             yield self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
 
     def self_influence(self, H_r, n):
-        """Blocks (f, u, C, A): raw predictions (b, k), loss gradients (b, k), expected curvatures (b, k, k) and
-        A_i = J_i H_r^-1 J_i' / n, (b, k, k): how far row i moves its own raw prediction per unit of loss gradient.
+        """Blocks (f, u, C, A): how far each row moves its own raw prediction.
+
+        Raw predictions (b, k), loss gradients (b, k), expected curvatures (b, k, k) and A_i = J_i H_r^-1 J_i' / n,
+        (b, k, k), the move per unit of loss gradient.
         """
         for Z, y, _ in self:
             f = self.model.raw(Z)
@@ -75,8 +77,10 @@ class TrainingRows:
         return gg - cross - cross.T + total * np.outer(g_bar, g_bar)
 
     def scores(self, g_bar, factor):
-        """What Dirichlet weights perturb, sqrt(factor_i) (g_i - g_bar), block by block: a function that sums them with
-        given weights c (b, B) to (p, B), and the rows' frequencies."""
+        """What Dirichlet weights perturb, sqrt(factor_i) (g_i - g_bar), block by block.
+
+        A function that sums them with given weights c (b, B) to (p, B), and the rows' frequencies.
+        """
         for start, (Z, y, weight) in self._enumerated():
             root = np.sqrt(factor[start : start + len(y), None])
 

@@ -53,8 +53,10 @@ class Fold:
 
 
 def fit_fold(ribbons, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
-    """Fit on the rows ``train`` and look at the rows ``test``: one base fit for all ``ribbons``, which differ in what
-    comes after it, and a Fold for each."""
+    """Fit on the rows ``train`` and look at the rows ``test``; a Fold for each of the ``ribbons``.
+
+    They share one base fit, and differ in what comes after it.
+    """
     start = time.perf_counter()
     if is_classifier(ribbons[0]) and len(missing := np.setdiff1d(y, y[train])):
         raise ValueError(

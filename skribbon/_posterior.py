@@ -1,9 +1,12 @@
 """Estimators whose parameters are uncertain: a fitted model and a distribution around its theta."""
 
+from __future__ import annotations
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._moments import row_blocks
+from ._typing import FloatArray
 from ._wrapper import Wrapper
 from .curvature import machine_bytes
 from .exceptions import NotStationaryWarning, UndeterminedDirectionWarning, warn_user
@@ -16,8 +19,10 @@ class UncertainParameters(Wrapper):
     """A fitted ``model_`` and a Ribbon ``ribbon_``: how its parameters are distributed around ``model_.theta``."""
 
     def _check_stationarity(self, moments, H_r, y):
-        """Norm of mean score plus penalty gradient in standard errors of the mean score, each coordinate in units of
-        its own curvature, so that units of the features do not matter."""
+        """Norm of mean score plus penalty gradient in standard errors of the mean score.
+
+        Each coordinate is in units of its own curvature, so that units of the features do not matter.
+        """
         scale = 1 / np.sqrt(np.where(H_r.diagonal > 0, H_r.diagonal, np.inf))
         gradient = np.linalg.norm(scale * (moments.g_bar + self.model_.grad_penalty()))
         standard_error = np.linalg.norm(scale * moments.standard_error)
@@ -63,7 +68,7 @@ class UncertainParameters(Wrapper):
         return self.ribbon_.draw(n_draws, rng)
 
     @property
-    def covariance_(self):
+    def covariance_(self) -> FloatArray:
         """Covariance (p, p) of the parameters ``model_.theta``, coefficients first and the intercept last."""
         check_is_fitted(self)
         p = len(self.model_.theta)

@@ -1,6 +1,10 @@
 """Estimators whose raw prediction is uncertain: what their predict methods are made of."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
@@ -8,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._moments import row_blocks
 from ._ribbon import Latent
+from ._typing import FloatArray
 
 
 class Predictions:
@@ -18,6 +23,13 @@ class Predictions:
     together; ``_draw(n_draws, rng)``, some draws of the whole function in whatever form ``_raw_draws(X, drawn)``
     (n, k, n_draws) takes them.
     """
+
+    model_: Any  # a ParametricModel
+    _latent: Callable[[Any], Latent]
+    _raw: Callable[[Any], FloatArray]
+    _raw_root: Callable[[Any], FloatArray]
+    _draw: Callable[[int, Any], Any]
+    _raw_draws: Callable[[Any, Any], FloatArray]
 
     @property
     def _block_width(self):

@@ -1,8 +1,14 @@
 """What a regressor with an uncertain raw prediction says of new rows: intervals, quantiles, spreads, samples."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
 import numpy as np
 import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import ndtr
 from sklearn.utils import check_random_state, column_or_1d
@@ -10,18 +16,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._laws import Mixture, law_of
 from ._predictions import Predictions, check_count, check_kind, check_levels
+from ._typing import FloatArray, IntervalKind, Levels, MatrixLike, RandomState
 from .models.base import response
+from .noise import Noise
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 class RegressionPredictions(Predictions):
-    """Predict methods of a regressor; beside what :class:`Predictions` needs, ``noise_``, a fitted Noise model,
-    ``_predict_mean(X)`` and ``_decreasing_target``, see :func:`decreases`."""
+    """Predict methods of a regressor.
+
+    Beside what :class:`Predictions` needs: ``noise_``, ``_predict_mean(X)`` and ``_decreasing_target``, see
+    :func:`decreases`.
+    """
+
+    noise_: Noise
+    _predict_mean: Callable[[Any], FloatArray]
+    _decreasing_target: bool
 
     # ------------------------------------------------------------------ predict
-    def predict(self, X, return_std=False, return_cov=False):
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict with the base model, optionally with the uncertainty of the observation.
 
         Parameters
@@ -40,6 +65,16 @@ class RegressionPredictions(Predictions):
             Only if ``return_std``.
         y_cov : ndarray of shape (n_samples, n_samples)
             Only if ``return_cov``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> y_pred, y_std = ribbon.predict(X[:2], return_std=True)
+        >>> y_std.round(1)
+        array([54.6, 54.6])
         """
         check_is_fitted(self)
         if return_std and return_cov:
@@ -52,8 +87,10 @@ class RegressionPredictions(Predictions):
             return y_pred, roots @ roots.T + np.diag(self._by_block(X, self._aleatoric_variance))
         return y_pred
 
-    def predict_interval(self, X, confidence_level=0.9, kind="prediction"):
-        """Central intervals.
+    def predict_interval(
+        self, X: MatrixLike, confidence_level: Levels = 0.9, kind: IntervalKind = "prediction"
+    ) -> FloatArray:
+        """Central intervals of a new observation, or of the mean function.
 
         Parameters
         ----------
@@ -66,6 +103,17 @@ class RegressionPredictions(Predictions):
         -------
         ndarray of shape (n_samples, 2) or (n_samples, 2, L)
             Lower and upper ends; the last axis is there if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
+        array([[116., 296.]])
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
+        array([[195., 218.]])
         """
         levels, scalar = check_levels(confidence_level, "confidence_level")
         tails = (1 - levels) / 2
@@ -73,7 +121,9 @@ class RegressionPredictions(Predictions):
         intervals = np.sort(ends.reshape(len(ends), 2, len(levels)), axis=1)
         return intervals[:, :, 0] if scalar else intervals
 
-    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95), kind="prediction"):
+    def predict_quantiles(
+        self, X: MatrixLike, quantiles: Levels = (0.05, 0.5, 0.95), kind: IntervalKind = "prediction"
+    ) -> FloatArray:
         """Quantiles of a new observation, or of the mean function.
 
         Parameters
@@ -85,11 +135,23 @@ class RegressionPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples, Q)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_quantiles(X[:1], [0.1, 0.5, 0.9]).round(0)
+        array([[136., 206., 276.]])
         """
         return self._quantiles(X, check_levels(quantiles, "quantiles")[0], kind)
 
-    def predict_std(self, X, kind="total"):
-        """Standard deviation of a new observation and of its two parts, total^2 = epistemic^2 + aleatoric^2.
+    def predict_std(self, X: MatrixLike, kind: Literal["total", "epistemic", "aleatoric"] = "total") -> FloatArray:
+        r"""Standard deviation of a new observation, or of one of its two parts.
+
+        .. math:: \sigma^2 = \underbrace{J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x'}_{\text{epistemic}}
+                  + \underbrace{\phi(x) V(\mu(x))}_{\text{aleatoric}}
 
         Parameters
         ----------
@@ -101,6 +163,15 @@ class RegressionPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_std(X[:2], kind="epistemic").round(1)
+        array([7. , 6.6])
         """
         check_kind(kind, ("total", "epistemic", "aleatoric"))
         variance = {
@@ -110,7 +181,13 @@ class RegressionPredictions(Predictions):
         }[kind]
         return np.sqrt(self._by_block(X, variance))
 
-    def predict_samples(self, X, n_samples=100, kind="prediction", random_state=None):
+    def predict_samples(
+        self,
+        X: MatrixLike,
+        n_samples: int = 100,
+        kind: IntervalKind = "prediction",
+        random_state: RandomState = None,
+    ) -> FloatArray:
         """Draws of new observations or of the mean function; each draw is one function over all rows.
 
         Parameters
@@ -123,6 +200,16 @@ class RegressionPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples, n_samples_X)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> draws = ribbon.predict_samples(X, n_samples=5, kind="confidence", random_state=0)
+        >>> draws.mean(axis=1).round(0)  # the mean over all rows, by each of five drawn functions
+        array([150., 152., 151., 150., 151.])
         """
         check_kind(kind, ("prediction", "confidence"))
         check_is_fitted(self)
@@ -135,7 +222,7 @@ class RegressionPredictions(Predictions):
 
         return self.model_.decode_target(self._by_block(X, draws)).T
 
-    def predict_frame(self, X, confidence_level=0.9):
+    def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Prediction, its uncertainty and its interval as a table.
 
         Parameters
@@ -147,6 +234,17 @@ class RegressionPredictions(Predictions):
         -------
         DataFrame
             Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_frame(X[:2]).round(1)
+           prediction  std_epistemic  std_aleatoric  lower  upper
+        0       206.1            7.0           54.2  116.3  295.9
+        1        68.1            6.6           54.2  -21.7  157.8
         """
         _, scalar = check_levels(confidence_level, "confidence_level")
         if not scalar:
@@ -161,7 +259,7 @@ class RegressionPredictions(Predictions):
         }
         return pd.DataFrame(columns, index=getattr(X, "index", None))
 
-    def log_density(self, X, y):
+    def log_density(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
         """Logarithm of the predictive density of each observation (of its probability, for counts).
 
         Parameters
@@ -172,11 +270,20 @@ class RegressionPredictions(Predictions):
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.log_density(X[:2], y[:2]).round(2)
+        array([-5.43, -4.93])
         """
         y = column_or_1d(y)
         return self._predictive_at(X).logpdf(self.model_.encode_target(y)) + self._log_jacobian(y)
 
-    def predictive_cdf(self, X, y):
+    def predictive_cdf(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
         """Predictive distribution function at each observation, the probability integral transform.
 
         Parameters
@@ -188,6 +295,15 @@ class RegressionPredictions(Predictions):
         -------
         ndarray of shape (n_samples,)
             P(Y <= y_i), uniform over observations where the predictive distribution is right.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predictive_cdf(X[:2], y[:2]).round(2)
+        array([0.16, 0.55])
         """
         below = self._predictive_at(X).cdf(self.model_.encode_target(column_or_1d(y)))
         return 1 - below if self._decreasing_target else below

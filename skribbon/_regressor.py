@@ -1,20 +1,33 @@
 """RibbonRegressor."""
 
+from __future__ import annotations
+
+from typing import Literal, Self
+
 import numpy as np
-from sklearn.base import RegressorMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
 
 from ._base import BaseRibbon
 from ._regression import RegressionPredictions, decreases
-from .noise import resolve_noise
+from ._typing import Correction, CurvatureName, MatrixLike, NoiseName, Predictive, RandomState
+from .curvature import Curvature
+from .noise import Noise, resolve_noise
 
 
 class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
     r"""Prediction intervals for a differentiable regressor, from a single fit.
 
-    The base model is fitted once. Its Bayesian-bootstrap distribution is then linearised by influence functions,
-    which gives the parameters the robust covariance :math:`H_r^{-1} H_{F,c} H_r^{-1} / (n\alpha + 1)` and every
-    prediction an epistemic variance; the observation noise is added on top.
+    The base model is fitted once. Its Bayesian-bootstrap distribution, that of refits at weights
+    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, is then linearised by influence functions,
+
+    .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i, \qquad
+              \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+
+    with g_i the gradient of row i's loss, H_r the penalised curvature and :math:`H_{F,c}` the covariance of the g_i.
+    That gives the parameters a robust covariance, and every prediction an epistemic variance; the observation noise is
+    added on top.
 
     Parameters
     ----------
@@ -32,11 +45,12 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
-    noise : {"dof", "train", "loo", "heteroskedastic"}, float or Noise, default="dof"
+    noise : {"dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="dof"
         Observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train" divides the
         sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of parameters;
         "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the data ask;
-        a number is taken as it is. See :mod:`skribbon.noise`.
+        a number is taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold
+        residuals. See :mod:`skribbon.noise`.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
@@ -106,17 +120,17 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        alpha=1.0,
-        curvature="auto",
-        damping="auto",
-        noise="dof",
-        correction="auto",
-        predictive="gaussian",
-        n_draws=100,
-        store_loo=False,
-        random_state=None,
+        alpha: float = 1.0,
+        curvature: CurvatureName | Curvature = "auto",
+        damping: float | Literal["auto"] = "auto",
+        noise: NoiseName | float | Noise = "dof",
+        correction: Correction = "auto",
+        predictive: Predictive = "gaussian",
+        n_draws: int = 100,
+        store_loo: bool = False,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -132,7 +146,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
     def _default_estimator(self):
         return LinearRegression()
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters

@@ -1,5 +1,7 @@
 """What every estimator around a base model shares: fitting it, its weights, its seeds, its tags."""
 
+from __future__ import annotations
+
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor
@@ -89,8 +91,13 @@ class Wrapper(Predictions, MetaEstimatorMixin, BaseEstimator):
             return self.estimator
         return requesting_weights(self._default_estimator())
 
-    def get_metadata_routing(self):
-        """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``."""
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+        """
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (
             MetadataRouter(owner=type(self).__name__)

@@ -1,9 +1,13 @@
 """What the two autograd estimators share: start, check, train, and the model behind it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
@@ -71,7 +75,7 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fit
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Minimise the training objective.
 
         Parameters

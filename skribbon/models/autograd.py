@@ -1,23 +1,31 @@
 """scikit-learn estimators around a function f(params, X) that users write in autograd.numpy."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from copy import copy
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._loss import Bernoulli, Categorical, GaussianNLL, Huber, Loss, StudentT, Tweedie
+from .._typing import FloatArray, RandomState
 from ..exceptions import SlowDerivativeWarning, warn_user
 from ._checks import check_columns
 from ._estimator import AutogradEstimator
 from ._routes import Looped, check_supplied, fastest_route
 from ._tree import Tree
+from .architectures import Architecture
 from .base import as_parametric, response
 from .derivatives import AutogradLoss, AutogradModel
 from .newton import with_theta
 
-REGRESSION_LOSSES = {
+RegressionLoss: TypeAlias = Literal["squared_error", "gaussian_nll", "poisson", "gamma", "huber", "student_t"]
+REGRESSION_LOSSES: dict[str, Loss] = {
     "squared_error": Tweedie(),
     "gaussian_nll": GaussianNLL(),
     "poisson": Tweedie(1, "log"),
@@ -31,8 +39,12 @@ SLOW_ROWS = 1000  # a loop over fewer rows is not worth a word
 class AutogradRegressor(RegressorMixin, AutogradEstimator):
     r"""Regression with a function that you write in autograd.numpy.
 
-    Minimises :math:`\sum_i w_i \ell(f(x_i; \theta), y_i) / \sum_i w_i + \tfrac12 \sum_j l2_j \theta_j^2`, so that l2 is
-    on the scale of the *mean* loss.
+    Minimises
+
+    .. math:: \frac{1}{\sum_i w_i} \sum_i w_i\, \ell(f(x_i; \theta), y_i)
+              + \tfrac12 \sum_j \mathrm{l2}_j \theta_j^2 ,
+
+    so that l2 is on the scale of the *mean* loss.
 
     Parameters
     ----------
@@ -50,6 +62,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         Penalty. A number holds for all parameters, with an architecture for its weights and not its biases; a nest
         that follows the parameters from the top gives a number for each group.
     solver : {"lbfgs", "adam"}, default="lbfgs"
+        All rows at once, or minibatches.
     jac : callable, default=None
         ``jac(params, X)``, the derivative of f: a nest like the parameters with leaves (n, \*shape), or
         (n, k, \*shape) if f has k columns, or one array (n, p) or (n, k, p). Only needed for speed.
@@ -78,8 +91,10 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     params_ : nest like init
     n_iter_ : int
     loss_ : Loss
-    loss_curve_, validation_loss_curve_ : list of float
+    loss_curve_ : list of float
         Of each epoch of adam.
+    validation_loss_curve_ : list of float
+        The same of the rows that early stopping holds out.
     n_columns_ : int
         Columns of f.
     X_probe_ : ndarray of shape (<= 8, n_features_in_)
@@ -105,23 +120,23 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
 
     def __init__(
         self,
-        f=None,
-        init=None,
+        f: Callable[[Any, Any], Any] | Architecture | None = None,
+        init: Any = None,
         *,
-        loss="squared_error",
-        l2=0.0,
-        solver="lbfgs",
-        jac=None,
-        polish=False,
-        max_iter=200,
-        tol=1e-6,
-        batch_size=200,
-        learning_rate=1e-3,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        random_state=None,
-        verbose=0,
+        loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error",
+        l2: Any = 0.0,
+        solver: Literal["lbfgs", "adam"] = "lbfgs",
+        jac: Callable[[Any, Any], Any] | None = None,
+        polish: bool = False,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        batch_size: int = 200,
+        learning_rate: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: RandomState = None,
+        verbose: int = 0,
     ):
         super().__init__(
             f,
@@ -171,7 +186,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
             raise ValueError(f"loss={self.loss!r} needs y >= 0; the smallest y is {lowest:g}.")
         return loss
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> FloatArray:
         """Predicted mean.
 
         Parameters
@@ -198,24 +213,54 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
 
     f returns logits: (n,) or (n, 1), the log odds of the second class, for two classes, and (n, K) for K > 2.
 
-    Minimises :math:`\sum_i w_i \ell(f(x_i; \theta), y_i) / \sum_i w_i + \tfrac12 \sum_j l2_j \theta_j^2`, so that l2 is
-    on the scale of the *mean* loss.
+    Minimises
+
+    .. math:: \frac{1}{\sum_i w_i} \sum_i w_i\, \ell(f(x_i; \theta), y_i)
+              + \tfrac12 \sum_j \mathrm{l2}_j \theta_j^2 ,
+
+    so that l2 is on the scale of the *mean* loss.
 
     Parameters
     ----------
-    f, init, l2, solver, jac, polish, max_iter, tol, batch_size, learning_rate, early_stopping, validation_fraction, \
-n_iter_no_change, random_state, verbose
-        As in :class:`AutogradRegressor`; ``init(X, y, random_state)`` sees y as class indices.
+    f : callable or architecture, default=None
+        ``f(params, X)``, X of shape (n, d), returns logits, each row from that row of X alone. None is ``mlp((64,))``.
+    init : nested lists, tuples and dicts of numbers and arrays, or callable, default=None
+        The initial parameters, or ``init(X, y, random_state)`` that returns them and sees y as class indices. An
+        architecture has its own.
     loss : "log_loss" or callable, default="log_loss"
         A callable ``loss(f, y)`` in autograd.numpy sees logits, (n,) for two classes and (n, K) with zero row sums for
         more, and class indices y; it returns the loss of each row, (n,).
+    l2 : float or nest of floats, default=0.0
+        Penalty, as all that follows as in :class:`AutogradRegressor`.
+    solver : {"lbfgs", "adam"}, default="lbfgs"
+    jac : callable, default=None
+    polish : bool, default=False
+    max_iter : int, default=200
+    tol : float, default=1e-6
+    batch_size : int, default=200
+    learning_rate : float, default=1e-3
+    early_stopping : bool, default=False
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=10
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    params_, n_iter_, loss_, loss_curve_, validation_loss_curve_, n_columns_, X_probe_, n_features_in_, \
-feature_names_in_
-        As in :class:`AutogradRegressor`.
+    params_ : nest like init
+    n_iter_ : int
+    loss_ : Loss
+    loss_curve_ : list of float
+        Of each epoch of adam.
+    validation_loss_curve_ : list of float
+        The same of the rows that early stopping holds out.
+    n_columns_ : int
+        Columns of f.
+    X_probe_ : ndarray of shape (<= 8, n_features_in_)
+        Training rows on which derivatives are verified.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Examples
     --------
@@ -223,30 +268,30 @@ feature_names_in_
     >>> from skribbon import AutogradClassifier
     >>> from skribbon.models.architectures import mlp
     >>> X, y = load_iris(return_X_y=True)
-    >>> network = AutogradClassifier(mlp((5,)), l2=0.01, max_iter=1000, random_state=0).fit(X, y)
-    >>> bool(network.score(X, y) > 0.95)
+    >>> network = AutogradClassifier(mlp((2,)), l2=0.01, random_state=0).fit(X[:, 2:], y)
+    >>> bool(network.score(X[:, 2:], y) > 0.95)
     True
     """
 
     def __init__(
         self,
-        f=None,
-        init=None,
+        f: Callable[[Any, Any], Any] | Architecture | None = None,
+        init: Any = None,
         *,
-        loss="log_loss",
-        l2=0.0,
-        solver="lbfgs",
-        jac=None,
-        polish=False,
-        max_iter=200,
-        tol=1e-6,
-        batch_size=200,
-        learning_rate=1e-3,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        random_state=None,
-        verbose=0,
+        loss: Literal["log_loss"] | Callable[[Any, Any], Any] = "log_loss",
+        l2: Any = 0.0,
+        solver: Literal["lbfgs", "adam"] = "lbfgs",
+        jac: Callable[[Any, Any], Any] | None = None,
+        polish: bool = False,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        batch_size: int = 200,
+        learning_rate: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: RandomState = None,
+        verbose: int = 0,
     ):
         super().__init__(
             f,
@@ -291,7 +336,7 @@ feature_names_in_
         check_columns(columns, self._wanted_columns(), f"{len(self.classes_)} classes")
         return loss
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Probabilities of the classes, in the order of ``classes_``.
 
         Parameters
@@ -305,7 +350,7 @@ feature_names_in_
         f = self._raw(X)
         return self.loss_.probabilities(f)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class.
 
         Parameters

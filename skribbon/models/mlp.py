@@ -143,8 +143,10 @@ class MultilayerPerceptron(ParametricModel):
         return self.loss.curvature_root(self.raw(Z), y) * np.sqrt(weight)[:, None, None]
 
     def kronecker_sums(self, Z, y, weight):
-        """Per layer, sums over rows of a a' (in + 1, in + 1), a the inputs and a one, and of sum_r d_r d_r' (out, out),
-        d_r the gradient of the r-th coordinate of R'f in the layer's z."""
+        """Per layer, sums over rows of a a' (in + 1, in + 1) and of sum_r d_r d_r' (out, out).
+
+        a are the layer's inputs and a one, d_r is the gradient of the r-th coordinate of R'f in its z.
+        """
         activations, _ = self._forward(Z, self.theta)
         deltas = self._deltas(activations, self._weighted_root(Z, y, weight))
         inputs = [np.column_stack([a, np.ones(len(a))]) for a in activations]
