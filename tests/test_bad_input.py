@@ -75,6 +75,13 @@ def test_predictive(Ribbon, predictive):
 
 
 @BOTH
+@pytest.mark.parametrize("correction", ["HC4", "hc3", None, ["HC3"], 3])
+def test_correction(Ribbon, correction):
+    with pytest.raises(ValueError, match=r"correction must be 'auto', 'HC0', 'HC1', 'HC2' or 'HC3', got"):
+        fit(Ribbon, correction=correction)
+
+
+@BOTH
 @pytest.mark.parametrize("damping", [-0.1, np.inf, np.nan, "much", None])
 def test_damping(Ribbon, damping):
     with pytest.raises(ValueError, match=r"damping must be 'auto' or a number >= 0"):
@@ -405,3 +412,13 @@ def test_warnings_point_at_the_users_line():
     with pytest.warns(LeverageWarning) as record:
         RibbonRegressor().fit(X[:3], Y[:3])
     assert record[0].filename == __file__
+
+
+def test_a_covariance_beyond_the_memory_is_refused(regressor, monkeypatch):
+    half = 2 * 8 * len(regressor.model_.theta) ** 2
+    monkeypatch.setattr("skribbon._posterior.machine_bytes", lambda: half)
+    assert regressor.covariance_.shape == (4, 4)
+    monkeypatch.setattr("skribbon._posterior.machine_bytes", lambda: half - 1)
+    with pytest.raises(MemoryError, match=r"4 parameters have a covariance of .* GB; use its root, ribbon_\.root"):
+        regressor.covariance_  # noqa: B018
+    np.testing.assert_allclose(regressor.ribbon_.root @ regressor.ribbon_.root.T, regressor.ribbon_.covariance)

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
 from skribbon.curvature import GaussNewton
@@ -283,3 +284,36 @@ def test_damping_of_a_curvature_object_and_by_leave_one_out(diabetes):
 def test_dampings_are_checked(diabetes, dampings):
     with pytest.raises(ValueError, match="dampings must be a non-empty sequence of finite numbers >= 0"):
         RibbonCV(dampings=dampings).fit(*diabetes)
+
+
+def test_dampings_of_a_fitted_ribbon_are_refused(diabetes):
+    X, y = diabetes
+    ribbon = FrozenEstimator(RibbonRegressor(Ridge(0.1)).fit(X[:300], y[:300]))
+    with pytest.raises(ValueError, match="leave dampings=None"):
+        RibbonCV(ribbon, dampings=[0.0, 1.0]).fit(X[300:], y[300:])
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+def test_crps_of_counts_is_the_area_between_cdf_and_step(diabetes):
+    X, y = 20 * diabetes[0][:120], np.round(diabetes[1][:120] / 40)
+    cv, alphas = KFold(2), [0.3, 3.0]
+    base = PoissonRegressor(alpha=1e-2, max_iter=1000)
+    tuned = RibbonCV(base, alphas=alphas, scoring="crps", cv=cv).fit(X, y)
+    assert tuned.alpha_ == alphas[np.argmin(tuned.cv_results_["mean_test_crps"])]
+    assert np.ptp(tuned.cv_results_["split0_test_crps"]) > 0.05  # the test can tell
+    train, test = next(cv.split(X))
+    grid = np.arange(400)  # beyond, the area is next to zero
+    for alpha, ours in zip(alphas, tuned.cv_results_["split0_test_crps"], strict=True):
+        ribbon = RibbonRegressor(base, alpha=alpha).fit(X[train], y[train])
+        draws = ribbon.predict_samples(X[test], n_samples=2000, random_state=0)
+        cdf = (draws[:, :, None] <= grid).mean(axis=0)
+        assert ours == pytest.approx(np.sum((cdf - (y[test][:, None] <= grid)) ** 2, axis=1).mean(), rel=0.01)
+
+
+def test_tags_and_repr_survive_a_base_model_that_is_none(diabetes):
+    tuned = RibbonCV("not an estimator")
+    assert get_tags(tuned).estimator_type is None
+    assert repr(tuned) == "RibbonCV(estimator='not an estimator')"
+    assert not hasattr(tuned, "predict_interval")
+    with pytest.raises(TypeError, match="estimator must be a Ribbon or a base model with a fit method, got 'not an"):
+        tuned.fit(*diabetes)

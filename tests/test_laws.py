@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from skribbon._laws import CompoundPoissonGamma, LocationFamily, Mixture, TweedieFamily
-from skribbon._loss import Tweedie
+from skribbon._laws import CompoundPoissonGamma, LocationFamily, Mixture, TweedieFamily, invert_cdf, law_of
+from skribbon._loss import StudentT, Tweedie
 
 N_DRAWS = 200_000
 MEANS = np.array([0.7, 3.0, 12.0])
@@ -248,3 +248,35 @@ def test_mixture_of_points_has_their_quantiles():
 
 def test_compound_law_is_what_the_family_returns():
     assert isinstance(law_at("compound Poisson-gamma", MEANS), CompoundPoissonGamma)
+
+
+@pytest.mark.parametrize(("tails", "expected"), [(np.inf, 6.0), (5.0, 5.0)])
+def test_a_loss_with_heavy_tails_has_an_observation_law_with_them(tails, expected):
+    """Of two opinions about the tails, the heavier one; the variance is the dispersion either way."""
+    law = law_of(StudentT(df=6.0), 4.0, tails).conditional(np.array([1.5]))
+    exact = stats.t(expected, 1.5, 2 * np.sqrt((expected - 2) / expected))
+    assert exact.var() == pytest.approx(4.0)
+    for q in (0.005, 0.3, 0.95):
+        assert law.ppf(q)[0] == pytest.approx(exact.ppf(q))
+    assert law.logpdf(np.array([7.0]))[0] == pytest.approx(exact.logpdf(7.0))
+
+
+def test_a_loss_whose_kurtosis_is_infinite_has_the_tails_of_the_residuals():
+    for tails, exact in ((np.inf, stats.norm(0, 1)), (8.0, stats.t(8, 0, np.sqrt(6 / 8)))):
+        assert law_of(StudentT(df=4.0), 1.0, tails).conditional(np.zeros(1)).ppf(0.99)[0] == pytest.approx(
+            exact.ppf(0.99)
+        )
+
+
+@pytest.mark.parametrize("end", [1.0, 1e-20])
+def test_search_for_a_quantile_that_rounding_puts_out_of_reach_ends(end):
+    """A cdf that never gets to q, or never below it: the search gives the end of its bracket."""
+
+    def cdf(y):
+        return np.clip(stats.norm.cdf(y), 1e-15, 1 - 1e-15)
+
+    quantile = invert_cdf(cdf, np.array([end, 0.3]), np.zeros(2), np.ones(2), discrete=False)
+    assert np.isfinite(quantile).all()
+    assert np.sign(quantile[0]) == (1 if end == 1 else -1)
+    assert abs(quantile[0]) > 8  # where the cdf is flat
+    assert quantile[1] == pytest.approx(stats.norm.ppf(0.3))

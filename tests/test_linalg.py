@@ -186,6 +186,13 @@ def test_triangular_root(r):
         assert_allclose(np.triu(L, 1), 0)
 
 
+def test_triangular_root_with_a_coordinate_that_does_not_move():
+    root = rng.normal(size=(6, 8))
+    root[2] = 0.0
+    L = _linalg.triangular_root(root)
+    assert_allclose(L @ L.T, root @ root.T, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(7, 5), (7, 2, 5), (0, 5)])
 @pytest.mark.parametrize("kind", ["lower", "full", "wide", "narrow"])
 @pytest.mark.parametrize("order", ["C", "F"])

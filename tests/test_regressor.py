@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     GammaRegressor,
@@ -596,3 +597,16 @@ def test_function_transformer_in_a_pipeline_keeps_its_meaning():
     moved = NEW.copy()
     moved[:, 1:] += 100
     np.testing.assert_array_equal(ribbon.predict_interval(moved), ribbon.predict_interval(NEW))
+
+
+def test_texts_have_no_number_of_features_and_no_need_of_one():
+    words = np.array(["red", "green", "blue", "old"])
+    drawn = np.random.default_rng(0).integers(0, 3, size=(60, 4))
+    texts = [" ".join(np.repeat(words, counts)) or "none" for counts in drawn]
+    y = drawn @ [1.0, -1.0, 0.5, 2.0] + np.random.default_rng(1).normal(size=60)
+    vectoriser = CountVectorizer()
+    ribbon = RibbonRegressor(make_pipeline(vectoriser, Ridge(1.0))).fit(texts, y)
+    assert not hasattr(ribbon, "n_features_in_")
+    counts = vectoriser.fit_transform(texts)
+    expected = RibbonRegressor(Ridge(1.0)).fit(counts, y).predict_interval(counts)
+    np.testing.assert_allclose(ribbon.predict_interval(texts), expected, rtol=1e-8)

@@ -35,3 +35,9 @@ def test_numpyro_is_asked_for_in_one_line(estimator, monkeypatch):
 def test_messages(estimator, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", [NutsClassifier, SviClassifier])
+def test_one_class(estimator):
+    with pytest.raises(ValueError, match=r"y has one class only, .*3.*; a classifier needs at least two"):
+        estimator().fit(X, np.full(20, 3))

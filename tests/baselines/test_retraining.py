@@ -1,9 +1,12 @@
 """Ensembles and the two bootstraps: against statsmodels, against each other, and with members that fail."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
@@ -22,6 +25,7 @@ from skribbon.baselines import (
     MemberWarning,
 )
 from skribbon.baselines.bayesian_bootstrap import dirichlet
+from skribbon.models.newton import minimise
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -270,3 +274,25 @@ def test_progress(capsys):
     assert all(line.endswith(" s") for line in lines)
     DeepEnsembleRegressor(LinearRegression(), n_members=2, verbose=1).fit(X, Y)
     assert capsys.readouterr().out.startswith("[DeepEnsemble] member 1 of 2: 0.0 s\n[DeepEnsemble] member 2 of 2: ")
+
+
+def test_weights_so_small_that_they_underflow_name_alpha():
+    with pytest.raises(ValueError, match="alpha=1e-300 is so small that all Dirichlet weights underflow"):
+        dirichlet(np.ones(5), 1e-300, np.random.default_rng(0))
+
+
+def test_a_base_model_that_is_denied_its_weights_is_refused():
+    with config_context(enable_metadata_routing=True):
+        base = Ridge().set_fit_request(sample_weight=False)
+        with pytest.raises(ValueError, match="must request sample_weight, or set start='optimum'"):
+            BayesianBootstrapRegressor(base, n_members=2).fit(X, Y)
+        optimum = BayesianBootstrapRegressor(base, n_members=2, start="optimum", random_state=0).fit(X, Y)
+    assert optimum.predict_std(X_NEW, kind="epistemic").min() > 0
+
+
+def test_a_refit_that_does_not_arrive_says_so(monkeypatch):
+    monkeypatch.setattr("skribbon.baselines.bayesian_bootstrap.minimise", partial(minimise, max_iter=1))
+    base = PoissonRegressor(alpha=1e-3, tol=1e-10, max_iter=1000)
+    estimator = BayesianBootstrapRegressor(base, n_members=3, start="optimum", alpha=0.05, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"3 of 3 members warned; the first: The refit stopped after 1 steps"):
+        estimator.fit(X, np.round(np.exp(0.3 * Y)))

@@ -252,6 +252,30 @@ def test_refused_settings(estimator, y, message):
         as_parametric(fitted(estimator, y), y, np.ones(N))
 
 
+def test_one_versus_rest_of_earlier_versions_of_scikit_learn():
+    """Which fitted three classes by liblinear, and chose a C for each of them."""
+    one_versus_rest = LogisticRegression().fit(X, TERNARY).set_params(solver="liblinear")
+    with pytest.raises(TypeError, match=r"not a single likelihood; use a multinomial solver .* or OneVsRestClassifier"):
+        as_parametric(one_versus_rest, TERNARY, np.ones(N))
+    one_versus_rest = LogisticRegression().fit(X, TERNARY)
+    one_versus_rest.multi_class = "ovr"
+    with pytest.raises(TypeError, match="not a single likelihood"):
+        as_parametric(one_versus_rest, TERNARY, np.ones(N))
+    one_versus_rest = LogisticRegression().fit(X, TERNARY)
+    one_versus_rest.C_ = np.array([0.1, 1.0, 0.1])
+    with pytest.raises(TypeError, match="a different C for each class; refit one LogisticRegression"):
+        as_parametric(one_versus_rest, TERNARY, np.ones(N))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.SelectionWarning")
+def test_a_penalty_that_leaves_no_parameter_is_refused():
+    with pytest.raises(ValueError, match="Lasso has no parameter left: every coefficient is zero"):
+        RibbonRegressor(Lasso(alpha=1e6, fit_intercept=False)).fit(X, REGRESSION)
+    only_a_mean = RibbonRegressor(Lasso(alpha=1e6), correction="HC0", alpha=1e-3).fit(X, REGRESSION)
+    expected = REGRESSION.var() / (1e-3 * N + 1)
+    assert_allclose(only_a_mean.covariance_, [[expected]])
+
+
 def test_ribbon_estimators_pass_the_refusal_on():
     with pytest.raises(TypeError, match="DecisionTreeRegressor is not supported"):
         RibbonRegressor(DecisionTreeRegressor()).fit(X, REGRESSION)

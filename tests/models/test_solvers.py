@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from autograd import grad
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
     ElasticNet,
@@ -252,3 +253,41 @@ def test_adam_that_diverges_says_so():
         AutogradRegressor(lambda q, X: anp.exp(X @ q), np.zeros(3), solver="adam", learning_rate=1e3, max_iter=50).fit(
             X, Y
         )
+
+
+def test_lbfgs_prints_the_objective_that_it_ends_at(capsys):
+    init = {"w": np.zeros(3), "b": 0.0}
+    fitted = AutogradRegressor(lambda p, X: X @ p["w"] + p["b"], init, l2={"w": 0.1, "b": 0.0}, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == fitted.n_iter_
+    ridge = Ridge(alpha=0.1 * N).fit(X, Y)
+    minimum = np.mean((Y - ridge.predict(X)) ** 2) / 2 + 0.05 * ridge.coef_ @ ridge.coef_
+    assert float(lines[-1].split()[-1]) == pytest.approx(minimum, rel=1e-6)
+
+
+def test_weights_are_repeated_rows_where_the_minimum_is_exact():
+    """A flat minimum turns the rounding of sums in another order into parameters that differ; polish ends that."""
+    weight = RNG.integers(0, 4, N)
+    shuffled = RNG.permutation(N)
+    network = AutogradRegressor(mlp((2,)), loss="poisson", l2=0.02, polish=True, random_state=0)
+    repeated = clone(network).fit(np.repeat(X, weight, axis=0), np.repeat(COUNTS, weight))
+    weighted = clone(network).fit(X[shuffled], COUNTS[shuffled], sample_weight=weight[shuffled])
+    assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-7)
+
+
+def kinked(params, X):
+    return anp.abs(params["a"]) * X[:, 0]
+
+
+@pytest.mark.parametrize("newton", [True, False], ids=["Newton too", "Gauss-Newton alone"])
+def test_a_minimum_at_a_kink_ends_and_is_told(newton, monkeypatch):
+    """(|a| + 1)^2 has its minimum at zero, where the slope jumps from -1 to 1: no step lowers it any more."""
+    ones = np.ones((20, 1))
+    fitted = AutogradRegressor(kinked, {"a": 0.3}, max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        fitted.fit(ones, -np.ones(20))
+    if not newton:
+        monkeypatch.delattr("skribbon.models.derivatives.AutogradModel.hessian")
+    with pytest.warns(ConvergenceWarning, match="polish stopped after .* steps with a gradient of"):
+        polished = polish(fitted, ones, -np.ones(20), max_iter=1000)
+    assert abs(polished.params_["a"]) < 1e-3
