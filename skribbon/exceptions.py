@@ -70,8 +70,8 @@ class SelectionWarning(RibbonWarning):
 class LeverageWarning(RibbonWarning):
     """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated.
 
-    Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number for
-    ``noise`` and ``correction="HC0"``, which ask for none.
+    Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number
+    for ``noise`` and ``correction="HC0"``, which ask for none.
     """
 
 
@@ -93,8 +93,8 @@ class SolverWarning(RibbonWarning):
 class AlphaEdgeWarning(RibbonWarning):
     """The best alpha lies at the edge of what was searched, or does not matter to the scoring.
 
-    Raised by ``fit`` of :class:`~skribbon.RibbonCV`. Extend ``alphas`` on that side, check the noise model, or score the
-    whole predictive distribution, with ``scoring="nll"``: R^2 and accuracy do not depend on alpha.
+    Raised by ``fit`` of :class:`~skribbon.RibbonCV`. Extend ``alphas`` on that side, check the noise model, or score
+    the whole predictive distribution, with ``scoring="nll"``: R^2 and accuracy do not depend on alpha.
     """
 
 

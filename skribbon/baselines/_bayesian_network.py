@@ -1,9 +1,13 @@
 """Bayesian neural networks: priors, likelihood, and what is kept of the posterior. NumPyro is imported by fit alone."""
 
+from __future__ import annotations
+
 from importlib.util import find_spec
 from numbers import Real
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -53,7 +57,7 @@ class BayesianNetwork(BaseEstimator):
 class RegressionNetwork(MemberRegression, BayesianNetwork):
     """y is standardised too; needs ``noise``."""
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Draw networks from the posterior.
 
         Parameters
@@ -84,7 +88,7 @@ class RegressionNetwork(MemberRegression, BayesianNetwork):
 class ClassificationNetwork(MemberClassification, BayesianNetwork):
     """Logits, one for two classes."""
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Draw networks from the posterior.
 
         Parameters
@@ -103,7 +107,7 @@ class ClassificationNetwork(MemberClassification, BayesianNetwork):
         if K < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}; a classifier needs at least two.")
         loss = Bernoulli() if K == 2 else Categorical(K)
-        fields = {} if K == 2 else {"output_map": loss.basis}
+        fields = {"output_map": loss.basis} if isinstance(loss, Categorical) else {}
         self._fit_network(X, t, loss, classes=self.classes_, **fields)
         return self
 

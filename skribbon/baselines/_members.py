@@ -1,5 +1,7 @@
 """What methods that hold several models share: predictions that are those of the members, and noise around them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,7 @@ from .._moments import row_blocks
 from .._predictions import Predictions
 from .._regression import RegressionPredictions, decreases
 from .._ribbon import Latent
+from .._typing import FloatArray, MatrixLike
 from ..models.base import response
 from ..noise import DofNoise, LooNoise, resolve_noise
 
@@ -105,7 +108,7 @@ class MemberRegression(MemberPredictions, RegressionPredictions):
 class MemberClassification(MemberPredictions, ClassificationPredictions):
     """Predict methods of a classifier made of members."""
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
 
         Parameters

@@ -1,12 +1,16 @@
 """Training one base model many times over: in parallel, with progress, and surviving a member that fails."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -15,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._compat import safe_indexing
 from .._predictions import check_count
+from .._typing import MatrixLike
 from .._wrapper import Wrapper, innermost
 from ..exceptions import RibbonWarning, warn_user
 from ..models import as_parametric
@@ -79,7 +84,7 @@ class Retraining(Wrapper):
 class RetrainingRegression(MemberRegression, Retraining):
     """A regressor made of retrained members."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the members.
 
         Parameters
@@ -102,7 +107,7 @@ class RetrainingRegression(MemberRegression, Retraining):
 class RetrainingClassification(MemberClassification, Retraining):
     """A classifier made of retrained members."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the members.
 
         Parameters

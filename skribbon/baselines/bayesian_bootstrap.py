@@ -1,16 +1,21 @@
 """The Bayesian bootstrap: refits at Dirichlet weights, the target that Ribbon approximates."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from numbers import Real
+from typing import Literal
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from .._moments import TrainingRows
+from .._typing import RandomState
 from ..exceptions import warn_user
 from ..models.newton import minimise
+from ..noise import Noise
 from ._retraining import (
     Retraining,
     RetrainingClassification,
@@ -76,7 +81,10 @@ def reoptimise(rows):
 
 
 class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _BayesianBootstrap):
-    """The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonRegressor` does in one linear step.
+    r"""The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonRegressor` does in one linear step.
+
+    .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta), \qquad
+              w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)
 
     Parameters
     ----------
@@ -126,15 +134,15 @@ class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _Bayesian
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        alpha=1.0,
-        n_members=100,
-        start="scratch",
-        noise="train",
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
+        alpha: float = 1.0,
+        n_members: int = 100,
+        start: Literal["scratch", "optimum"] = "scratch",
+        noise: Literal["train", "heteroskedastic"] | float | Noise = "train",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -150,7 +158,10 @@ class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _Bayesian
 
 
 class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _BayesianBootstrap):
-    """The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonClassifier` does in one linear step.
+    r"""The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonClassifier` does in one linear step.
+
+    .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta), \qquad
+              w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)
 
     Parameters
     ----------
@@ -185,25 +196,23 @@ class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _Ba
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from skribbon.baselines import BayesianBootstrapClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> base = LogisticRegression(max_iter=1000)
-    >>> refits = BayesianBootstrapClassifier(base, n_members=20, start="optimum", random_state=0).fit(X, y)
-    >>> refits.predict_proba_interval(X[:2]).shape
-    (2, 3, 2)
+    >>> refits = BayesianBootstrapClassifier(n_members=20, start="optimum", random_state=0).fit(X[50:, 2:], y[50:])
+    >>> refits.predict_proba_interval(X[50:53, 2:]).shape
+    (3, 2, 2)
     """
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        alpha=1.0,
-        n_members=100,
-        start="scratch",
-        n_jobs=None,
-        verbose=0,
-        random_state=None,
+        alpha: float = 1.0,
+        n_members: int = 100,
+        start: Literal["scratch", "optimum"] = "scratch",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.alpha = alpha

@@ -1,9 +1,15 @@
 """Bootstrap retraining: the base model trained on rows drawn with replacement."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from .._typing import RandomState
+from ..noise import Noise
 from ._retraining import (
     Retraining,
     RetrainingClassification,
@@ -71,7 +77,16 @@ class BootstrapRegressor(RegressorMixin, RetrainingRegression, _Bootstrap):
     (3, 2)
     """
 
-    def __init__(self, estimator=None, *, n_members=100, noise="train", n_jobs=None, verbose=0, random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_members: int = 100,
+        noise: Literal["train", "heteroskedastic"] | float | Noise = "train",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_members = n_members
         self.noise = noise
@@ -116,19 +131,23 @@ class BootstrapClassifier(ClassifierMixin, RetrainingClassification, _Bootstrap)
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.datasets import load_iris
     >>> from skribbon.baselines import BootstrapClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> base = make_pipeline(StandardScaler(), LogisticRegression())
-    >>> bootstrap = BootstrapClassifier(base, n_members=20, random_state=0).fit(X, y)
-    >>> bootstrap.predict_proba_samples(X[:3], n_samples=5).shape
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bootstrap = BootstrapClassifier(n_members=20, random_state=0).fit(X[50:, 2:], y[50:])
+    >>> bootstrap.predict_proba_samples(X[50:53, 2:], n_samples=5).shape
     (5, 3, 2)
     """
 
-    def __init__(self, estimator=None, *, n_members=100, n_jobs=None, verbose=0, random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_members: int = 100,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_members = n_members
         self.n_jobs = n_jobs

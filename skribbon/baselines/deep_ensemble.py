@@ -1,11 +1,17 @@
 """Deep ensembles: the same network trained from several random starts."""
 
-from sklearn.base import ClassifierMixin, RegressorMixin
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
+from .._typing import RandomState
+from ..noise import Noise
 from ._retraining import Retraining, RetrainingClassification, RetrainingRegression, retrain, with_seed
 
-DEFAULT = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
+DEFAULT: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
 
 
 class _DeepEnsemble(Retraining):
@@ -53,15 +59,24 @@ class DeepEnsembleRegressor(RegressorMixin, RetrainingRegression, _DeepEnsemble)
     --------
     >>> import numpy as np
     >>> from skribbon.baselines import DeepEnsembleRegressor
-    >>> X = np.linspace(-2, 2, 80)[:, None]
-    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=80)
-    >>> ensemble = DeepEnsembleRegressor(random_state=0).fit(X, y)
+    >>> X = np.linspace(-2, 2, 40)[:, None]
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> ensemble = DeepEnsembleRegressor(n_members=3, random_state=0).fit(X, y)
     >>> inside, outside = ensemble.predict_std([[0.0], [6.0]], kind="epistemic")
     >>> bool(inside < outside)
     True
     """
 
-    def __init__(self, estimator=None, *, n_members=5, noise="train", n_jobs=None, verbose=0, random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_members: int = 5,
+        noise: Literal["train", "heteroskedastic"] | float | Noise = "train",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_members = n_members
         self.noise = noise
@@ -105,14 +120,24 @@ class DeepEnsembleClassifier(ClassifierMixin, RetrainingClassification, _DeepEns
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
     >>> from skribbon.baselines import DeepEnsembleClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> ensemble = DeepEnsembleClassifier(random_state=0).fit(X, y)
-    >>> ensemble.predict_proba_interval(X[:2]).shape
-    (2, 3, 2)
+    >>> network = MLPClassifier(hidden_layer_sizes=(3,), solver="lbfgs", alpha=1.0)
+    >>> ensemble = DeepEnsembleClassifier(network, n_members=3, random_state=0).fit(X[50:, 2:], y[50:])
+    >>> ensemble.predict_proba_interval(X[50:53, 2:]).shape
+    (3, 2, 2)
     """
 
-    def __init__(self, estimator=None, *, n_members=5, n_jobs=None, verbose=0, random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_members: int = 5,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_members = n_members
         self.n_jobs = n_jobs

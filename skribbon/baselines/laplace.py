@@ -1,10 +1,14 @@
 """The Laplace approximation: a Gaussian posterior whose precision is the curvature of the training loss."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from numbers import Real
+from typing import Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
@@ -16,8 +20,9 @@ from .._posterior import UncertainParameters
 from .._regression import RegressionPredictions, decreases
 from .._ribbon import Latent, Ribbon, pushforward
 from .._training import Training
-from ..curvature import resolve_curvature
-from ..noise import resolve_noise
+from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState
+from ..curvature import Curvature, resolve_curvature
+from ..noise import Noise, resolve_noise
 from ._members import log_odds
 
 PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
@@ -154,13 +159,13 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        prior_precision="base",
-        curvature="auto",
-        noise="train",
-        validation_fraction=0.2,
-        random_state=None,
+        prior_precision: Literal["base", "validation"] | float = "base",
+        curvature: CurvatureName | Curvature = "auto",
+        noise: Literal["train", "dof", "loo", "heteroskedastic"] | float | Noise = "train",
+        validation_fraction: float = 0.2,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.prior_precision = prior_precision
@@ -172,7 +177,7 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
     def _default_estimator(self):
         return LinearRegression()
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its Gaussian posterior.
 
         Parameters
@@ -254,12 +259,12 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: BaseEstimator | None = None,
         *,
-        prior_precision="base",
-        curvature="auto",
-        validation_fraction=0.2,
-        random_state=None,
+        prior_precision: Literal["base", "validation"] | float = "base",
+        curvature: CurvatureName | Curvature = "auto",
+        validation_fraction: float = 0.2,
+        random_state: RandomState = None,
     ):
         self.estimator = estimator
         self.prior_precision = prior_precision
@@ -270,7 +275,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
     def _default_estimator(self):
         return LogisticRegression()
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its Gaussian posterior.
 
         Parameters
@@ -294,7 +299,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
         own = np.searchsorted(self.classes_, y)
         return self.predict_log_proba(X)[np.arange(len(own)), own]
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
 
         Parameters

@@ -1,17 +1,24 @@
 """Monte Carlo dropout: a network that goes on dropping units when it predicts."""
 
-from sklearn.base import ClassifierMixin, RegressorMixin
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from .._predictions import check_count
+from .._typing import RandomState
 from .._wrapper import Wrapper, innermost
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, mlp
 from ..models.mlp import MultilayerPerceptron
+from ..noise import Noise
 from ._members import MemberClassification, MemberRegression
 
-DEFAULT = {"solver": "adam", "l2": 1e-4, "learning_rate": 0.01, "tol": 1e-4, "max_iter": 500}
+DEFAULT: dict[str, Any] = {"solver": "adam", "l2": 1e-4, "learning_rate": 0.01, "tol": 1e-4, "max_iter": 500}
 
 
 class _MCDropout(Wrapper):
@@ -106,7 +113,14 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
     True
     """
 
-    def __init__(self, estimator=None, *, n_draws=100, noise="train", random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_draws: int = 100,
+        noise: Literal["train", "heteroskedastic"] | float | Noise = "train",
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_draws = n_draws
         self.noise = noise
@@ -115,7 +129,7 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
     def _default_estimator(self):
         return AutogradRegressor(mlp((50,), dropout=0.1), **DEFAULT)
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network and draw its passes.
 
         Parameters
@@ -169,7 +183,13 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     (5, 2, 3)
     """
 
-    def __init__(self, estimator=None, *, n_draws=100, random_state=None):
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_draws: int = 100,
+        random_state: RandomState = None,
+    ):
         self.estimator = estimator
         self.n_draws = n_draws
         self.random_state = random_state
@@ -177,7 +197,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     def _default_estimator(self):
         return AutogradClassifier(mlp((50,), dropout=0.1), **DEFAULT)
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network and draw its passes.
 
         Parameters

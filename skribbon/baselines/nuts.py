@@ -1,8 +1,15 @@
 """Bayesian neural networks by Hamiltonian Monte Carlo."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from .._predictions import check_count
+from .._typing import RandomState
+from ..models.architectures import Activation
+from ..noise import Noise
 from ._bayesian_network import ClassificationNetwork, RegressionNetwork
 
 
@@ -72,16 +79,16 @@ class NutsRegressor(RegressorMixin, _Nuts, RegressionNetwork):
 
     def __init__(
         self,
-        hidden_layer_sizes=(20,),
+        hidden_layer_sizes: tuple[int, ...] = (20,),
         *,
-        activation="tanh",
-        prior_scale=1.0,
-        n_draws=500,
-        n_warmup=500,
-        n_chains=1,
-        noise="train",
-        verbose=0,
-        random_state=None,
+        activation: Activation = "tanh",
+        prior_scale: float = 1.0,
+        n_draws: int = 500,
+        n_warmup: int = 500,
+        n_chains: int = 1,
+        noise: Literal["train", "posterior", "heteroskedastic"] | float | Noise = "train",
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -97,16 +104,34 @@ class NutsRegressor(RegressorMixin, _Nuts, RegressionNetwork):
 class NutsClassifier(ClassifierMixin, _Nuts, ClassificationNetwork):
     """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
 
+    X is standardised; weights and biases have independent normal priors. Meant for small networks.
+
     Parameters
     ----------
-    hidden_layer_sizes, activation, prior_scale, n_draws, n_warmup, n_chains, verbose, random_state
-        As in :class:`NutsRegressor`.
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Draws that are kept, of all chains together.
+    n_warmup : int, default=500
+    n_chains : int, default=1
+        Run one after the other.
+    verbose : int, default=0
+        Shows NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_, model_, n_divergences_, n_features_in_, feature_names_in_
-        As in :class:`NutsRegressor`.
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the posterior mean of its parameters.
+    n_divergences_ : int
+        Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Examples
     --------
@@ -117,15 +142,15 @@ class NutsClassifier(ClassifierMixin, _Nuts, ClassificationNetwork):
 
     def __init__(
         self,
-        hidden_layer_sizes=(20,),
+        hidden_layer_sizes: tuple[int, ...] = (20,),
         *,
-        activation="tanh",
-        prior_scale=1.0,
-        n_draws=500,
-        n_warmup=500,
-        n_chains=1,
-        verbose=0,
-        random_state=None,
+        activation: Activation = "tanh",
+        prior_scale: float = 1.0,
+        n_draws: int = 500,
+        n_warmup: int = 500,
+        n_chains: int = 1,
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation

@@ -1,9 +1,16 @@
 """Bayesian neural networks by stochastic variational inference."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from .._predictions import check_count
+from .._typing import RandomState
+from ..models.architectures import Activation
+from ..noise import Noise
 from ._bayesian_network import ClassificationNetwork, RegressionNetwork
 
 
@@ -33,19 +40,35 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
 
     Parameters
     ----------
-    hidden_layer_sizes, activation, prior_scale, n_draws, noise, verbose, random_state
-        As in :class:`~skribbon.baselines.NutsRegressor`.
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Draws that are kept.
     n_steps : int, default=5000
         Steps of Adam.
     learning_rate : float, default=0.01
         At the first step; it falls to zero along a line.
+    noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
+        for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
+    verbose : int, default=0
+        Shows NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
-    members_, model_, noise_, n_features_in_, feature_names_in_
-        As in :class:`~skribbon.baselines.NutsRegressor`.
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the mean of the drawn parameters.
     loss_curve_ : ndarray of shape (n_steps,)
         Minus the evidence lower bound, one draw each.
+    noise_ : Noise
+        On the scale of the standardised y.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Examples
     --------
@@ -56,16 +79,16 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
 
     def __init__(
         self,
-        hidden_layer_sizes=(20,),
+        hidden_layer_sizes: tuple[int, ...] = (20,),
         *,
-        activation="tanh",
-        prior_scale=1.0,
-        n_draws=500,
-        n_steps=5000,
-        learning_rate=0.01,
-        noise="train",
-        verbose=0,
-        random_state=None,
+        activation: Activation = "tanh",
+        prior_scale: float = 1.0,
+        n_draws: int = 500,
+        n_steps: int = 5000,
+        learning_rate: float = 0.01,
+        noise: Literal["train", "posterior", "heteroskedastic"] | float | Noise = "train",
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -81,20 +104,35 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
 class SviClassifier(ClassifierMixin, _Svi, ClassificationNetwork):
     """A Bayesian neural network by stochastic variational inference with independent normal laws. Needs NumPyro.
 
+    X is standardised; weights and biases have independent normal priors.
+
     Parameters
     ----------
-    hidden_layer_sizes, activation, prior_scale, n_draws, verbose, random_state
-        As in :class:`~skribbon.baselines.NutsRegressor`.
-    n_steps, learning_rate
-        As in :class:`SviRegressor`.
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Draws that are kept.
+    n_steps : int, default=5000
+        Steps of Adam.
+    learning_rate : float, default=0.01
+        At the first step; it falls to zero along a line.
+    verbose : int, default=0
+        Shows NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_, model_, n_features_in_, feature_names_in_
-        As in :class:`~skribbon.baselines.NutsRegressor`.
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the mean of the drawn parameters.
     loss_curve_ : ndarray of shape (n_steps,)
         Minus the evidence lower bound, one draw each.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Examples
     --------
@@ -105,15 +143,15 @@ class SviClassifier(ClassifierMixin, _Svi, ClassificationNetwork):
 
     def __init__(
         self,
-        hidden_layer_sizes=(20,),
+        hidden_layer_sizes: tuple[int, ...] = (20,),
         *,
-        activation="tanh",
-        prior_scale=1.0,
-        n_draws=500,
-        n_steps=5000,
-        learning_rate=0.01,
-        verbose=0,
-        random_state=None,
+        activation: Activation = "tanh",
+        prior_scale: float = 1.0,
+        n_draws: int = 500,
+        n_steps: int = 5000,
+        learning_rate: float = 0.01,
+        verbose: int = 0,
+        random_state: RandomState = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
