@@ -89,7 +89,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
     loo_latent_ : Latent
         Raw predictions of the training rows, each by the fit to all others, with their covariance. If ``store_loo``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
 
     Examples

@@ -100,7 +100,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     classes_ : ndarray of shape (K,)
         Of a classifier.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

@@ -116,7 +116,7 @@ class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _Bayesian
         The same, as a function of its parameters.
     noise_ : Noise
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -191,7 +191,7 @@ class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _Ba
     model_ : ParametricModel
         The same, as a function of its parameters.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

@@ -65,7 +65,7 @@ class BootstrapRegressor(RegressorMixin, RetrainingRegression, _Bootstrap):
         The same, as a function of its parameters.
     noise_ : Noise
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -127,7 +127,7 @@ class BootstrapClassifier(ClassifierMixin, RetrainingClassification, _Bootstrap)
     model_ : ParametricModel
         The same, as a function of its parameters.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

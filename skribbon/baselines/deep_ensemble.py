@@ -53,7 +53,7 @@ class DeepEnsembleRegressor(RegressorMixin, RetrainingRegression, _DeepEnsemble)
         The same, as a function of its parameters.
     noise_ : Noise
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -115,7 +115,7 @@ class DeepEnsembleClassifier(ClassifierMixin, RetrainingClassification, _DeepEns
     model_ : ParametricModel
         The same, as a function of its parameters.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

@@ -145,7 +145,7 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
         Training gradient in standard errors of itself; near zero at an optimum.
     noise_ : Noise
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -244,7 +244,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

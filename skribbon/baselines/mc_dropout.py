@@ -97,7 +97,7 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
         The same, as a function of its parameters.
     noise_ : Noise
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -171,7 +171,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     model_ : ParametricModel
         The same, as a function of its parameters.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

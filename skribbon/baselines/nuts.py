@@ -68,7 +68,7 @@ class NutsRegressor(RegressorMixin, _Nuts, RegressionNetwork):
     noise_ : Noise
         On the scale of the standardised y.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -131,7 +131,7 @@ class NutsClassifier(ClassifierMixin, _Nuts, ClassificationNetwork):
     n_divergences_ : int
         Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

@@ -68,7 +68,7 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
     noise_ : Noise
         On the scale of the standardised y.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -132,7 +132,7 @@ class SviClassifier(ClassifierMixin, _Svi, ClassificationNetwork):
     loss_curve_ : ndarray of shape (n_steps,)
         Minus the evidence lower bound, one draw each.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------

@@ -97,10 +97,10 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         The same of the rows that early stopping holds out.
     n_columns_ : int
         Columns of f.
-    X_probe_ : ndarray of shape (<= 8, n_features_in_)
+    X_probe_ : ndarray of shape (at most 8, n_features)
         Training rows on which derivatives are verified.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
@@ -257,10 +257,10 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         The same of the rows that early stopping holds out.
     n_columns_ : int
         Columns of f.
-    X_probe_ : ndarray of shape (<= 8, n_features_in_)
+    X_probe_ : ndarray of shape (at most 8, n_features)
         Training rows on which derivatives are verified.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Examples
     --------
