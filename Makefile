@@ -22,7 +22,9 @@ test: $(STAMP) ## Run the tests, the doctests and the code of the pages (minutes
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
 
 coverage: $(STAMP) ## Run the tests and list the lines and branches that none of them reaches (minutes)
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --cov --cov-report= -q
+	@$(BIN)/coverage erase
+	$(TEST_ENV) $(BIN)/coverage run -m pytest -n 2 -q
+	@$(BIN)/coverage combine --quiet
 	@$(BIN)/python tests/coverage_report.py
 
 lint: $(STAMP) ## Check style, docstrings, formatting and types

@@ -103,7 +103,7 @@ def test_leave_one_out_log_score_of_logistic_regression(classes):
     X, y = load_iris(return_X_y=True)
     y = np.where(np.random.default_rng(0).uniform(size=150) < 0.15, (y + 1) % 3, y)
     X, y = (X, y) if classes == 3 else (X[y < 2], y[y < 2])
-    model = LogisticRegression(C=10.0, max_iter=5000, tol=1e-8)
+    model = LogisticRegression(C=10.0, solver="newton-cholesky", tol=1e-8)
     proba = exact_leave_one_out(model, X, y, "predict_proba")
     exact = np.log(proba[np.arange(len(y)), y])
     plugin = np.log(model.fit(X, y).predict_proba(X)[np.arange(len(y)), y])
