@@ -231,7 +231,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         A callable ``loss(f, y)`` in autograd.numpy sees logits, (n,) for two classes and (n, K) with zero row sums for
         more, and class indices y; it returns the loss of each row, (n,).
     l2 : float or nest of floats, default=0.0
-        Penalty, as all that follows as in :class:`AutogradRegressor`.
+        Penalty; this and all that follows as in :class:`AutogradRegressor`.
     solver : {"lbfgs", "adam"}, default="lbfgs"
     jac : callable, default=None
     polish : bool, default=False
