@@ -76,8 +76,20 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-ALONE = ("index", "getting_started", "method", "choosing", "extending", "contributing", "whats_new")
-html_sidebars = dict.fromkeys(ALONE, [])  # a page without pages below it needs no list of them
+# where there is no short list of neighbours, the text gets their room
+ALONE = [
+    "index",
+    "getting_started",
+    "method",
+    "api",
+    "generated/*",
+    "choosing",
+    "extending",
+    "contributing",
+    "whats_new",
+]
+html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
+toc_object_entries_show_parents = "hide"
 
 
 def link_scikit_learn(app, env, node, contents):
