@@ -286,3 +286,11 @@ def test_missing_methods_are_named():
     for call in (Half().value, Half().gradient, Half().hessian, Half().curvature_root):
         with pytest.raises(TypeError, match="Half must define"):
             call(F, Y)
+
+
+@pytest.mark.parametrize("loss", [Tweedie(), Tweedie(1, "log"), Tweedie(1.5, "log")])
+def test_a_loss_is_printed_as_it_is_written(loss):
+    twin = eval(repr(loss))
+    f, y = np.array([[0.3], [1.2]]), np.array([2.0, 0.5])
+    assert (twin.power, twin.link) == (loss.power, loss.link)
+    assert_allclose(twin.value(f, y), loss.value(f, y))

@@ -121,6 +121,8 @@ def test_scorers_agree_with_the_metrics():
     assert metrics.crps_scorer(ribbon, X, y) == pytest.approx(-metrics.crps_gaussian(y, mean, std), rel=3e-3)
     interval = ribbon.predict_interval(X, confidence_level=0.9)
     assert metrics.coverage_scorer(ribbon, X, y) == -abs(metrics.interval_coverage_score(y, interval) - 0.9)
+    width = metrics.make_interval_scorer("width", confidence_level=0.5)
+    assert width(ribbon, X, y) == pytest.approx(-2 * stats.norm.ppf(0.75) * std.mean(), rel=1e-10)
 
     X, y = load_iris(return_X_y=True)
     ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)

@@ -20,7 +20,6 @@ from .._typing import FloatArray
 from ._images import patches, pool
 from ._tree import map_leaves
 from .base import ParametricModel
-from .mlp import ACTIVATIONS as ANALYTIC
 from .mlp import MultilayerPerceptron
 
 __all__ = ["Architecture", "cnn", "linear_in_features", "michaelis_menten", "mlp", "monotone"]
@@ -230,8 +229,6 @@ class mlp(Architecture):
         return a @ W + b
 
     def parametric(self, params: Any, l2: Any, **fields: Any) -> ParametricModel | None:
-        if self.activation not in ANALYTIC:
-            return None
         arrays = [leaf for leaves in zip(*params, strict=True) for leaf in leaves]  # W_1, ..., W_L, b_1, ..., b_L
         penalties = [number for numbers in zip(*l2, strict=True) for number in numbers]
         return MultilayerPerceptron(

@@ -271,6 +271,22 @@ def test_supplied_jacobian(flat):
     assert_allclose(pickle.loads(pickle.dumps(supplied)).jacobian(X), model.jacobian(X), rtol=1e-12)
 
 
+def test_supplied_jacobian_of_lists_and_tuples():
+    """The leaves of jac are found along the parameters, whatever nest they are in."""
+
+    def f(q, X):
+        return q[0] * X[:, 0] + (X[:, 1:] @ q[1][0] + q[1][1]) ** 2
+
+    def jac(q, X):
+        slope = 2 * (X[:, 1:] @ q[1][0] + q[1][1])
+        return [X[:, 0], (slope[:, None] * X[:, 1:], slope)]
+
+    tree, theta = Tree.of([0.5, (np.arange(1.0, X.shape[1]), -0.3)])
+    route = check_supplied(jac, f, tree, theta, X[:8], 1)
+    numerical = jacobian(lambda theta: f(tree.unpack(theta), X))(theta)
+    assert_allclose(route.jacobian(f, tree, theta, X, 1)[:, 0], numerical, rtol=1e-10, atol=1e-12)
+
+
 def test_wrong_jacobians_are_refused():
     model = model_of("saturation")
     arguments = model.f, model.tree, model.theta, X[:8], 1
