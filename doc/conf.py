@@ -77,17 +77,8 @@ html_theme_options = {
     "footer_end": [],
 }
 # where there is no short list of neighbours, the text gets their room
-ALONE = [
-    "index",
-    "getting_started",
-    "method",
-    "api",
-    "generated/*",
-    "choosing",
-    "extending",
-    "contributing",
-    "whats_new",
-]
+ALONE = ["index", "getting_started", "method", "api", "generated/*"]
+ALONE += ["choosing", "extending", "contributing", "whats_new"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 toc_object_entries_show_parents = "hide"
 
