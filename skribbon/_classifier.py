@@ -31,8 +31,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
 
-    with H_r the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients; the logits' distribution
-    that follows is carried through the softmax, never linearised there.
+    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients; the logits'
+    distribution that follows is carried through the softmax, never linearised there.
 
     Parameters
     ----------

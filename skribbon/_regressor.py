@@ -22,12 +22,15 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
     The base model is fitted once. Its Bayesian-bootstrap distribution, that of refits at weights
     :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, is then linearised by influence functions,
 
-    .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i, \qquad
-              \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+    .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
 
-    with g_i the gradient of row i's loss, H_r the penalised curvature and :math:`H_{F,c}` the covariance of the g_i.
-    That gives the parameters a robust covariance, and every prediction an epistemic variance; the observation noise is
-    added on top.
+    with :math:`g_i` the gradient of row i's loss and :math:`H_r` the penalised curvature. That gives the parameters a
+    robust covariance,
+
+    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+
+    with :math:`H_{F,c}` the covariance of the :math:`g_i`, and every prediction an epistemic variance; the observation
+    noise is added on top.
 
     Parameters
     ----------
