@@ -13,28 +13,32 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse, stats
+from sklearn.calibration import calibration_curve
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.svm import LinearSVC
 from statsmodels.api import OLS, add_constant
 from statsmodels.stats.proportion import proportion_confint
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, plotting
 from skribbon.baselines import BootstrapRegressor, LaplaceClassifier, LaplaceRegressor
 from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
-from skribbon.metrics import interval_coverage_score
+from skribbon.metrics import expected_calibration_error, interval_coverage_score, reliability_curve
 from skribbon.plotting import (
     AlphaPathDisplay,
     CoefficientDisplay,
     CoverageDisplay,
     IntervalDisplay,
     ProbabilityIntervalDisplay,
+    ReliabilityDisplay,
     UncertaintyDecompositionDisplay,
 )
-from skribbon.plotting._drawing import groups_by
+from skribbon.plotting._drawing import groups_by, shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
 
@@ -65,6 +69,10 @@ THREE = RibbonClassifier().fit(X, np.digitize(Y, [-1, 1]))
 def many():
     """Two hundred thousand rows."""
     return simulated(200_000, seed=2)
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def n_artists(ax):
@@ -145,6 +153,37 @@ def test_many_rows_of_one_input(many):
     assert "1,000 of 200,000" in display.ax_.get_legend().get_title().get_text()
 
 
+@pytest.mark.parametrize("n", [100, 400])
+def test_far_observations_do_not_flatten_the_intervals(n):
+    X_far, y_far = simulated(n, seed=3)
+    y_far[[3, 5]], y_far[7] = 900, -400
+    ax = IntervalDisplay.from_estimator(RIBBON, X_far, y_far).ax_
+    assert -30 < ax.get_ylim()[0] < ax.get_ylim()[1] < 30
+    display = IntervalDisplay.from_estimator(RIBBON, X_far, y_far)
+    above, below = display.beyond_
+    np.testing.assert_array_equal(above.get_xdata(), display.y_pred[[3, 5]])
+    np.testing.assert_array_equal(below.get_xdata(), display.y_pred[[7]])
+    assert "beyond the axis (3)" in legend_texts(display.ax_)
+    drawn = np.concatenate([display.covered_.get_ydata(), display.missed_.get_ydata()])
+    np.testing.assert_array_equal(np.sort(drawn), np.sort(np.delete(y_far, [3, 5, 7])))
+    assert display.coverage == interval_coverage_score(y_far, RIBBON.predict_interval(X_far))  # they still count
+    assert IntervalDisplay.from_estimator(RIBBON, X_NEW, Y_NEW).beyond_ == ()
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_equal_predictions_are_drawn_row_by_row(n):
+    _, y = simulated(n, seed=4)
+    display = IntervalDisplay.from_predictions(y, np.full(n, 0.3), np.tile([-2.0, 2.6], (n, 1)))
+    drawn = np.concatenate([display.covered_.get_xydata(), display.missed_.get_xydata()])
+    np.testing.assert_array_equal(drawn[np.argsort(drawn[:, 0])], np.column_stack([np.arange(1, n + 1), y]))
+    np.testing.assert_array_equal(display.line_.get_xydata(), [[1, 0.3], [n, 0.3]])
+    assert "0.3" in display.ax_.get_xlabel()
+    if n > 150:
+        vertices = display.band_.get_paths()[0].vertices
+        assert (vertices[:, 0].min(), vertices[:, 0].max()) == (1, n)
+        assert set(vertices[:, 1]) == {-2.0, 2.6}
+
+
 def test_groups_keep_equal_values_together_and_lose_no_row():
     rng = np.random.default_rng(0)
     for values in (
@@ -160,6 +199,17 @@ def test_groups_keep_equal_values_together_and_lose_no_row():
         np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(len(values)))
         for left, right in pairwise(groups):
             assert values[left].max() < values[right].min()
+
+
+def test_groups_are_small_only_where_rows_are_sparse():
+    values = np.random.default_rng(1).normal(size=3000)
+    for rows in groups_by(values, 30):
+        if np.abs(values[rows]).max() < 1.5:
+            assert len(rows) > 80
+    values[0] = 1e6  # one row far away leaves the others alone, in groups of their share
+    sizes = list(map(len, groups_by(values, 30)))
+    assert sizes[-1] == 1
+    assert max(sizes) < 250
 
 
 # ---------------------------------------------------------------------- CoverageDisplay
@@ -211,10 +261,165 @@ def test_several_estimators_share_an_axis():
     assert len(first.ax_.lines) == len(displays) + 1  # one diagonal
     looks = {(display.line_.get_color(), display.line_.get_marker()) for display in displays}
     assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == len(displays)
-    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    assert {"first", *others} < set(labels)
+    assert {"first", *others} < set(legend_texts(first.ax_))
     CoverageDisplay.from_estimator(RIBBON, X_NEW[:30], Y_NEW[:30], ax=first.ax_)
     assert len(first.ax_.collections) == 2  # thirty rows have a wider band
+
+
+# ---------------------------------------------------------------------- ReliabilityDisplay
+def two_classes(n=600, seed=5):
+    """Labels and probabilities that are not quite theirs."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.7, 0.9, size=n)
+    return (rng.uniform(size=n) < p**1.5).astype(int), p
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("n_bins", [4, 10])
+def test_reliability_is_that_of_scikit_learn(strategy, n_bins):
+    y, p = two_classes()
+    display = ReliabilityDisplay.from_predictions(y, p, n_bins=n_bins, strategy=strategy)
+    observed, predicted = calibration_curve(y, p, n_bins=n_bins, strategy=strategy)
+    np.testing.assert_allclose(display.observed, observed)
+    np.testing.assert_allclose(display.predicted, predicted)
+    assert display.n.sum() == len(y)
+    if strategy == "uniform":
+        np.testing.assert_array_equal(display.n, np.histogram(p, np.linspace(0, 1, n_bins + 1))[0])
+    expected = np.average(np.abs(observed - predicted), weights=display.n)
+    np.testing.assert_allclose(display.calibration_error, expected)
+    assert f"observed, ECE {expected:.3f}" in legend_texts(display.ax_)
+    np.testing.assert_array_equal(display.line_.get_xydata(), np.column_stack([display.predicted, display.observed]))
+
+
+def test_bars_of_chance_and_counts_are_drawn_for_each_bin():
+    y, p = two_classes(200)
+    display = ReliabilityDisplay.from_predictions(y, p, n_bins=8, band_level=0.9)
+    k = np.arange(201)
+    bars = [path.vertices[:, 1] for path in display.bars_.get_paths()]
+    counts = [path.vertices[1, 1] for path in display.counts_.get_paths()]
+    assert len(bars) == len(counts) == len(display.n)
+    for bar, count, n, mean in zip(bars, counts, display.n, display.predicted, strict=True):
+        assert count == n
+        cdf = stats.binom.cdf(k, n, mean)
+        expected = [np.argmax(cdf >= 0.05) / n, np.argmax(cdf >= 0.95) / n]
+        np.testing.assert_allclose(bar, expected)
+
+
+def test_bars_of_chance_keep_their_promise():
+    """Calibrated probabilities, unequal within each bin: at least 95 % of bins are within their bar, few more."""
+    rng, inside, total = np.random.default_rng(6), 0, 0
+    for _ in range(60):
+        p = rng.uniform(size=2000)
+        display = ReliabilityDisplay.from_predictions(rng.uniform(size=2000) < p, p)
+        lower, upper = display.chance_band()
+        inside += ((lower <= display.observed) & (display.observed <= upper)).sum()
+        total += len(lower)
+        plt.close("all")
+    assert stats.binom.cdf(inside, total, 0.95) > 0.01
+    assert inside / total < 0.985
+
+
+def test_the_predicted_class_of_three():
+    labels = np.digitize(Y_NEW, [-1, 1])
+    proba = THREE.predict_proba(X_NEW)
+    display = ReliabilityDisplay.from_estimator(THREE, X_NEW, labels)
+    curve = reliability_curve(labels, proba, labels=THREE.classes_)
+    np.testing.assert_allclose([display.predicted, display.observed, display.n], curve)
+    error = expected_calibration_error(labels, proba, labels=THREE.classes_)
+    assert display.calibration_error == pytest.approx(error)
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("confidence in the predicted class", "accuracy")
+    one = ReliabilityDisplay.from_estimator(THREE, X_NEW, labels, pos_label=2, n_bins=5)
+    observed, predicted = calibration_curve(labels == 2, proba[:, 2], n_bins=5)
+    np.testing.assert_allclose([one.observed, one.predicted], [observed, predicted])
+    assert one.ax_.get_xlabel() == "predicted P(class 2)"
+
+
+def test_reliability_of_any_classifier_and_of_its_predictions():
+    labels = np.where(Y_NEW > 0, "ill", "well")
+    bare = LogisticRegression().fit(X, LABELS)
+    for estimator in (bare, CLASSIFIER, GridSearchCV(bare, {"C": [1.0]}, cv=2).fit(X, LABELS)):
+        display = ReliabilityDisplay.from_estimator(estimator, X_NEW, labels)
+        proba = estimator.predict_proba(X_NEW)
+        assert display.pos_label == "well"
+        for column, label in enumerate(["ill", "well"]):
+            of_label = ReliabilityDisplay.from_estimator(estimator, X_NEW, labels, pos_label=label)
+            given = ReliabilityDisplay.from_predictions(labels, proba[:, column], pos_label=label)
+            both = ReliabilityDisplay.from_predictions(labels, proba, pos_label=label)
+            for other in (given, both):
+                np.testing.assert_array_equal(other.observed, of_label.observed)
+                np.testing.assert_array_equal(other.predicted, of_label.predicted)
+            plt.close("all")
+        np.testing.assert_array_equal(display.observed, of_label.observed)  # the second class is the default
+
+
+def test_weights_of_rows_in_bins():
+    y, p = two_classes(300)
+    weight = np.random.default_rng(0).integers(0, 4, 300)
+    display = ReliabilityDisplay.from_predictions(y, p, n_bins=5, sample_weight=weight)
+    repeated = ReliabilityDisplay.from_predictions(np.repeat(y, weight), np.repeat(p, weight), n_bins=5)
+    np.testing.assert_allclose(display.observed, repeated.observed)
+    np.testing.assert_allclose(display.predicted, repeated.predicted)
+    assert display.calibration_error == pytest.approx(repeated.calibration_error)
+    of_bin = np.minimum(np.ceil(p * 5) - 1, 4).astype(int)
+    effective = [weight[of_bin == j].sum() ** 2 / (weight[of_bin == j] ** 2).sum() for j in range(5)]
+    np.testing.assert_allclose(display.n, effective)
+
+
+def test_reliability_of_several_on_one_axis():
+    y, p = two_classes()
+    first = ReliabilityDisplay.from_predictions(y, p, name="first")
+    second = ReliabilityDisplay.from_predictions(y[:150], p[:150], name="second", ax=first.ax_)
+    third = ReliabilityDisplay.from_predictions(y[:90], p[:90], ax=first.ax_, name="third")
+    assert len(plt.get_fignums()) == 1
+    assert first.diagonal_ is second.diagonal_ is third.diagonal_
+    assert first.counts_ax_ is second.counts_ax_ is third.counts_ax_
+    assert len(first.counts_ax_.collections) == len(first.ax_.collections) == 3
+    assert first.counts_ax_.get_ylim()[1] >= first.n.max() > third.n.max()  # one scale, that holds all
+    for look in ("get_color", "get_marker", "get_linestyle"):
+        assert getattr(first.line_, look)() != getattr(second.line_, look)()
+    texts = legend_texts(first.ax_)
+    assert [text.split(",")[0] for text in texts if "ECE" in text] == ["first", "second", "third"]
+    assert texts.count("calibrated") == texts.count("95 % by chance") == 1
+
+
+def test_reliability_where_there_is_little_to_see():
+    constant = DummyClassifier(strategy="prior").fit(X, LABELS)
+    display = ReliabilityDisplay.from_estimator(constant, X_NEW, np.where(Y_NEW > 0, "ill", "well"))
+    assert (len(display.n), display.n[0]) == (1, 80)
+    nothing_happens = ReliabilityDisplay.from_predictions(np.zeros(10), np.linspace(0, 1, 10))
+    np.testing.assert_array_equal(nothing_happens.observed, 0)
+    assert nothing_happens.pos_label == 1
+
+
+def test_reliability_refuses_and_names_the_cure():
+    y, p = two_classes(20)
+    with pytest.raises(TypeError, match="needs a classifier, and RibbonRegressor is a regressor; use CoverageDisplay"):
+        ReliabilityDisplay.from_estimator(RIBBON, X, Y)
+    with pytest.raises(TypeError, match=r"LinearSVC has none; .*CalibratedClassifierCV"):
+        ReliabilityDisplay.from_estimator(LinearSVC().fit(X, LABELS), X, LABELS)
+    with pytest.raises(NotFittedError):
+        ReliabilityDisplay.from_estimator(LogisticRegression(), X, LABELS)
+    with pytest.raises(ValueError, match="none of the classes ill, well"):
+        ReliabilityDisplay.from_estimator(CLASSIFIER, X, Y > 0)
+    with pytest.raises(ValueError, match="pos_label='sick' is not a class"):
+        ReliabilityDisplay.from_estimator(CLASSIFIER, X, LABELS, pos_label="sick")
+    with pytest.raises(ValueError, match="y_proba must lie between 0 and 1"):
+        ReliabilityDisplay.from_predictions(y, 2 * p)
+    with pytest.raises(ValueError, match="y_proba has 3 columns for 2 classes; say which with labels="):
+        ReliabilityDisplay.from_predictions(y, np.ones((20, 3)) / 3)
+    with pytest.raises(ValueError, match="pos_label must say which class to draw; there are 3"):
+        ReliabilityDisplay.from_predictions(np.arange(20) % 3, p)
+    with pytest.raises(ValueError, match="inconsistent"):
+        ReliabilityDisplay.from_predictions(y[:-1], p)
+    with pytest.raises(ValueError, match="n_bins must be an integer >= 1"):
+        ReliabilityDisplay.from_predictions(y, p, n_bins=0)
+    with pytest.raises(ValueError, match="band_level must lie strictly between 0 and 1"):
+        ReliabilityDisplay.from_predictions(y, p, band_level=95)
+    with pytest.raises(ValueError, match="strategy must be 'uniform' or 'quantile'"):
+        ReliabilityDisplay.from_predictions(y, p, strategy="equal")
+    with pytest.raises(ValueError, match="pass labels= if y_true happens to lack it"):
+        ReliabilityDisplay.from_predictions(np.full(20, "well"), p, pos_label="ill")
+    assert not plt.get_fignums()
 
 
 # ---------------------------------------------------------------------- AlphaPathDisplay
@@ -345,7 +550,7 @@ def test_many_probabilities_are_thinned():
 
 
 def test_one_class_of_several():
-    with pytest.raises(ValueError, match="which of the 3 classes"):
+    with pytest.raises(ValueError, match="which class to draw; there are 3"):
         ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]))
     with pytest.raises(ValueError, match="not a class"):
         ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]), pos_label=7)
@@ -411,6 +616,27 @@ def test_other_estimators_with_coefficients():
         np.testing.assert_allclose(display.standard_errors, np.sqrt(np.diag(inner.covariance_))[:3])
 
 
+def test_coefficients_of_your_own():
+    display = CoefficientDisplay([1.0, -2.0], [0.1, 3.0], ["a", "b"]).plot()
+    np.testing.assert_allclose(display.interval[0], [1 - 0.1 * 1.6448536, 1 + 0.1 * 1.6448536])
+    with pytest.raises(ValueError, match="inconsistent"):
+        CoefficientDisplay([1.0, -2.0], [0.1, 3.0], ["a"])
+
+
+def test_short_names_stay_distinct():
+    for pattern in ("district_the district of {} and its surroundings", "{} and all of its surroundings", "in the {}"):
+        names = [pattern.format(city) for city in ("Altona", "Barmbek", "Mitte")]
+        short = shortened(names, 28)
+        assert max(map(len, short)) <= 28
+        assert len(set(short)) == 3
+    hopeless = ["a" * 30 + middle + "a" * 30 for middle in "xyz"]
+    assert shortened(hopeless, 28) == hopeless
+    display = CoefficientDisplay([1.0, 2.0], [0.1, 0.1], ["scaler__age", "remainder__height"]).plot()
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["age", "height"]
+    display = CoefficientDisplay([1.0, 2.0], [0.1, 0.1], ["scaler__age", "remainder__age"]).plot()
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["scaler__age", "remainder__age"]
+
+
 def test_the_clearest_of_many_coefficients():
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(300, 60))
@@ -443,6 +669,7 @@ DRAWN = {
     "coverage": (CoverageDisplay, RIBBON, (X_NEW, Y_NEW)),
     "decomposition": (UncertaintyDecompositionDisplay, RIBBON, (X_NEW,)),
     "probability": (ProbabilityIntervalDisplay, CLASSIFIER, (X, LABELS)),
+    "reliability": (ReliabilityDisplay, CLASSIFIER, (X, LABELS)),
     "coefficients": (CoefficientDisplay, RIBBON, ()),
 }
 
@@ -465,6 +692,42 @@ def test_existing_axes_are_used_and_a_display_draws_again(kind):
     figure.canvas.draw()
 
 
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+@pytest.mark.parametrize("kind", DRAWN)
+def test_lines_and_text_stand_out_from_the_background_and_settings_stay(kind, style):
+    Display, estimator, data = DRAWN[kind]
+    with plt.style.context(style):
+        before = dict(plt.rcParams)
+        ax = Display.from_estimator(estimator, *data).ax_
+        assert dict(plt.rcParams) == before
+    ground = luminance(ax.figure.get_facecolor())
+    texts = [ax.title, ax.xaxis.label, *ax.get_xticklabels(), *ax.get_legend().get_texts()]
+    for colour in [*(line.get_color() for line in ax.lines), *(text.get_color() for text in texts)]:
+        light, dark = sorted([luminance(colour), ground], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 3  # what WCAG asks of graphics
+
+
+def luminance(colour):
+    """Relative, of sRGB."""
+    rgb = np.array(matplotlib.colors.to_rgb(colour))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.8), (10, 4)])
+@pytest.mark.parametrize("kind", DRAWN)
+def test_legends_stay_above_the_data_and_within_the_axis(kind, size):
+    Display, estimator, data = DRAWN[kind]
+    figure, axes = plt.subplots(1, 1 if size[0] < 10 else 2, figsize=size, squeeze=False)
+    ax = Display.from_estimator(estimator, *data, ax=axes[0, -1]).ax_
+    figure.canvas.draw()
+    legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert frame.x0 <= legend.x0 < legend.x1 <= frame.x1
+    for line in ax.lines:
+        assert line.get_window_extent().y1 <= legend.y0 + 6  # half a marker
+    for collection in ax.collections:
+        assert collection.get_window_extent().y1 <= legend.y0 + 6
+
+
 def test_keywords_reach_the_artists():
     display = IntervalDisplay.from_estimator(
         RIBBON, X_NEW, Y_NEW, line_kw={"linewidth": 5, "c": "red"}, bar_kw={"linewidth": 3}, point_kw={"markersize": 9}
@@ -477,6 +740,8 @@ def test_keywords_reach_the_artists():
 @pytest.mark.parametrize("Display", [IntervalDisplay, CoverageDisplay, UncertaintyDecompositionDisplay])
 def test_regression_displays_refuse_others(Display):
     data = (X,) if Display is UncertaintyDecompositionDisplay else (X, Y)
+    with pytest.raises(TypeError, match=f"use {'ReliabilityDisplay' if Display is CoverageDisplay else 'Probability'}"):
+        Display.from_estimator(CLASSIFIER, *data)
     for classifier in (CLASSIFIER, RibbonCV(LogisticRegression())):
         with pytest.raises(TypeError, match=f"{Display.__name__} needs a regressor, and .* is a classifier"):
             Display.from_estimator(classifier, *data)

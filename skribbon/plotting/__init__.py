@@ -1,4 +1,4 @@
-"""Displays: pictures of intervals, coverage, the path of alpha, and coefficients, in scikit-learn's manner.
+"""Displays: pictures of intervals, calibration, the path of alpha and coefficients, in scikit-learn's manner.
 
 A display holds numbers, computed by ``from_estimator`` or handed over by ``from_predictions``; ``plot`` only draws
 them, on an existing axis if it gets one, and leaves ``ax_``, ``figure_`` and the artists behind. Colours are those of
@@ -11,6 +11,7 @@ from .coverage import CoverageDisplay
 from .decomposition import UncertaintyDecompositionDisplay
 from .interval import IntervalDisplay
 from .probability import ProbabilityIntervalDisplay
+from .reliability import ReliabilityDisplay
 
 __all__ = [
     "AlphaPathDisplay",
@@ -18,5 +19,6 @@ __all__ = [
     "CoverageDisplay",
     "IntervalDisplay",
     "ProbabilityIntervalDisplay",
+    "ReliabilityDisplay",
     "UncertaintyDecompositionDisplay",
 ]

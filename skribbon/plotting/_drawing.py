@@ -1,104 +1,222 @@
 """What the displays share: colours, axes, keywords of artists, columns of X, and fewer rows where there are many."""
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import safe_indexing
 
-BLUE, VERMILION, GREY, BLACK = "#0072B2", "#D55E00", "#4D4D4D", "#000000"
-PALE, MIDDLE = "#D9E8F5", "#8DBBDF"  # opaque, so that the band on top keeps its colour
-LIGHT_GREY = "#8C8C8C"
-CYCLE = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", BLACK)
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, VERMILION = "#0072B2", "#D55E00"
+DARK = 0.4  # mean of red, green and blue below which a background is dark
+CYCLE = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (2, 2)), (0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)))
+
+
+# ---------------------------------------------------------------------- colours
+def background(ax: Axes) -> NDArray:
+    """What one sees behind an axis, red, green and blue; white behind transparent figures."""
+    from matplotlib.colors import to_rgba
+
+    seen = np.ones(3)
+    for layer in (ax.figure, ax):
+        *colour, alpha = to_rgba(layer.get_facecolor())
+        seen = alpha * np.array(colour) + (1 - alpha) * seen
+    return seen
+
+
+def tint(ax: Axes, colour: Any, share: float) -> tuple[float, ...]:
+    """``share`` of a colour on the axis's background: opaque, so that what lies on top keeps its colour."""
+    from matplotlib.colors import to_rgb
+
+    behind = background(ax)
+    if behind.mean() < DARK:
+        share **= 0.6  # faint shades need more to be seen on black than on white
+    return tuple(map(float, share * np.array(to_rgb(colour)) + (1 - share) * behind))
+
+
+def bright(ax: Axes, colour: Any) -> Any:
+    """A colour for lines and points: as it is, lightened on a dark background."""
+    from matplotlib.colors import to_rgb
+
+    return colour if background(ax).mean() >= DARK else tuple(0.65 * np.array(to_rgb(colour)) + 0.35)
+
+
+def grey(ax: Axes, share: float = 0.7) -> tuple[float, ...]:
+    """Between the background and the colour of text, readable on white and on black."""
+    return tint(ax, ax.xaxis.label.get_color(), share)
 
 
 # ---------------------------------------------------------------------- axes and artists
-def axes_of(ax, figsize=None):
+def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tuple[Axes, Figure]:
     """The axis to draw on, a new one if None, and its figure."""
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax, ax.figure
+    return ax, ax.figure  # type: ignore[return-value]
 
 
-def keywords(defaults, given, artist="lines.Line2D"):
+def keywords(defaults: Mapping[str, Any], given: Mapping[str, Any] | None, artist: str = "lines.Line2D") -> dict:
     """Our keywords of an artist with the user's in their place; ``lw`` and ``linewidth`` are the same one."""
     import matplotlib
     from matplotlib.cbook import normalize_kwargs
 
     kind = operator.attrgetter(artist)(matplotlib)
-    return {**normalize_kwargs(defaults, kind), **normalize_kwargs(given, kind)}
+    return {**normalize_kwargs(dict(defaults), kind), **normalize_kwargs(dict(given or {}), kind)}
 
 
-def show_legend(ax, **options):
-    """A legend that lets the picture shine through."""
-    small = {"fontsize": "small", "title_fontsize": "small", "alignment": "left"}
-    ax.legend(**{"loc": "best", "framealpha": 0.85, "edgecolor": "none", **small, **options})
+def existing(ax: Axes, gid: str) -> Any:
+    """What an earlier display has drawn on a shared axis under this name, or None."""
+    return next((artist for artist in ax.get_children() if artist.get_gid() == gid), None)
 
 
-def show_title(ax, name, text):
+def next_look(ax: Axes, gid: str) -> dict[str, Any]:
+    """Colour, marker and dashes of one more line named ``gid`` on a shared axis, and the name."""
+    which = sum(line.get_gid() == gid for line in ax.lines) % len(MARKERS)
+    return {
+        "color": bright(ax, (*CYCLE, ax.xaxis.label.get_color())[which]),
+        "marker": MARKERS[which],
+        "ls": DASHES[which],
+        "gid": gid,
+    }
+
+
+def show_legend(ax: Axes, columns: int = 2, **options: Any) -> None:
+    """A legend above the data, in as many columns as fit, up to ``columns``; the vertical axis grows by its height."""
+    ink = ax.xaxis.label.get_color()
+    options = {"loc": "upper left", "fontsize": "small", "title_fontsize": "small", "alignment": "left"} | options
+    options |= {"framealpha": 0.85, "facecolor": tuple(background(ax)), "edgecolor": "none", "labelcolor": ink}
+    frame = ax.get_window_extent()
+    for ncols in range(columns, 0, -1):
+        legend = ax.legend(ncols=ncols, columnspacing=1.0, handlelength=1.7, handletextpad=0.6, **options)
+        box = legend.get_window_extent()
+        if box.width <= 0.97 * frame.width:
+            break
+    legend.get_title().set_color(ink)
+    for line in legend.get_lines():
+        line.set_alpha(None)  # a single faint point cannot be seen
+    share = min(box.height / frame.height + 0.03, 0.5)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, (high - share * low) / (1 - share))
+
+
+def show_title(ax: Axes, name: str | None, text: str) -> None:
     """Name and text on lines of their own, for axes may be narrow."""
     ax.set_title(text if name is None else f"{name}\n{text}", loc="left", fontsize="medium")
 
 
-def headroom(ax, share):
-    """Free space at the top, for a legend."""
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high + share * (high - low))
+def size_of(ax: Axes) -> NDArray:
+    """Width and height in inches."""
+    return np.array(ax.get_window_extent().size) / ax.figure.dpi
 
 
-def percent(share, digits=3):
+def percent(share: float, digits: int = 3) -> str:
     """0.9 as "90 %"."""
     return f"{100 * share:.{digits}g} %"
 
 
+def counted(number: int, noun: str) -> str:
+    """Say "1 row" and "2 rows"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def shortened(names: Sequence[str], longest: int) -> list[str]:
+    """Names of at most ``longest`` characters where they stay distinct: their heads and tails, tails, or heads."""
+    half = (longest - 1) // 2
+    cuts = (
+        lambda name: f"{name[:half]}…{name[-half:]}",
+        lambda name: f"…{name[1 - longest :]}",
+        lambda name: f"{name[: longest - 1]}…",
+    )
+    for cut in cuts:
+        short = [name if len(name) <= longest else cut(name) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return list(names)
+
+
+def named(label: Any) -> str:
+    """A class as people read it; a bare number would look like a probability."""
+    return label if isinstance(label, str) else f"class {label}"
+
+
+# ---------------------------------------------------------------------- chance
+def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, NDArray]:
+    """Central ``level`` of the share of successes in n independent trials: binomial quantiles over n."""
+    rows, tail = np.maximum(np.round(np.asarray(n)), 1), (1 - level) / 2
+    return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
+
+
 # ---------------------------------------------------------------------- fewer rows
-def evenly(n, most):
+def evenly(n: int, most: int) -> NDArray[np.intp]:
     """At most ``most`` of the positions 0 .. n - 1, evenly spaced, the ends among them."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
-def rows_shown(shown, n):
+def rows_shown(shown: int, n: int) -> str:
     """How a label says that not all rows are drawn."""
-    return f"{n:,} rows" if shown == n else f"{shown:,} of {n:,} rows"
+    return counted(n, "row") if shown == n else f"{shown:,} of {n:,} rows"
 
 
-def groups_by(values, n_groups):
+def groups_by(values: NDArray, n_groups: int) -> list[NDArray[np.intp]]:
     """Rows in at most ``n_groups`` groups along increasing values, equal values never apart.
 
-    Half of the limits are quantiles and half are evenly spaced, so that neither an outlier nor a gap swallows the rest.
+    A group ends where it has its share of the rows or of the range, so that neither an outlier nor a gap swallows the
+    rest, and only where rows are sparse a group is small.
     """
     order = np.argsort(values, kind="stable")
-    ordered, half = values[order], np.arange(1, (n_groups + 1) // 2) / ((n_groups + 1) // 2)
-    limits = np.unique(ordered)
-    if len(limits) > n_groups:
-        limits = np.append(np.quantile(ordered, half), ordered[0] + half * (ordered[-1] - ordered[0]))
-    first = np.unique(np.searchsorted(ordered, limits))
-    return np.split(order, first[(first > 0) & (first < len(order))])
+    ordered, half = values[order], (n_groups + 1) / 2
+    if len(np.unique(ordered)) <= n_groups:
+        return np.split(order, np.flatnonzero(np.diff(ordered)) + 1)
+    most, width, ends = int(np.ceil(len(order) / half)), (ordered[-1] - ordered[0]) / half, [0]
+    while ends[-1] < len(order):
+        first = ends[-1]
+        last = min(first + most, np.searchsorted(ordered, ordered[first] + width, side="right")) - 1
+        ends.append(int(np.searchsorted(ordered, ordered[last], side="right")))
+    return np.split(order, ends[1:-1])
 
 
 # ---------------------------------------------------------------------- what comes in
-def require(estimator, kind, method, display, instead):
+def require(estimator: BaseEstimator, kind: str, method: str, display: str, instead: str, cure: str = "") -> None:
     """Refuse what ``display`` cannot draw: the wrong kind of estimator, one without ``method``, one not fitted."""
     name = type(estimator).__name__
-    wrong = is_classifier if kind == "regressor" else is_regressor
+    wrong: Callable = is_classifier if kind == "regressor" else is_regressor
     if wrong(estimator):
         other = "classifier" if kind == "regressor" else "regressor"
         raise TypeError(f"{display} needs a {kind}, and {name} is a {other}; use {instead}.")
     if not hasattr(estimator, method):
-        raise TypeError(
-            f"{display} needs a {kind} with {method}, and {name} has none; wrap the model in "
-            f"Ribbon{kind.capitalize()}, or pass the best_estimator_ of a search."
-        )
+        cure = cure or f"wrap the model in Ribbon{kind.capitalize()}, or pass the best_estimator_ of a search"
+        raise TypeError(f"{display} needs a {kind} with {method}, and {name} has none; {cure}.")
     check_is_fitted(estimator)
 
 
-def column(X, feature):
+def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of them") -> int:
+    """Where ``pos_label`` is among the classes; the second of two if None."""
+    known = ", ".join(map(str, classes[:10]))
+    if pos_label is None:
+        if len(classes) != 2:
+            raise ValueError(f"pos_label must say which class to draw; there are {len(classes)}: {known}.")
+        return 1
+    if not (match := np.flatnonzero(classes == pos_label)).size:
+        raise ValueError(f"pos_label={pos_label!r} is not a class; {cure}: {known}.")
+    return int(match[0])
+
+
+def column(X: Any, feature: str | int) -> tuple[NDArray, str]:
     """One column of X by name or position, as numbers where it holds numbers and as text otherwise, and its name."""
     X = X if hasattr(X, "shape") else np.asarray(X)
     names, width = list(getattr(X, "columns", [])), X.shape[1]

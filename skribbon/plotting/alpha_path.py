@@ -1,13 +1,22 @@
 """The path of alphas that RibbonCV has scored, and its choice."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._cv import CLASSIFICATION, RibbonCV
-from ._drawing import BLUE, GREY, PALE, VERMILION, axes_of, keywords, percent, show_legend
+from ._drawing import BLUE, VERMILION, axes_of, bright, grey, keywords, percent, show_legend, tint
 
-LABELS = {"nll": "negative log likelihood", "ece": "calibration error", "brier": "Brier score", "crps": "CRPS"}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LABELS = {"nll": "negative\nlog likelihood", "ece": "calibration error", "brier": "Brier score", "crps": "CRPS"}
 LABELS |= {"interval_score": "interval score", "width": "mean width"}
 
 
@@ -15,6 +24,8 @@ class AlphaPathDisplay:
     """Held-out scores along alpha, one panel for each, the choice marked in all of them.
 
     Of a RibbonCV with several dampings the chosen one is drawn in colour, the others thin and grey.
+
+    There is no ``from_predictions``, since a path has none: numbers of your own go to the constructor.
 
     Parameters
     ----------
@@ -53,7 +64,16 @@ class AlphaPathDisplay:
     ('nll', 'coverage', 'width')
     """
 
-    def __init__(self, cv_results, alpha, *, metrics, damping=None, confidence_level=None, name=None):
+    def __init__(
+        self,
+        cv_results: Mapping[str, NDArray],
+        alpha: float,
+        *,
+        metrics: Sequence[str],
+        damping: float | None = None,
+        confidence_level: float | None = None,
+        name: str | None = None,
+    ) -> None:
         self.cv_results = cv_results
         self.alpha = alpha
         self.metrics = metrics
@@ -62,7 +82,15 @@ class AlphaPathDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, *, metrics=None, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: RibbonCV,
+        *,
+        metrics: str | Sequence[str] | None = None,
+        name: str | None = None,
+        ax: Axes | Sequence[Axes] | NDArray | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the path of a fitted RibbonCV.
 
         Parameters
@@ -98,7 +126,14 @@ class AlphaPathDisplay:
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, line_kw=None, band_kw=None, choice_kw=None):
+    def plot(
+        self,
+        ax: Axes | Sequence[Axes] | NDArray | None = None,
+        *,
+        line_kw: dict[str, Any] | None = None,
+        choice_kw: dict[str, Any] | None = None,
+        band_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -116,23 +151,28 @@ class AlphaPathDisplay:
         """
         self.ax_ = self._axes(ax)
         self.figure_ = self.ax_[0].figure
-        self.lines_, self.bands_, self.choices_ = [], [], []
+        self.lines_: list = []
+        self.bands_: list = []
+        self.choices_: list = []
         for panel, metric in zip(self.ax_, self.metrics, strict=True):
             self._draw_metric(panel, metric, line_kw, band_kw, choice_kw)
         labelled = [panel.get_legend_handles_labels() for panel in self.ax_]
         entries = {label: handle for handles, labels in labelled for handle, label in zip(handles, labels, strict=True)}
         show_legend(self.ax_[-1], handles=entries.values(), labels=entries.keys())
+        if self.metrics[-1] == "coverage":  # the legend may have pushed the axis beyond what a share can be
+            ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
+            self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])
         self.figure_.align_ylabels(self.ax_)
         if self.name is not None:
             self.ax_[0].set_title(self.name, loc="left", fontsize="medium")
         return self
 
-    def _axes(self, ax):
+    def _axes(self, ax: Any) -> NDArray:
         if ax is None:
             import matplotlib.pyplot as plt
 
             n = len(self.metrics)
-            size = (6.4, 4.8) if n == 1 else (6.4, 2.0 * n)
+            size = (6.4, 4.8) if n == 1 else (6.4, 2.0 * n + 0.4)
             _, ax = plt.subplots(n, 1, figsize=size, sharex=True, layout="constrained")
         panels = np.ravel(np.asarray(ax, dtype=object))
         if len(panels) != len(self.metrics):
@@ -146,56 +186,63 @@ class AlphaPathDisplay:
                 panel.set_xlabel("alpha")
         return panels
 
-    def _draw_metric(self, panel, metric, line_kw, band_kw, choice_kw):
+    def _draw_metric(self, panel: Axes, metric: str, line_kw: Any, band_kw: Any, choice_kw: Any) -> None:
         chosen = self._rows(self.damping)
         alpha, mean = self.cv_results["alpha"][chosen], self.cv_results[f"mean_test_{metric}"][chosen]
         spread = self.cv_results[f"std_test_{metric}"][chosen]
-        band = keywords({"color": PALE, "lw": 0, "label": "± 1 std over folds"}, band_kw, "collections.PolyCollection")
+        band = keywords(
+            {"color": tint(panel, BLUE, 0.15), "lw": 0, "label": "± 1 std over folds"},
+            band_kw,
+            "collections.PolyCollection",
+        )
         folded = len([key for key in self.cv_results if key.endswith(f"_test_{metric}")]) > 3  # mean, std and one fold
         ends = mean - spread, np.minimum(mean + spread, 1 if metric == "coverage" else np.inf)
         self.bands_.append(panel.fill_between(alpha, *ends, **band) if folded else None)
         self._draw_other_dampings(panel, metric)
         if metric == "coverage" and self.confidence_level is not None:
             label = f"level {percent(self.confidence_level)}"
-            panel.axhline(self.confidence_level, color=GREY, lw=1, ls=":", label=label)
+            panel.axhline(self.confidence_level, color=grey(panel), lw=1, ls=":", label=label)
         label = "mean over folds" if folded else "held-out rows"
         label += "" if self.damping is None else f", damping {self.damping:.3g}"
-        line = keywords({"color": BLUE, "lw": 2, "label": label}, line_kw)
+        line = keywords({"color": bright(panel, BLUE), "lw": 2, "label": label}, line_kw)
         self.lines_ += panel.plot(alpha, mean, **line)
         self._mark_choice(panel, alpha, mean, choice_kw)
         panel.set(xscale="log", ylabel=LABELS.get(metric, metric.replace("_", " ")))
 
-    def _rows(self, damping):
+    def _rows(self, damping: float | None) -> Any:
         table = self.cv_results
         return slice(None) if damping is None else np.isclose(table["damping"], damping, rtol=1e-9, atol=0)
 
-    def _draw_other_dampings(self, panel, metric):
+    def _draw_other_dampings(self, panel: Axes, metric: str) -> None:
         if self.damping is None:
             return
-        label = "other dampings"
+        label: str | None = "other dampings"
         for damping in np.unique(self.cv_results["damping"]):
             if np.isclose(damping, self.damping, rtol=1e-9, atol=0):
                 continue
             rows = self._rows(damping)
             values = self.cv_results["alpha"][rows], self.cv_results[f"mean_test_{metric}"][rows]
-            panel.plot(*values, color="0.65", lw=0.9, label=label)
+            panel.plot(*values, color=grey(panel, 0.4), lw=0.9, label=label)
             label = None
 
-    def _mark_choice(self, panel, alpha, mean, choice_kw):
+    def _mark_choice(self, panel: Axes, alpha: NDArray, mean: NDArray, choice_kw: Any) -> None:
         """A dashed line and a diamond on the curve; coverage is refined between candidates, so the value is too."""
         value = np.interp(np.log(self.alpha), np.log(alpha), mean)
-        panel.axvline(self.alpha, color=VERMILION, lw=1.2, ls="--")
-        style = {"color": VERMILION, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
-        style["label"] = f"chosen: alpha = {self.alpha:.3g}"
+        colour = bright(panel, VERMILION)
+        panel.axvline(self.alpha, color=colour, lw=1.2, ls="--")
+        style = {"color": colour, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
+        style["label"] = (
+            f"chosen: alpha = {self.alpha:,.0f}" if self.alpha >= 1000 else f"chosen: alpha = {self.alpha:.3g}"
+        )
         self.choices_ += panel.plot([self.alpha], [value], **keywords(style, choice_kw))
 
 
-def _chosen_metrics(estimator, metrics):
+def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) -> tuple[str, ...]:
     known = [key.removeprefix("mean_test_") for key in estimator.cv_results_ if key.startswith("mean_test_")]
     if metrics is None:
         usual = CLASSIFICATION if is_classifier(estimator) else ("coverage", "nll", "width")
         scoring = usual[0] if estimator.scoring is None else estimator.scoring
-        first = "score" if "score" in known else scoring  # "score" is a scorer of scikit-learn or the user's own
+        first = "score" if "score" in known else str(scoring)  # "score" is a scorer of scikit-learn or the user's own
         return tuple(dict.fromkeys((first, *usual)))
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if not metrics or not set(metrics) <= set(known):
@@ -203,6 +250,6 @@ def _chosen_metrics(estimator, metrics):
     return metrics
 
 
-def _chosen_damping(estimator):
+def _chosen_damping(estimator: RibbonCV) -> float:
     ribbon = estimator.estimator_
     return ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping

@@ -1,9 +1,16 @@
 """Coefficients of a linear model and their intervals."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from .._cv import RibbonCV
@@ -12,8 +19,25 @@ from ..exceptions import UndeterminedDirectionWarning, warn_user
 from ..models.huber import LocationScale
 from ..models.linear import LinearPredictor
 from ..models.mlp import LastLayer
-from ._drawing import BLUE, GREY, LIGHT_GREY, axes_of, keywords, percent, show_legend, show_title
-from .probability import class_position
+from ._drawing import (
+    BLUE,
+    axes_of,
+    bright,
+    class_position,
+    counted,
+    grey,
+    keywords,
+    named,
+    percent,
+    shortened,
+    show_legend,
+    show_title,
+    size_of,
+    tint,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LONGEST_NAME = 28
 UNDETERMINED = 1e-6  # share of a coefficient that lies in a direction without width
@@ -27,12 +51,15 @@ class CoefficientDisplay:
     standard errors are shown, in the order of the model.
 
     A coefficient belongs to what the linear model sees, behind the transformers of a pipeline, and is on the scale of a
-    link or of a transformed target.
+    link or of a transformed target. Columns in very different units have coefficients that no single axis shows: put
+    a StandardScaler before the model.
+
+    There is no ``from_predictions``, since coefficients are not predictions: numbers of your own go to the constructor.
 
     Parameters
     ----------
-    coefficients : ndarray of shape (d,)
-    standard_errors : ndarray of shape (d,)
+    coefficients : array-like of shape (d,)
+    standard_errors : array-like of shape (d,)
     names : sequence of d str
     confidence_level : float, default=0.9
     max_coefficients : int, default=30
@@ -61,9 +88,19 @@ class CoefficientDisplay:
     ('bmi', array([409., 631.]))
     """
 
-    def __init__(self, coefficients, standard_errors, names, *, confidence_level=0.9, max_coefficients=30, name=None):
-        self.coefficients = coefficients
-        self.standard_errors = standard_errors
+    def __init__(
+        self,
+        coefficients: ArrayLike,
+        standard_errors: ArrayLike,
+        names: Sequence[str],
+        *,
+        confidence_level: float = 0.9,
+        max_coefficients: int = 30,
+        name: str | None = None,
+    ) -> None:
+        self.coefficients = coefficients = column_or_1d(coefficients)
+        self.standard_errors = standard_errors = column_or_1d(standard_errors)
+        check_consistent_length(coefficients, standard_errors, names)
         self.names = names
         self.confidence_level = confidence_level
         self.max_coefficients = max_coefficients
@@ -78,17 +115,17 @@ class CoefficientDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: BaseEstimator,
         *,
-        intercept=False,
-        pos_label=None,
-        feature_names=None,
-        confidence_level=0.9,
-        max_coefficients=30,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        intercept: bool = False,
+        pos_label: Any = None,
+        feature_names: Sequence[str] | None = None,
+        confidence_level: float = 0.9,
+        max_coefficients: int = 30,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the coefficients of a fitted estimator around a linear model.
 
         Parameters
@@ -119,7 +156,7 @@ class CoefficientDisplay:
         which = None
         if is_classifier(ribbon) and len(ribbon.classes_) > 2:
             which = class_position(ribbon.classes_, pos_label)
-            name = f"{name}, {ribbon.classes_[which]}"
+            name = f"{name}, {named(ribbon.classes_[which])}"
         model = ribbon.model_
         stacked = np.column_stack([model.theta, ribbon.ribbon_.root, ribbon.ribbon_.null])  # (p, 1 + r + m)
         linear = _of_class(model, stacked, which)  # (d, 1 + r + m)
@@ -137,7 +174,13 @@ class CoefficientDisplay:
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, bar_kw=None, point_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        bar_kw: dict[str, Any] | None = None,
+        point_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -155,38 +198,43 @@ class CoefficientDisplay:
         """
         n = len(self.shown)
         self.ax_, self.figure_ = axes_of(ax, figsize=(6.4, max(2.2, min(4.8, 1.4 + 0.3 * n), 1.2 + 0.21 * n)))
-        height = np.arange(n)[::-1]
+        height, step = np.arange(n)[::-1], 72 * size_of(self.ax_)[1] / (n + 2)  # between two lines, in points
         lower, upper = self.interval[self.shown].T
         values, clear = self.coefficients[self.shown], (lower > 0) | (upper < 0)
-        self.zero_ = self.ax_.axvline(0, color=GREY, lw=1, ls=":")
+        blue, light = bright(self.ax_, BLUE), grey(self.ax_, 0.5)
+        (self.zero_,) = self.ax_.plot([0, 0], [-0.7, n - 0.4], color=grey(self.ax_), lw=1, ls=":")  # below the legend
         bars, points = [], []
         for rows, colour, face, label in (
-            (clear, BLUE, BLUE, "excludes zero"),
-            (~clear, LIGHT_GREY, "white", "includes zero"),
+            (clear, blue, blue, "excludes zero"),
+            (~clear, light, tint(self.ax_, light, 0), "includes zero"),
         ):
             bar = keywords({"color": colour, "lw": 2}, bar_kw, "collections.LineCollection")
             bars.append(self.ax_.hlines(height[rows], lower[rows], upper[rows], **bar))
-            style = {"color": colour, "marker": "o", "ms": 5.5, "mfc": face, "ls": ""}
+            style = {"color": colour, "marker": "o", "ms": min(5.5, 0.6 * step), "mfc": face, "ls": ""}
             style["label"] = f"{label} ({rows.sum()})"
             points += self.ax_.plot(values[rows], height[rows], **keywords(style, point_kw))
         self.bars_, self.points_ = tuple(bars), tuple(points)
-        self._describe(height)
+        self._describe(height, step)
         return self
 
-    def _describe(self, height):
+    def _describe(self, height: NDArray, step: float) -> None:
+        from matplotlib.pyplot import rcParams
+
         n, d = len(height), len(self.coefficients)
-        self.ax_.set_yticks(height, [_shortened(self.names[j]) for j in self.shown])
+        longest = min(LONGEST_NAME, int(5 * size_of(self.ax_)[0]))  # a narrow axis has narrow margins
+        labels = shortened(_without_steps([str(self.names[j]) for j in self.shown]), longest)
+        self.ax_.set_yticks(height, labels)
         self.ax_.set(
-            ylim=(-0.7, n - 0.4 + max(0.9, 0.08 * n)),
+            ylim=(-0.7, n - 0.4),
             xlabel=f"coefficient with {percent(self.confidence_level)} interval",
         )
-        self.ax_.tick_params(axis="y", length=0, labelsize="small" if n > 15 else "medium")
-        count = f"the {n} clearest of {d} coefficients" if n < d else f"{d} coefficients"
+        self.ax_.tick_params(axis="y", length=0, labelsize=min(rcParams["font.size"], 0.85 * step))
+        count = f"the {n} clearest of {d} coefficients" if n < d else counted(d, "coefficient")
         show_title(self.ax_, self.name, count)
-        show_legend(self.ax_, loc="upper center", ncols=2)
+        show_legend(self.ax_)
 
 
-def _fitted_ribbon(estimator):
+def _fitted_ribbon(estimator: BaseEstimator) -> Any:
     """The estimator that holds model_ and ribbon_, if its model has coefficients."""
     inner = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
@@ -205,7 +253,7 @@ def _fitted_ribbon(estimator):
     return inner
 
 
-def _of_class(model, stacked, which):
+def _of_class(model: Any, stacked: NDArray, which: int | None) -> NDArray:
     """Columns of parameters (p, m) to columns of coefficients (d, m), of one class where there are several."""
     if isinstance(model, LocationScale):
         return stacked[:-1]  # the scale is the last parameter
@@ -215,7 +263,7 @@ def _of_class(model, stacked, which):
     return np.tensordot(model.loss.basis[which], blocks, axes=1)
 
 
-def _warn_if_undetermined(null):
+def _warn_if_undetermined(null: NDArray) -> None:
     """``null`` (d, m): directions in which the ribbon has no width."""
     hidden = int((np.abs(null).max(axis=1, initial=0.0) > UNDETERMINED).sum())
     if hidden:
@@ -226,7 +274,7 @@ def _warn_if_undetermined(null):
         )
 
 
-def _coefficient_names(ribbon, model, d, feature_names):
+def _coefficient_names(ribbon: Any, model: Any, d: int, feature_names: Sequence[str] | None) -> list[str]:
     """Names of all d coefficients, that of the intercept last."""
     columns = getattr(model, "columns", None)  # the features that a selection has left
     n_features = d - model.intercept
@@ -244,7 +292,7 @@ def _coefficient_names(ribbon, model, d, feature_names):
     return [*names, "(intercept)"] if model.intercept else names
 
 
-def _feature_names(ribbon, model):
+def _feature_names(ribbon: Any, model: Any) -> list[str] | None:
     """Of the linear model's inputs, through the transformers before it; None where one of them cannot say."""
     names = getattr(ribbon, "feature_names_in_", None)
     for transformer in model.preprocess:
@@ -255,7 +303,7 @@ def _feature_names(ribbon, model):
     return None if names is None else list(map(str, names))
 
 
-def _shortened(name):
-    """Head and tail of a long name: the tail often tells columns apart."""
-    half = LONGEST_NAME // 2
-    return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
+def _without_steps(names: Sequence[str]) -> list[str]:
+    """Names without the steps that a ColumnTransformer puts before them, if they stay distinct."""
+    bare = [name.split("__", 1)[-1] for name in names]
+    return bare if len(set(bare)) == len(set(names)) else list(names)

@@ -1,12 +1,20 @@
-"""Does a 90 % interval cover 90 %, at every level?"""
+"""Whether a 90 % interval covers 90 %, at every level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.stats import binom
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._predictions import check_levels
 from ..metrics import coverage_curve, interval_coverage_score
-from ._drawing import CYCLE, GREY, MARKERS, axes_of, keywords, percent, require, show_legend
+from ._drawing import axes_of, chance_limits, existing, grey, keywords, next_look, percent, require, show_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LINE, DIAGONAL, BAND = "skribbon-coverage-line", "skribbon-coverage-diagonal", "skribbon-coverage-band"
 
@@ -54,7 +62,15 @@ class CoverageDisplay:
     array([0.85, 0.94])
     """
 
-    def __init__(self, nominal, empirical, n, *, band_level=0.95, name=None):
+    def __init__(
+        self,
+        nominal: NDArray,
+        empirical: NDArray,
+        n: float,
+        *,
+        band_level: float = 0.95,
+        name: str | None = None,
+    ) -> None:
         self.nominal = nominal
         self.empirical = empirical
         self.n = n
@@ -64,17 +80,17 @@ class CoverageDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
-        confidence_levels=None,
-        sample_weight=None,
-        band_level=0.95,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        confidence_levels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        band_level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Count how many rows the intervals of an estimator cover.
 
         Parameters
@@ -98,7 +114,7 @@ class CoverageDisplay:
         -------
         CoverageDisplay
         """
-        require(estimator, "regressor", "predict_interval", cls.__name__, "CalibrationDisplay of sklearn.calibration")
+        require(estimator, "regressor", "predict_interval", cls.__name__, "ReliabilityDisplay")
         if confidence_levels is not None:
             confidence_levels, _ = check_levels(confidence_levels, "confidence_levels")
         curve = coverage_curve(estimator, X, y, confidence_levels=confidence_levels, sample_weight=sample_weight)
@@ -108,16 +124,16 @@ class CoverageDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_intervals,
+        y_true: ArrayLike,
+        y_intervals: ArrayLike,
         *,
-        confidence_levels,
-        sample_weight=None,
-        band_level=0.95,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        confidence_levels: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        band_level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Count how many rows given intervals cover.
 
         Parameters
@@ -150,23 +166,30 @@ class CoverageDisplay:
         display = cls(levels, empirical, _size(y_true, sample_weight), band_level=band_level, name=name)
         return display.plot(ax, **kwargs)
 
-    def chance_band(self, nominal):
+    def chance_band(self, nominal: ArrayLike) -> tuple[NDArray, NDArray]:
         """Where the coverage of n rows lies by chance if the intervals are right.
 
         Parameters
         ----------
-        nominal : float or ndarray
+        nominal : array-like
             True coverage.
 
         Returns
         -------
-        lower, upper : float or ndarray
+        lower, upper : ndarray
             Binomial quantiles over n, the central ``band_level``.
         """
-        n, tail = round(self.n), (1 - self.band_level) / 2
-        return binom.ppf(tail, n, nominal) / n, binom.ppf(1 - tail, n, nominal) / n
+        return chance_limits(self.n, nominal, self.band_level)
 
-    def plot(self, ax=None, *, name=None, line_kw=None, diagonal_kw=None, band_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        line_kw: dict[str, Any] | None = None,
+        diagonal_kw: dict[str, Any] | None = None,
+        band_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw; diagonal and band are drawn once where several displays share an axis.
 
         Parameters
@@ -185,35 +208,33 @@ class CoverageDisplay:
         self : CoverageDisplay
         """
         self.ax_, self.figure_ = axes_of(ax)
-        self.band_ = _existing(self.ax_, f"{BAND}-{round(self.n)}") or self._draw_band(band_kw)
-        self.diagonal_ = _existing(self.ax_, DIAGONAL) or self._draw_diagonal(diagonal_kw)
-        which = sum(line.get_gid() == LINE for line in self.ax_.lines) % len(CYCLE)
-        style = {"color": CYCLE[which], "marker": MARKERS[which], "ms": 4.5, "lw": 1.5, "gid": LINE}
+        self.band_ = existing(self.ax_, f"{BAND}-{round(self.n)}") or self._draw_band(band_kw)
+        self.diagonal_ = existing(self.ax_, DIAGONAL) or self._draw_diagonal(diagonal_kw)
+        style = {**next_look(self.ax_, LINE), "ms": 4.5, "lw": 1.5, "clip_on": False}
         style["label"] = name or self.name or "empirical"
         (self.line_,) = self.ax_.plot(self.nominal, self.empirical, **keywords(style, line_kw))
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="nominal coverage", ylabel="empirical coverage")
+        self.ax_.set(
+            xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5, xlabel="nominal coverage", ylabel="empirical coverage"
+        )
+        self.ax_.spines["left"].set_bounds(0, 1)
         show_legend(self.ax_)
         return self
 
-    def _draw_band(self, band_kw):
-        levels = np.linspace(0, 1, 401)
-        style = {"color": GREY, "alpha": 0.14, "lw": 0, "zorder": 0.5, "gid": f"{BAND}-{round(self.n)}"}
+    def _draw_band(self, band_kw: dict[str, Any] | None) -> Any:
+        levels = np.linspace(0, 1, 1001)  # the quantiles are steps
+        style = {"color": grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": f"{BAND}-{round(self.n)}"}
         style["label"] = f"{percent(self.band_level)} by chance, n = {round(self.n):,}"
         style = keywords(style, band_kw, "collections.PolyCollection")
         return self.ax_.fill_between(levels, *self.chance_band(levels), **style)
 
-    def _draw_diagonal(self, diagonal_kw):
-        style = {"color": GREY, "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL, "label": "calibrated"}
+    def _draw_diagonal(self, diagonal_kw: dict[str, Any] | None) -> Any:
+        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL, "label": "calibrated"}
         return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
 
 
-def _existing(ax, gid):
-    return next((artist for artist in ax.get_children() if artist.get_gid() == gid), None)
-
-
-def _size(y, sample_weight):
+def _size(y: ArrayLike, sample_weight: ArrayLike | None) -> float:
     """Rows, fewer the more unequal their weights are."""
     if sample_weight is None:
-        return float(len(y))
+        return float(np.shape(y)[0])
     weight = column_or_1d(sample_weight)
     return float(weight.sum() ** 2 / (weight**2).sum())

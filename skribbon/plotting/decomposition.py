@@ -1,25 +1,41 @@
 """How much of the uncertainty is the model's, and how much is noise."""
 
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from ._drawing import (
     BLUE,
-    GREY,
     VERMILION,
     axes_of,
+    bright,
     column,
+    counted,
+    grey,
     groups_by,
     keywords,
     require,
+    shortened,
     show_legend,
     show_title,
+    size_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_POINTS = 300  # of each part; more rows are only drawn as the lines of their groups
 N_GROUPS = 30
 MOST_CATEGORIES = 20
 FEW_GROUPS = 10  # their values are marked on the lines
+LONGEST_NAME = 20  # of a category
+SIDE_STEP = 0.18  # between the parts of a category
 
 
 class UncertaintyDecompositionDisplay:
@@ -63,7 +79,16 @@ class UncertaintyDecompositionDisplay:
     ['aleatoric', 'epistemic', 'total']
     """
 
-    def __init__(self, epistemic, aleatoric, *, x=None, x_name="x", n_groups=N_GROUPS, name=None):
+    def __init__(
+        self,
+        epistemic: NDArray,
+        aleatoric: NDArray,
+        *,
+        x: NDArray | None = None,
+        x_name: str = "x",
+        n_groups: int = N_GROUPS,
+        name: str | None = None,
+    ) -> None:
         self.epistemic = epistemic
         self.aleatoric = aleatoric
         self.x = x
@@ -74,7 +99,17 @@ class UncertaintyDecompositionDisplay:
         self.curves = self._grouped()
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, feature=None, n_groups=N_GROUPS, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        *,
+        feature: str | int | None = None,
+        n_groups: int = N_GROUPS,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Predict both parts for X and draw them.
 
         Parameters
@@ -102,8 +137,17 @@ class UncertaintyDecompositionDisplay:
 
     @classmethod
     def from_predictions(
-        cls, epistemic, aleatoric, *, x=None, x_name="x", n_groups=N_GROUPS, name=None, ax=None, **kwargs
-    ):
+        cls,
+        epistemic: ArrayLike,
+        aleatoric: ArrayLike,
+        *,
+        x: ArrayLike | None = None,
+        x_name: str = "x",
+        n_groups: int = N_GROUPS,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw standard deviations that were predicted already.
 
         Parameters
@@ -126,7 +170,13 @@ class UncertaintyDecompositionDisplay:
         x = None if x is None else column_or_1d(x)
         return cls(*parts, x=x, x_name=x_name, n_groups=n_groups, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, line_kw=None, point_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        line_kw: dict[str, Any] | None = None,
+        point_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -142,34 +192,39 @@ class UncertaintyDecompositionDisplay:
         """
         self.ax_, self.figure_ = axes_of(ax)
         self.lines_, self.points_ = {}, {}
-        styles = {"total": (GREY, ":", "s"), "aleatoric": (VERMILION, "--", "^"), "epistemic": (BLUE, "-", "o")}
-        by_category = self._is_text
-        for part, (colour, dashes, marker) in styles.items():
+        ink = grey(self.ax_)
+        styles = {
+            "total": (ink, ":", "s", -1),
+            "aleatoric": (bright(self.ax_, VERMILION), "--", "^", 0),
+            "epistemic": (bright(self.ax_, BLUE), "-", "o", 1),
+        }
+        few, by_category = len(self.curves["x"]) <= FEW_GROUPS, self._is_text
+        for part, (colour, dashes, marker, side) in styles.items():
+            aside = SIDE_STEP * side if by_category else 0.0  # nearly equal parts would hide each other
             if len(self.total) <= MOST_POINTS and part != "total":
-                points = {"color": colour, "marker": marker, "ms": 3.5, "mew": 0, "ls": "", "alpha": 0.35}
-                (self.points_[part],) = self.ax_.plot(
-                    self._positions(), getattr(self, part), **keywords(points, point_kw)
-                )
+                points = {"color": colour, "marker": marker, "ms": 3.5, "mew": 0, "ls": "", "alpha": 0.45}
+                values = self._positions() + aside, getattr(self, part)
+                (self.points_[part],) = self.ax_.plot(*values, **keywords(points, point_kw))
             line = {"color": colour, "ls": "" if by_category else dashes, "lw": 2, "label": part}
-            line |= {"marker": marker if len(self.curves["x"]) <= FEW_GROUPS or by_category else "", "ms": 7}
-            x = np.arange(len(self.curves["x"])) if by_category else self.curves["x"]
+            line |= {"marker": marker if few or by_category else "", "ms": 7}
+            x = np.arange(len(self.curves["x"])) + aside if by_category else self.curves["x"]
             (self.lines_[part],) = self.ax_.plot(x, self.curves[part], **keywords(line, line_kw))
         self._describe()
         return self
 
     @property
-    def _is_text(self):
+    def _is_text(self) -> bool:
         return self.x is not None and self.x.dtype.kind not in "biuf"
 
-    def _positions(self):
+    def _positions(self) -> NDArray:
         """Of each row on the horizontal axis."""
         if self.x is None:
             return (np.argsort(np.argsort(self.total, kind="stable")) + 0.5) / len(self.total)
         return np.unique(self.x, return_inverse=True)[1] if self._is_text else self.x
 
-    def _grouped(self):
+    def _grouped(self) -> dict[str, NDArray]:
         """Root mean squares of groups of rows."""
-        if self._is_text:
+        if self.x is not None and self._is_text:
             names, codes = np.unique(self.x, return_inverse=True)
             if len(names) > MOST_CATEGORIES:
                 raise ValueError(
@@ -180,13 +235,14 @@ class UncertaintyDecompositionDisplay:
         else:
             position = self._positions()
             known = np.flatnonzero(np.isfinite(position))
-            groups = [known[rows] for rows in groups_by(position[known], self.n_groups)]
+            n_groups = min(self.n_groups, max(FEW_GROUPS, len(known) // 5))  # a line through single rows is noise
+            groups = [known[rows] for rows in groups_by(position[known], n_groups)]
             names = np.array([position[rows].mean() for rows in groups])
         parts = {"epistemic": self.epistemic, "aleatoric": self.aleatoric, "total": self.total}
         squares = {part: [np.mean(values[rows] ** 2) for rows in groups] for part, values in parts.items()}
         return {"x": names, **{part: np.sqrt(values) for part, values in squares.items()}}
 
-    def _describe(self):
+    def _describe(self) -> None:
         self.ax_.set(ylabel="standard deviation", ylim=(0, None))
         if self.x is None:
             from matplotlib.ticker import PercentFormatter
@@ -196,8 +252,11 @@ class UncertaintyDecompositionDisplay:
         else:
             self.ax_.set_xlabel(self.x_name)
         if self._is_text:
-            crowded = len(self.curves["x"]) > 6
-            labels = {"rotation": 45, "ha": "right"} if crowded else {}
-            self.ax_.set_xticks(np.arange(len(self.curves["x"])), self.curves["x"], **labels)
-        show_title(self.ax_, self.name, f"{len(self.total):,} rows")
-        show_legend(self.ax_)
+            names = shortened(self.curves["x"].tolist(), LONGEST_NAME)
+            neighbours = max(len(left + right) / 2 for left, right in pairwise([*names, ""]))
+            crowded = 0.08 * neighbours > size_of(self.ax_)[0] / len(names)  # inches a small letter takes
+            turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+            self.ax_.set_xticks(np.arange(len(names)), names, fontsize="small", **turned)
+            self.ax_.set_xlim(-0.6, len(names) - 0.4)
+        show_title(self.ax_, self.name, counted(len(self.total), "row"))
+        show_legend(self.ax_, columns=3)

@@ -1,31 +1,40 @@
 """Prediction intervals and the observations they should contain."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from ..metrics import interval_coverage_score
 from ._drawing import (
     BLUE,
-    GREY,
-    MIDDLE,
-    PALE,
     VERMILION,
     axes_of,
+    background,
+    bright,
     column,
+    counted,
     evenly,
+    grey,
     groups_by,
-    headroom,
     keywords,
     percent,
     require,
     rows_shown,
     show_legend,
     show_title,
+    tint,
 )
 
-MOST_BARS = 300  # more rows share a band of medians
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_BARS = 150  # more rows share a band of medians
 MOST_POINTS = 1000
 N_GROUPS = 40
 N_GRID = 300
@@ -45,9 +54,10 @@ class IntervalDisplay:
     """Prediction intervals against the observations.
 
     With one input: the prediction as a line, the prediction band, within it the confidence band of the mean, and the
-    observations. With more: observed against predicted values, one bar per interval. Above 300 rows the bars give way
-    to a band, the median interval of rows with similar predictions, and above 1,000 rows evenly chosen ones stand for
-    all; the coverage in the title is always that of all rows.
+    observations. With more: observed against predicted values, one bar per interval; if all predictions are the same,
+    one row after the other. Above 150 rows the bars give way to a band, the median interval of rows with similar
+    predictions, and above 1,000 rows evenly chosen ones stand for all; the coverage in the title is always that of all
+    rows. Observations so far away that they would flatten all intervals are marked at the edge and counted.
 
     Parameters
     ----------
@@ -76,6 +86,8 @@ class IntervalDisplay:
         Intervals of covered and of missed rows.
     covered_, missed_ : matplotlib Line2D
         Observations inside and outside their interval.
+    beyond_ : tuple of two matplotlib Line2D
+        Observations above and below what is drawn, at the edge; empty if there are none.
 
     Examples
     --------
@@ -89,7 +101,18 @@ class IntervalDisplay:
     0.908
     """
 
-    def __init__(self, y_true, y_pred, y_interval, *, confidence_level=0.9, x=None, curve=None, x_name="x", name=None):
+    def __init__(
+        self,
+        y_true: NDArray,
+        y_pred: NDArray,
+        y_interval: NDArray,
+        *,
+        confidence_level: float = 0.9,
+        x: NDArray | None = None,
+        curve: Curve | None = None,
+        x_name: str = "x",
+        name: str | None = None,
+    ) -> None:
         self.y_true = y_true
         self.y_pred = y_pred
         self.y_interval = y_interval
@@ -101,7 +124,17 @@ class IntervalDisplay:
         self.coverage = interval_coverage_score(y_true, y_interval)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, confidence_level=0.9, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        confidence_level: float = 0.9,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Predict intervals for X and draw them.
 
         Parameters
@@ -122,8 +155,11 @@ class IntervalDisplay:
         IntervalDisplay
         """
         require(estimator, "regressor", "predict_interval", cls.__name__, "ProbabilityIntervalDisplay")
-        display = {"confidence_level": confidence_level, "name": type(estimator).__name__ if name is None else name}
-        if (X if hasattr(X, "shape") else np.asarray(X)).shape[1] == 1:
+        display: dict[str, Any] = {
+            "confidence_level": confidence_level,
+            "name": type(estimator).__name__ if name is None else name,
+        }
+        if np.shape(X)[1:] == (1,):
             x, x_name = column(X, 0)
             if x.dtype.kind == "f":
                 curve = _along_grid(estimator, X, x, confidence_level)
@@ -134,18 +170,18 @@ class IntervalDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true,
-        y_pred,
-        y_interval,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        y_interval: ArrayLike,
         *,
-        x=None,
-        confidence_interval=None,
-        confidence_level=0.9,
-        x_name="x",
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        x: ArrayLike | None = None,
+        confidence_interval: ArrayLike | None = None,
+        confidence_level: float = 0.9,
+        x_name: str = "x",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw intervals that were predicted already.
 
         Parameters
@@ -183,7 +219,16 @@ class IntervalDisplay:
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, line_kw=None, band_kw=None, confidence_kw=None, bar_kw=None, point_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        line_kw: dict[str, Any] | None = None,
+        point_kw: dict[str, Any] | None = None,
+        band_kw: dict[str, Any] | None = None,
+        confidence_kw: dict[str, Any] | None = None,
+        bar_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -202,82 +247,123 @@ class IntervalDisplay:
         self : IntervalDisplay
         """
         self.ax_, self.figure_ = axes_of(ax)
-        self.band_ = self.confidence_band_ = self.bars_ = None
+        self.band_ = self.confidence_band_ = None
+        self.bars_: tuple | None = None
+        position = self._positions()
         if self.curve is not None:
-            self._draw_curve(line_kw, band_kw, confidence_kw)
+            self._draw_curve(self.curve, line_kw, band_kw, confidence_kw)
         elif len(self.y_true) > MOST_BARS:
-            self._draw_median_band(band_kw)
-        position = self.y_pred if self.x is None else self.x
-        order = np.argsort(position, kind="stable")
-        shown = order[evenly(len(order), MOST_POINTS)]
-        if self.curve is None and len(self.y_true) <= MOST_BARS:
-            self._draw_bars(bar_kw)
-        self._draw_points(position, shown, point_kw)
+            self._draw_median_band(position, band_kw)
+        else:
+            self._draw_bars(position, bar_kw)
+        shown = np.argsort(position, kind="stable")[evenly(len(position), MOST_POINTS)]
+        lowest, highest = self._reach()
+        within = (lowest <= self.y_true) & (self.y_true <= highest)
+        self._draw_points(position, shown[within[shown]], point_kw)
         if self.curve is None:
-            ends = [self.y_pred.min(), self.y_pred.max()]
-            diagonal = {"color": GREY, "lw": 1.2, "ls": "--", "zorder": 2.5, "label": "observed = predicted"}
-            (self.line_,) = self.ax_.plot(ends, ends, **keywords(diagonal, line_kw))
+            ends = np.argmin(position), np.argmax(position)
+            label = "prediction" if self._is_constant else "observed = predicted"
+            style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 2.5, "label": label}
+            (self.line_,) = self.ax_.plot(position[[*ends]], self.y_pred[[*ends]], **keywords(style, line_kw))
+        self.beyond_ = () if within.all() else self._mark_beyond(position, lowest, highest)
         self._describe(len(shown))
         return self
 
-    def _draw_curve(self, line_kw, band_kw, confidence_kw):
-        curve, level = self.curve, percent(self.confidence_level)
-        band = {"color": PALE, "lw": 0, "label": f"{level} prediction band"}
+    @property
+    def _is_constant(self) -> bool:
+        """Whether there is nothing to see along the predictions."""
+        return self.x is None and np.ptp(self.y_pred) <= 1e-6 * np.ptp(self.y_interval)
+
+    def _positions(self) -> NDArray:
+        """Of each row on the horizontal axis."""
+        if self.x is not None:
+            return self.x
+        return np.arange(1, 1 + len(self.y_pred)) if self._is_constant else self.y_pred
+
+    def _reach(self) -> tuple[float, float]:
+        """The lowest and the highest observation that may be drawn: twice the height of all intervals beyond them."""
+        ends = self.y_interval if self.curve is None else np.r_[self.y_interval, self.curve.y_interval]
+        lowest, highest = float(ends.min()), float(ends.max())
+        reach = 2 * (highest - lowest)
+        return lowest - reach, highest + reach
+
+    def _draw_curve(self, curve: Curve, line_kw: Any, band_kw: Any, confidence_kw: Any) -> None:
+        level = percent(self.confidence_level)
+        band = {"color": tint(self.ax_, BLUE, 0.15), "lw": 0, "label": f"{level} prediction band"}
         self.band_ = self._fill(curve.x, curve.y_interval, band, band_kw)
         if curve.confidence_interval is not None:
-            inner = {"color": MIDDLE, "lw": 0, "label": f"{level} confidence band"}
+            inner = {"color": tint(self.ax_, BLUE, 0.45), "lw": 0, "label": f"{level} confidence band"}
             self.confidence_band_ = self._fill(curve.x, curve.confidence_interval, inner, confidence_kw)
-        line = keywords({"color": BLUE, "lw": 2, "label": "prediction"}, line_kw)
+        line = keywords({"color": bright(self.ax_, BLUE), "lw": 2, "label": "prediction"}, line_kw)
         (self.line_,) = self.ax_.plot(curve.x, curve.y_pred, **line)
 
-    def _draw_median_band(self, band_kw):
-        groups = groups_by(self.y_pred, N_GROUPS)
-        x = np.array([self.y_pred[rows].mean() for rows in groups])
+    def _draw_median_band(self, position: NDArray, band_kw: Any) -> None:
+        groups = [np.arange(len(position))] * 2 if self._is_constant else groups_by(position, N_GROUPS)
+        x = np.array([position[rows].mean() for rows in groups])
+        x[[0, -1]] = position.min(), position.max()  # the outermost rows are within the band's length
         ends = np.array([np.median(self.y_interval[rows], axis=0) for rows in groups])
-        band = {"fc": PALE, "ec": MIDDLE, "lw": 1, "label": f"median {percent(self.confidence_level)} interval"}
+        label = f"median {percent(self.confidence_level)} interval"
+        band = {"fc": tint(self.ax_, BLUE, 0.15), "ec": tint(self.ax_, BLUE, 0.45), "lw": 1, "label": label}
         self.band_ = self._fill(x, ends, band, band_kw)
 
-    def _fill(self, x, ends, defaults, given):
+    def _fill(self, x: NDArray, ends: NDArray, defaults: dict[str, Any], given: Any) -> Any:
         return self.ax_.fill_between(x, *ends.T, **keywords(defaults, given, "collections.PolyCollection"))
 
-    def _draw_bars(self, bar_kw):
+    def _draw_bars(self, position: NDArray, bar_kw: Any) -> None:
         covered, bars = self._covered(), []
-        for rows, colour, alpha in ((covered, BLUE, 0.3), (~covered, VERMILION, 0.6)):
+        blue, vermilion = bright(self.ax_, BLUE), bright(self.ax_, VERMILION)
+        for rows, colour, alpha in ((covered, blue, 0.4), (~covered, vermilion, 0.7)):
             style = keywords({"color": colour, "alpha": alpha, "lw": 1.5}, bar_kw, "collections.LineCollection")
-            bars.append(self.ax_.vlines(self.y_pred[rows], *self.y_interval[rows].T, **style))
+            bars.append(self.ax_.vlines(position[rows], *self.y_interval[rows].T, **style))
         self.bars_ = tuple(bars)
 
-    def _draw_points(self, position, shown, point_kw):
+    def _draw_points(self, position: NDArray, shown: NDArray, point_kw: Any) -> None:
         covered, crowded = self._covered(), len(shown) > MOST_BARS
         style = {"ls": "", "mew": 0, "rasterized": crowded}
-        inside = GREY if self.curve is not None else BLUE  # the band is blue already
-        faint = 0.4 if crowded else 0.85
-        kinds = ((covered, inside, "o", 3.5, faint, "covered"), (~covered, VERMILION, "^", 5, 0.85, "missed"))
+        inside = bright(self.ax_, BLUE) if self.curve is None else grey(self.ax_)  # the band is blue already
+        faint = 0.45 if crowded else 0.85
+        kinds = (
+            (covered, inside, "o", 4, faint, "covered"),
+            (~covered, bright(self.ax_, VERMILION), "^", 5.5, 0.9, "missed"),
+        )
         artists = []
         for rows, colour, marker, size, alpha, label in kinds:
-            mine, size = shown[rows[shown]], size * (0.7 if crowded else 1)
+            mine, size = shown[rows[shown]], size * (0.75 if crowded else 1)
             label = f"{label} ({rows.sum():,})"
             look = {"color": colour, "marker": marker, "ms": size, "alpha": alpha, "label": label}
             points = keywords(style | look, point_kw)
             artists += self.ax_.plot(position[mine], self.y_true[mine], **points)
         self.covered_, self.missed_ = artists
 
-    def _describe(self, n_shown):
-        one_input = self.curve is not None
-        n, level = len(self.y_true), percent(self.confidence_level)
-        rows = rows_shown(n_shown, n)
-        self.ax_.set(xlabel=self.x_name if one_input else "predicted", ylabel="y" if one_input else "observed")
-        show_title(self.ax_, self.name, f"{level} intervals cover {percent(self.coverage)} of {n:,} rows")
-        headroom(self.ax_, 0.22 if one_input else 0.12)
-        place = {"loc": "upper center", "ncols": 2} if one_input else {"loc": "upper left"}
-        show_legend(self.ax_, title=None if n_shown == n else f"points: {rows}", **place)
+    def _mark_beyond(self, position: NDArray, lowest: float, highest: float) -> tuple:
+        """Open arrows at the edges for all rows beyond them, also where other rows were left out."""
+        above, below = self.y_true > highest, self.y_true < lowest
+        style: dict[str, Any] = {"color": bright(self.ax_, VERMILION), "mfc": tuple(background(self.ax_)), "ls": ""}
+        style |= {"ms": 7, "clip_on": False, "transform": self.ax_.get_xaxis_transform()}
+        artists = []
+        for rows, edge, marker in ((above, 1.0, "^"), (below, 0.0, "v")):
+            artists += self.ax_.plot(position[rows], np.full(rows.sum(), edge), marker=marker, **style)
+        artists[0 if above.any() else 1].set_label(f"beyond the axis ({(above | below).sum():,})")
+        return tuple(artists)
 
-    def _covered(self):
+    def _describe(self, n_shown: int) -> None:
+        n, level = len(self.y_true), percent(self.confidence_level)
+        if self.curve is not None:
+            labels = self.x_name, "y"
+        elif self._is_constant:
+            labels = f"row (all predictions are {self.y_pred[0]:.3g})", "observed"
+        else:
+            labels = "predicted", "observed"
+        self.ax_.set(xlabel=labels[0], ylabel=labels[1])
+        show_title(self.ax_, self.name, f"{level} intervals cover {percent(self.coverage)} of {counted(n, 'row')}")
+        show_legend(self.ax_, title=None if n_shown == n else f"points: {rows_shown(n_shown, n)}")
+
+    def _covered(self) -> NDArray[np.bool_]:
         lower, upper = self.y_interval.T
         return (lower <= self.y_true) & (self.y_true <= upper)
 
 
-def _along_grid(estimator, X, x, confidence_level):
+def _along_grid(estimator: BaseEstimator, X: Any, x: NDArray, confidence_level: float) -> Curve:
     """The curve on a grid over the rows' range, so that bands open where there are no rows."""
     grid = np.linspace(np.nanmin(x), np.nanmax(x), N_GRID)
     rows = type(X)({X.columns[0]: grid}) if hasattr(X, "columns") else grid[:, None]

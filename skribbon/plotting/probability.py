@@ -1,10 +1,34 @@
 """Probabilities of a class, and how uncertain they are."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from ..metrics import _intervals
-from ._drawing import BLUE, VERMILION, axes_of, evenly, keywords, percent, require, rows_shown, show_legend, show_title
+from ._drawing import (
+    BLUE,
+    VERMILION,
+    axes_of,
+    bright,
+    class_position,
+    evenly,
+    keywords,
+    named,
+    percent,
+    require,
+    rows_shown,
+    show_legend,
+    show_title,
+    tint,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_BARS = 150
 
@@ -47,7 +71,16 @@ class ProbabilityIntervalDisplay:
     'P(class 1)'
     """
 
-    def __init__(self, y_true, y_proba, y_interval, *, pos_label, confidence_level=0.9, name=None):
+    def __init__(
+        self,
+        y_true: NDArray,
+        y_proba: NDArray,
+        y_interval: NDArray,
+        *,
+        pos_label: Any,
+        confidence_level: float = 0.9,
+        name: str | None = None,
+    ) -> None:
         self.y_true = y_true
         self.y_proba = y_proba
         self.y_interval = y_interval
@@ -56,7 +89,18 @@ class ProbabilityIntervalDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, pos_label=None, confidence_level=0.9, name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        confidence_level: float = 0.9,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Predict probabilities with their intervals and draw them.
 
         Parameters
@@ -92,8 +136,17 @@ class ProbabilityIntervalDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, y_proba, y_interval, *, pos_label=1, confidence_level=0.9, name=None, ax=None, **kwargs
-    ):
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        y_interval: ArrayLike,
+        *,
+        pos_label: Any = 1,
+        confidence_level: float = 0.9,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw probabilities and intervals that were predicted already.
 
         Parameters
@@ -119,7 +172,13 @@ class ProbabilityIntervalDisplay:
         display = cls(y_true, y_proba, y_interval, pos_label=pos_label, confidence_level=confidence_level, name=name)
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, bar_kw=None, point_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        bar_kw: dict[str, Any] | None = None,
+        point_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -140,48 +199,32 @@ class ProbabilityIntervalDisplay:
         rank = evenly(n, MOST_BARS)
         rows, bars, points = order[rank], [], []
         mine = self.y_true == self.pos_label
-        for of_class, colour, marker, label in (
-            (mine, VERMILION, "^", _named(self.pos_label)),
-            (~mine, BLUE, "o", self._other_label()),
+        blue, vermilion = bright(self.ax_, BLUE), bright(self.ax_, VERMILION)
+        for of_class, colour, face, marker, label in (
+            (mine, vermilion, vermilion, "^", named(self.pos_label)),
+            (~mine, blue, tint(self.ax_, blue, 0.1), "o", self._other_label()),
         ):
             shown = of_class[rows]
             bar = keywords({"color": colour, "alpha": 0.4, "lw": 2}, bar_kw, "collections.LineCollection")
             bars.append(self.ax_.vlines(rank[shown], *self.y_interval[rows[shown]].T, **bar))
-            style = {"color": colour, "marker": marker, "ms": 4.5, "mew": 0, "ls": ""}
+            style = {"color": colour, "mfc": face, "marker": marker, "ms": 4.5, "mew": 1, "ls": ""}
             style["label"] = f"{label} ({of_class.sum():,})"
             points += self.ax_.plot(rank[shown], self.y_proba[rows[shown]], **keywords(style, point_kw))
         self.bars_, self.points_ = tuple(bars), tuple(points)
         self._describe(len(rank), n)
         return self
 
-    def _other_label(self):
+    def _other_label(self) -> str:
         others = np.unique(self.y_true[self.y_true != self.pos_label])
-        return _named(others[0]) if len(others) == 1 else "other"
+        return named(others[0]) if len(others) == 1 else "other"
 
-    def _describe(self, shown, n):
+    def _describe(self, shown: int, n: int) -> None:
         from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-        self.ax_.set(ylim=(-0.02, 1.02), ylabel=f"P({_named(self.pos_label)})")
+        self.ax_.set(ylim=(-0.02, 1.02), yticks=np.arange(6) / 5, ylabel=f"P({named(self.pos_label)})")
         self.ax_.set_xlabel(f"{rows_shown(shown, n)}, sorted by probability")
-        self.ax_.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        self.ax_.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         self.ax_.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         self.ax_.set_xlim(-0.02 * n, 1.02 * n)
         show_title(self.ax_, self.name, f"probabilities with {percent(self.confidence_level)} intervals")
-        show_legend(self.ax_, loc="upper left", title="true label")
-
-
-def _named(label):
-    """A label as people read it; a bare number would look like a probability."""
-    return label if isinstance(label, str) else f"class {label}"
-
-
-def class_position(classes, pos_label):
-    """Where ``pos_label`` is among the classes; the second of two if None."""
-    known = ", ".join(map(str, classes[:10]))
-    if pos_label is None:
-        if len(classes) > 2:
-            raise ValueError(f"pos_label must say which of the {len(classes)} classes to draw: {known}.")
-        return 1
-    if not (match := np.flatnonzero(classes == pos_label)).size:
-        raise ValueError(f"pos_label={pos_label!r} is not a class of the estimator; its classes are {known}.")
-    return int(match[0])
+        show_legend(self.ax_, title="true label")
