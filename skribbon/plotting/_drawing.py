@@ -17,6 +17,8 @@ from .._compat import safe_indexing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+    from matplotlib.transforms import Bbox
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
 DARK = 0.4  # mean of red, green and blue below which a background is dark
@@ -95,23 +97,51 @@ def next_look(ax: Axes, gid: str) -> dict[str, Any]:
     }
 
 
-def show_legend(ax: Axes, columns: int = 2, **options: Any) -> None:
-    """A legend above the data, in as many columns as fit, up to ``columns``; the vertical axis grows by its height."""
+def show_legend(ax: Axes, columns: int = 2, corners: Sequence[str] = (), **options: Any) -> None:
+    """A legend in the first of the ``corners`` that is free of data, or else above the data.
+
+    Above, it has as many columns as fit, up to ``columns``, and the vertical axis grows by its height.
+    """
     ink = ax.xaxis.label.get_color()
-    options = {"loc": "upper left", "fontsize": "small", "title_fontsize": "small", "alignment": "left"} | options
-    options |= {"framealpha": 0.85, "facecolor": tuple(background(ax)), "edgecolor": "none", "labelcolor": ink}
-    frame = ax.get_window_extent()
-    for ncols in range(columns, 0, -1):
-        legend = ax.legend(ncols=ncols, columnspacing=1.0, handlelength=1.7, handletextpad=0.6, **options)
-        box = legend.get_window_extent()
-        if box.width <= 0.97 * frame.width:
+    look: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "alignment": "left"}
+    look |= {"framealpha": 0.85, "facecolor": tuple(background(ax)), "edgecolor": "none", "labelcolor": ink}
+    look |= {"columnspacing": 1.0, "handlelength": 1.7, "handletextpad": 0.6, **options}
+    for corner in corners:
+        legend = ax.legend(**{**look, "loc": corner})
+        if _is_free(ax, legend.get_window_extent().padded(4)):
             break
+    else:
+        legend = _legend_on_top(ax, columns, look)
     legend.get_title().set_color(ink)
     for line in legend.get_lines():
         line.set_alpha(None)  # a single faint point cannot be seen
+
+
+def _is_free(ax: Axes, box: Bbox) -> bool:
+    """Whether no line, point or band reaches into a box on the screen."""
+    for line in ax.lines:
+        path = line.get_transform().transform_path(line.get_path())
+        joined = line.get_linestyle() != "None"
+        if path.intersects_bbox(box, filled=False) if joined else box.count_contains(path.vertices):
+            return False
+    for collection in ax.collections:
+        transform = collection.get_transform()
+        if any(transform.transform_path(path).intersects_bbox(box) for path in collection.get_paths()):
+            return False
+    return True
+
+
+def _legend_on_top(ax: Axes, columns: int, look: dict[str, Any]) -> Legend:
+    frame = ax.get_window_extent()
+    for ncols in range(columns, 0, -1):
+        legend = ax.legend(loc="upper left", ncols=ncols, **look)
+        box = legend.get_window_extent()
+        if box.width <= 0.97 * frame.width:
+            break
     share = min(box.height / frame.height + 0.03, 0.5)
     low, high = ax.get_ylim()
     ax.set_ylim(low, (high - share * low) / (1 - share))
+    return legend
 
 
 def show_title(ax: Axes, name: str | None, text: str) -> None:

@@ -158,7 +158,9 @@ class AlphaPathDisplay:
             self._draw_metric(panel, metric, line_kw, band_kw, choice_kw)
         labelled = [panel.get_legend_handles_labels() for panel in self.ax_]
         entries = {label: handle for handles, labels in labelled for handle, label in zip(handles, labels, strict=True)}
-        show_legend(self.ax_[-1], handles=entries.values(), labels=entries.keys())
+        show_legend(
+            self.ax_[-1], corners=("upper right", "lower left"), handles=entries.values(), labels=entries.keys()
+        )
         if self.metrics[-1] == "coverage":  # the legend may have pushed the axis beyond what a share can be
             ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
             self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])

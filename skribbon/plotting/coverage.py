@@ -217,7 +217,7 @@ class CoverageDisplay:
             xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5, xlabel="nominal coverage", ylabel="empirical coverage"
         )
         self.ax_.spines["left"].set_bounds(0, 1)
-        show_legend(self.ax_)
+        show_legend(self.ax_, corners=("upper left", "lower right"))
         return self
 
     def _draw_band(self, band_kw: dict[str, Any] | None) -> Any:
@@ -228,7 +228,7 @@ class CoverageDisplay:
         return self.ax_.fill_between(levels, *self.chance_band(levels), **style)
 
     def _draw_diagonal(self, diagonal_kw: dict[str, Any] | None) -> Any:
-        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL, "label": "calibrated"}
+        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL}
         return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
 
 

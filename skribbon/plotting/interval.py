@@ -209,7 +209,7 @@ class IntervalDisplay:
         curve = None
         if x is not None:
             x = column_or_1d(x)
-            order = np.argsort(x, kind="stable")
+            order = np.argsort(x, kind="stable")[evenly(len(x), MOST_POINTS)]
             inner = None if confidence_interval is None else np.asarray(confidence_interval, dtype=float)[order]
             curve = Curve(x[order], y_pred[order], y_interval[order], inner)
         elif confidence_interval is not None:
@@ -312,8 +312,8 @@ class IntervalDisplay:
     def _draw_bars(self, position: NDArray, bar_kw: Any) -> None:
         covered, bars = self._covered(), []
         blue, vermilion = bright(self.ax_, BLUE), bright(self.ax_, VERMILION)
-        for rows, colour, alpha in ((covered, blue, 0.4), (~covered, vermilion, 0.7)):
-            style = keywords({"color": colour, "alpha": alpha, "lw": 1.5}, bar_kw, "collections.LineCollection")
+        for rows, colour, alpha, width in ((covered, blue, 0.4, 1.3), (~covered, vermilion, 0.7, 2)):
+            style = keywords({"color": colour, "alpha": alpha, "lw": width}, bar_kw, "collections.LineCollection")
             bars.append(self.ax_.vlines(position[rows], *self.y_interval[rows].T, **style))
         self.bars_ = tuple(bars)
 
@@ -356,7 +356,8 @@ class IntervalDisplay:
             labels = "predicted", "observed"
         self.ax_.set(xlabel=labels[0], ylabel=labels[1])
         show_title(self.ax_, self.name, f"{level} intervals cover {percent(self.coverage)} of {counted(n, 'row')}")
-        show_legend(self.ax_, title=None if n_shown == n else f"points: {rows_shown(n_shown, n)}")
+        title = None if n_shown == n else f"points: {rows_shown(n_shown, n)}"
+        show_legend(self.ax_, corners=("upper left", "lower right"), title=title)
 
     def _covered(self) -> NDArray[np.bool_]:
         lower, upper = self.y_interval.T

@@ -227,4 +227,4 @@ class ProbabilityIntervalDisplay:
         self.ax_.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         self.ax_.set_xlim(-0.02 * n, 1.02 * n)
         show_title(self.ax_, self.name, f"probabilities with {percent(self.confidence_level)} intervals")
-        show_legend(self.ax_, title="true label")
+        show_legend(self.ax_, corners=("upper left", "lower right"), title="true label")

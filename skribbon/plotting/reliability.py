@@ -282,14 +282,14 @@ class ReliabilityDisplay:
         bars = keywords(bars, bar_kw, "collections.LineCollection")
         self.bars_ = self.ax_.vlines(self.predicted, *self.chance_band(), **bars)
         label = f"{name or self.name or 'observed'}, ECE {self.calibration_error:.3f}"
-        line = {**look, "ms": 5, "lw": 1, "clip_on": False, "label": label}
+        line = {**look, "ms": 5, "lw": 1.2, "clip_on": False, "label": label}
         (self.line_,) = self.ax_.plot(self.predicted, self.observed, **keywords(line, line_kw))
         self._draw_counts(look, count_kw)
         self._describe()
         return self
 
     def _draw_diagonal(self, diagonal_kw: dict[str, Any] | None) -> Any:
-        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL, "label": "calibrated"}
+        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL}
         return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
 
     def _draw_counts(self, look: dict[str, Any], count_kw: dict[str, Any] | None) -> None:
@@ -321,7 +321,7 @@ class ReliabilityDisplay:
         lane.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         lane.tick_params(axis="y", labelsize="small")
         lane.set_ylabel("rows", fontsize="small")
-        show_legend(self.ax_)
+        show_legend(self.ax_, corners=("upper left",))
 
 
 def _classes(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None) -> NDArray:
