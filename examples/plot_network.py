@@ -82,5 +82,5 @@ axes[0].set_ylabel("y")
 axes[1].legend(frameon=False, loc="upper right")
 
 # %%
-# Next: how coverage falls as inputs move away, :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`; a network that
-# you write yourself, :ref:`sphx_glr_auto_examples_plot_own_model.py`.
+# Next: how coverage falls as inputs move away, :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`; a network
+# that you write yourself, :ref:`sphx_glr_auto_examples_plot_own_model.py`.

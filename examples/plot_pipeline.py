@@ -52,7 +52,8 @@ ribbon = RibbonRegressor(base).fit(train, rent[:600])
 table = ribbon.predict_frame(test)
 coverage = interval_coverage_score(rent[600:], table[["lower", "upper"]])
 print(f"coverage of {len(test)} new flats: {coverage:.3f}")
-print(test.join(table.round(0)).groupby("district").head(1).drop(columns="std_aleatoric"))
+shown = ["area", "district", "prediction", "lower", "upper"]
+print(test.join(table.round(0)).groupby("district").head(1)[shown])
 
 # %%
 # There are few flats on the island, and the epistemic part says so.

@@ -1,0 +1,86 @@
+"""The gallery and the notebooks are fit to be shown; that they run is for ``make examples`` to say."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("plot_*.py"))
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+MAX_LINES = 130
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])(?:/(?:home|Users|root|tmp|work|usr|opt|mnt|var)/|[A-Za-z]:\\)")
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request):
+    return json.loads(request.param.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(params=SCRIPTS, ids=lambda path: path.stem)
+def script(request):
+    return request.param.read_text(encoding="utf-8")
+
+
+def test_both_kinds_are_there():
+    assert len(SCRIPTS) >= 12
+    assert len(NOTEBOOKS) >= 2
+
+
+def test_script_has_an_underlined_title_and_a_question(script):
+    title, underline, blank, *text = ast.get_docstring(ast.parse(script)).splitlines()
+    assert underline == "=" * len(title)
+    assert blank == ""
+    assert text
+
+
+def test_script_is_short(script):
+    assert len(script.splitlines()) <= MAX_LINES
+
+
+def test_script_links_to_examples_that_exist(script):
+    linked = re.findall(r"sphx_glr_auto_examples_(\w+\.py)", script)
+    assert {name for name in linked if not (EXAMPLES / name).exists()} == set()
+
+
+def test_script_names_notebooks_that_exist(script):
+    assert {name for name in re.findall(r"examples/(\w+\.ipynb)", script) if not (EXAMPLES / name).exists()} == set()
+
+
+def test_notebook_carries_no_results(notebook):
+    for cell in code_cells(notebook):
+        assert cell["outputs"] == []
+        assert cell["execution_count"] is None
+
+
+def test_notebook_says_only_which_kernel(notebook):
+    assert notebook["metadata"].keys() == {"kernelspec"}
+    assert notebook["metadata"]["kernelspec"]["name"] == "python3"
+    assert all(cell["metadata"] == {} for cell in notebook["cells"])
+
+
+def test_notebook_cells_have_names_of_their_own(notebook):
+    names = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if re.fullmatch(r"[0-9a-f]{8}", name)]  # what a machine would call them
+
+
+def test_notebook_code_is_code(notebook):
+    for cell in code_cells(notebook):
+        ast.parse("".join(cell["source"]))
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *NOTEBOOKS], ids=lambda path: path.name)
+def test_no_absolute_paths(path):
+    assert ABSOLUTE_PATH.findall(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", ['open("/home/me/x.csv")', "'/work/x'", r'"C:\data"'])
+def test_absolute_paths_are_seen(text):
+    assert ABSOLUTE_PATH.search(text)
