@@ -52,10 +52,9 @@ print(f"GridSearchCV {search_seconds:.2f} s, RibbonCV {tuned_seconds:.3f} s: ", 
 print(f"{search_seconds / tuned_seconds:.0f} times faster")
 
 # %%
-# RibbonCV's path, with some of the grid search's scores on top of it.
+# RibbonCV's path; the black circles on it are some of the grid search's scores.
 display = AlphaPathDisplay.from_estimator(tuned, metrics=["nll", "coverage"])
-display.ax_[0].plot(alphas[::4], -search.cv_results_["mean_test_nll"][::4], "ko", mfc="none", label="GridSearchCV")
-display.ax_[0].legend(frameon=False, fontsize="small", loc="upper right")
+display.ax_[0].plot(alphas[::4], -search.cv_results_["mean_test_nll"][::4], "ko", mfc="none")
 
 # %%
 # The ridge penalty as well: RibbonCV inside GridSearchCV, which names the penalty by two levels of ``estimator__``.
