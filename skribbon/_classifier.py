@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from ._base import BaseRibbon
 from ._classification import ClassificationPredictions
 from ._typing import Correction, CurvatureName, FloatArray, MatrixLike, Predictive, RandomState
+from ._wrapper import check_target
 from .curvature import Curvature
 
 
@@ -149,7 +150,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         -------
         self : RibbonClassifier
         """
-        y = self._check_target(y)
+        y = check_target(self, y)
         training = self._fit(X, y, sample_weight)
         self.classes_ = self.model_.classes
         if self.store_loo:

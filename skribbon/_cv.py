@@ -13,10 +13,9 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils import column_or_1d, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +26,7 @@ from ._path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_no
 from ._predictions import check_levels
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
+from ._wrapper import check_target
 from .exceptions import AlphaEdgeWarning, warn_user
 
 REGRESSION = ("coverage", "nll", "crps", "interval_score")
@@ -159,12 +159,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         -------
         self : RibbonCV
         """
-        if y is None:
-            raise ValueError("RibbonCV requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
+        y = check_target(self, y)
         alphas, ribbon = self._checked_alphas(), self._get_ribbon()
-        if is_classifier(ribbon):
-            check_classification_targets(y)
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         (level,), _ = check_levels(self.confidence_level, "confidence_level")
         scoring = self._checked_scoring(ribbon)

@@ -32,7 +32,8 @@ class UncertainParameters(Wrapper):
             warn_user(
                 f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
                 "minimum that is expanded around. Train longer, tighten tol, or use a deterministic solver (lbfgs) "
-                "without early stopping.",
+                "without early stopping; skribbon.models.polish takes networks there. A frozen model must get the rows "
+                "and weights that it was fitted on, and classes that the features separate need a penalty.",
                 NotStationaryWarning,
             )
         return stationarity

@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from ._base import BaseRibbon
 from ._regression import RegressionPredictions, decreases
 from ._typing import Correction, CurvatureName, MatrixLike, NoiseName, Predictive, RandomState
+from ._wrapper import check_target
 from .curvature import Curvature
 from .noise import Noise, resolve_noise
 
@@ -164,7 +165,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        y = self._check_target(y)
+        y = check_target(self, y)
         noise = resolve_noise(self.noise)
         training = self._fit(X, y, sample_weight)
         self.noise_ = noise.fit(training)

@@ -75,15 +75,6 @@ class Wrapper(Predictions, MetaEstimatorMixin, BaseEstimator):
         if is_regressor(self) and is_classifier(estimator):
             raise TypeError(f"estimator={estimator!r} is a classifier; use {name.replace('Regressor', 'Classifier')}.")
 
-    def _check_target(self, y):
-        """y as a vector, labels where the estimator is a classifier."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        if is_classifier(self):
-            check_classification_targets(y)
-        return y
-
     # ------------------------------------------------------------------ scikit-learn's manners
     def _get_estimator(self):
         """The base model, or the default with weights requested when routing is on."""
@@ -132,3 +123,20 @@ def innermost(estimator):
     if isinstance(estimator, TransformedTargetRegressor):
         return innermost(requesting_weights(LinearRegression()) if estimator.regressor is None else estimator.regressor)
     return estimator, ""
+
+
+def check_target(estimator, y):
+    """y as a vector, labels where the estimator is a classifier."""
+    name, kind = type(estimator).__name__, "Classifier" if is_classifier(estimator) else "Regressor"
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {shape}: {name} models one output. Fit one for each "
+            f"column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict intervals."
+        )
+    y = column_or_1d(y, warn=True)
+    if is_classifier(estimator):
+        check_classification_targets(y)
+    return y

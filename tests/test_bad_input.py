@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -16,11 +17,12 @@ from sklearn.linear_model import (
     Ridge,
     TweedieRegressor,
 )
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skribbon import RibbonClassifier, RibbonRegressor
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import (
     CurvatureError,
     LeverageWarning,
@@ -259,10 +261,18 @@ def test_continuous_target_of_a_classifier():
         RibbonClassifier().fit(X, Y)
 
 
-@BOTH
-def test_two_dimensional_target(Ribbon):
-    with pytest.raises(ValueError, match=r"1d array, got an array of shape \(60, 2\)"):
+@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier, RibbonCV])
+def test_two_dimensional_target_names_the_way_out(Ribbon):
+    kind = "Classifier" if Ribbon is RibbonClassifier else "Regressor"
+    cure = rf"1d array, got an array of shape \(60, 2\).*MultiOutput{kind}\({Ribbon.__name__}\("
+    with pytest.raises(ValueError, match=cure):
         Ribbon().fit(X, np.column_stack([LABEL, LABEL]))
+
+
+def test_the_way_out_of_a_two_dimensional_target_works():
+    both = MultiOutputRegressor(RibbonRegressor()).fit(X, np.column_stack([Y, -Y]))
+    first, second = (one.predict_interval(X) for one in both.estimators_)
+    assert_allclose(second, -first[:, ::-1])
 
 
 # ---------------------------------------------------------------------- base models

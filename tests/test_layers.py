@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "_wrapper": BELOW_ESTIMATORS | {"_predictions"},
     "_posterior": BELOW_ESTIMATORS | {"_wrapper"},
     "_base": BELOW_ESTIMATORS | {"_linearisation", "_posterior", "_predictions"},
-    **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base"}),
+    **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base", "_wrapper"}),
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),
 }

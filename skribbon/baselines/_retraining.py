@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._compat import safe_indexing
 from .._predictions import check_count
 from .._typing import MatrixLike
-from .._wrapper import Wrapper, innermost
+from .._wrapper import Wrapper, check_target, innermost
 from ..exceptions import RibbonWarning, warn_user
 from ..models import as_parametric
 from ._members import MemberClassification, MemberRegression, indexable
@@ -98,7 +98,7 @@ class RetrainingRegression(MemberRegression, Retraining):
         -------
         self
         """
-        y, noise = self._check_target(y), self._resolve_noise()
+        y, noise = check_target(self, y), self._resolve_noise()
         weight = self._fit_members(X, y, sample_weight)
         self._fit_noise(noise, X, y, weight)
         return self
@@ -121,7 +121,7 @@ class RetrainingClassification(MemberClassification, Retraining):
         -------
         self
         """
-        y = self._check_target(y)
+        y = check_target(self, y)
         self._fit_members(X, y, sample_weight)
         self.classes_ = self.model_.classes
         return self

@@ -21,6 +21,7 @@ from .._regression import RegressionPredictions, decreases
 from .._ribbon import Latent, Ribbon, pushforward
 from .._training import Training
 from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState
+from .._wrapper import check_target
 from ..curvature import Curvature, resolve_curvature
 from ..noise import Noise, resolve_noise
 from ._members import log_odds
@@ -192,7 +193,7 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
         self : LaplaceRegressor
         """
         resolve_noise(self.noise)  # a wrong one is refused before any training is done
-        return self._fit(X, self._check_target(y), sample_weight)
+        return self._fit(X, check_target(self, y), sample_weight)
 
     def _fit_observation(self, training):
         rows = training.rows
@@ -289,7 +290,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
         -------
         self : LaplaceClassifier
         """
-        return self._fit(X, self._check_target(y), sample_weight)
+        return self._fit(X, check_target(self, y), sample_weight)
 
     def _fit_observation(self, training):
         self.classes_ = self.model_.classes

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._predictions import check_count
 from .._typing import RandomState
-from .._wrapper import Wrapper, innermost
+from .._wrapper import Wrapper, check_target, innermost
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, mlp
 from ..models.mlp import MultilayerPerceptron
@@ -141,7 +141,7 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
         -------
         self : MCDropoutRegressor
         """
-        y, noise = self._check_target(y), self._resolve_noise()
+        y, noise = check_target(self, y), self._resolve_noise()
         self._fit_noise(noise, X, y, self._fit_dropout(X, y))
         return self
 
@@ -209,6 +209,6 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
         -------
         self : MCDropoutClassifier
         """
-        self._fit_dropout(X, self._check_target(y))
+        self._fit_dropout(X, check_target(self, y))
         self.classes_ = self.model_.classes
         return self

@@ -23,6 +23,7 @@ MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
 SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
 DAMPINGS = 30  # how often one step's damping may grow before the search ends
 ROUNDING = 1e-13  # relative size of what rounding leaves of a mean over rows
+NEGLIGIBLE = 1e-4  # standard errors of gradient that no interval can tell from zero
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,8 @@ def polish(
         The weights that the estimator was fitted with.
     max_iter : int, default=200
     tol : float, default=1e-8
-        Converged when the gradient is this many standard errors of itself.
+        Converged when the gradient is this many standard errors of itself. What stops before warns where more than
+        1e-4 of them are left, since no interval can tell less from zero.
     verbose : int, default=0
 
     Returns
@@ -322,10 +324,10 @@ def polish(
     with_theta(estimator, model, model.theta)  # an estimator that cannot be written to says so before the work
     rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
     theta, report = minimise(rows, max_iter, tol, verbose)
-    if not report.converged:
+    if not report.converged and report.gradient_after > NEGLIGIBLE:
         warn_user(
             f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
-            f"errors (it began with {report.gradient_before:.3g}); raise max_iter, or train longer first.",
+            f"errors (it began with {report.gradient_before:.3g}); raise max_iter or tol, or train longer first.",
             ConvergenceWarning,
         )
     return with_theta(estimator, model, theta)
