@@ -72,7 +72,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "auto_examples/*": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }

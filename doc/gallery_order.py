@@ -10,8 +10,8 @@ ORDER = (
     "plot_classification.py",
     "plot_poisson_claims.py",
     "plot_network.py",
-    "plot_own_model.py",
     "plot_out_of_distribution.py",
+    "plot_own_model.py",
     "plot_speed.py",
 )
 

@@ -55,7 +55,7 @@ class UncertainParameters(Wrapper):
             warn_user(
                 f"{seen} of {X.shape[0]} rows move along directions that the training data do not determine (collinear "
                 "or constant columns, too few rows, saturated units); their uncertainty is understated. Drop redundant "
-                "columns or penalise the base model.",
+                "columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
             )
 

@@ -21,7 +21,7 @@ class Predictions:
     A subclass says how uncertain, for a block of prepared rows X: ``_latent(X)``, the distribution of each row's raw
     prediction; ``_raw(X)`` (n, k), its centre; ``_raw_root(X)`` (n, k, r), a root of the covariance over all rows
     together; ``_draw(n_draws, rng)``, some draws of the whole function in whatever form ``_raw_draws(X, drawn)``
-    (n, k, n_draws) takes them.
+    (n, k, n_draws) takes them; ``_block_width``, how many floats a row takes in the largest array of all that.
     """
 
     model_: Any  # a ParametricModel
@@ -30,11 +30,6 @@ class Predictions:
     _raw_root: Callable[[Any], FloatArray]
     _draw: Callable[[int, Any], Any]
     _raw_draws: Callable[[Any, Any], FloatArray]
-
-    @property
-    def _block_width(self):
-        """Floats that a row takes in the largest array of a prediction."""
-        return self.model_.row_width
 
     def _by_block(self, X, function):
         """``function`` of each block of prepared rows, concatenated; memory stays that of one block."""

@@ -158,7 +158,8 @@ class RegressionPredictions(Predictions):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         kind : {"total", "epistemic", "aleatoric"}, default="total"
             "epistemic" is the uncertainty of the mean function (for a link or a transformed target by the delta
-            method), "aleatoric" the spread of observations around it.
+            method), "aleatoric" the spread of observations around it (of a transformed target with Student noise, that
+            of normal noise of the same variance).
 
         Returns
         -------
@@ -350,9 +351,10 @@ class RegressionPredictions(Predictions):
         return (self._response_root(X) ** 2).sum(axis=1)
 
     def _aleatoric_variance(self, X):
-        law = self._law(X).conditional(self._raw(X)[:, :1])
         if self.model_.target_transformer is None:
-            return law.var()[:, 0]
+            return self._law(X).conditional(self._raw(X)[:, :1]).var()[:, 0]
+        # through exp and its like, Student's tails have no variance: normal noise of the same size stands for them
+        law = law_of(self.model_.loss, self._dispersion(X)[:, None]).conditional(self._raw(X)[:, :1])
         y = self.model_.decode_target(law.ppf(ndtr(NODES)))  # (n, nodes): quadrature through the inverse transform
         mean = y @ WEIGHTS
         return (y - mean[:, None]) ** 2 @ WEIGHTS

@@ -55,7 +55,8 @@ class UndeterminedDirectionWarning(RibbonWarning):
     """Predictions were asked for inputs that move along directions the training data say nothing about.
 
     Raised by the predict methods: columns are collinear or constant, rows are too few, or units of a network are
-    saturated, and the uncertainty of such inputs is understated. Drop redundant columns, or penalise the base model.
+    saturated, and the uncertainty of such inputs is understated. Drop redundant columns, or train on rows like
+    these. A penalty silences the warning, but adds no width along such directions.
     """
 
 

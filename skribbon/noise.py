@@ -6,9 +6,11 @@ from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from ._laws import LocationFamily
@@ -268,12 +270,13 @@ class HeteroskedasticNoise(Noise):
         )
         regressor = regressor if self.regressor is None else clone(self.regressor)
         weights = {"sample_weight": weight} if has_fit_parameter(regressor, "sample_weight") else {}
-        return regressor.fit(X, target, **weights)
+        return regressor.fit(_as_taken(X, regressor), target, **weights)
 
     def _out_of_fold(self, X, target, weight):
         g = np.empty_like(target)
         for train, test in KFold(self.cv, shuffle=True, random_state=0).split(target):
-            g[test] = self._fitted(X[train], target[train], weight[train]).predict(X[test])
+            regressor = self._fitted(X[train], target[train], weight[train])
+            g[test] = regressor.predict(_as_taken(X[test], regressor))
         if not np.all(g > 0):
             raise ValueError(f"{self.regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
         return g
@@ -281,8 +284,13 @@ class HeteroskedasticNoise(Noise):
     def predict(self, X: MatrixLike) -> float | FloatArray:
         if self.shrinkage_ == 0:
             return self.dispersion_ * self.scale_
-        g = np.clip(self.regressor_.predict(X), *self.range_)
+        g = np.clip(self.regressor_.predict(_as_taken(X, self.regressor_)), *self.range_)
         return self.dispersion_ * self.scale_ * g**self.shrinkage_
+
+
+def _as_taken(X, regressor):
+    """X, dense where the regressor takes no sparse matrix."""
+    return X.toarray() if sparse.issparse(X) and not get_tags(regressor).input_tags.sparse else X
 
 
 def _best_shrinkage(g, squared, weight):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import scoringrules
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import clone
-from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
 
 from skribbon import RibbonRegressor
 from skribbon._laws import LocationFamily
@@ -134,6 +135,27 @@ def test_a_number_is_a_constant_for_glms_too():
     y = rng.poisson(np.exp(X[:, 0]))
     ribbon = RibbonRegressor(PoissonRegressor(alpha=1e-3), noise=ConstantNoise(2.0)).fit(X, y)
     np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric") ** 2, 2 * ribbon.predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("regressor", [None, GammaRegressor(alpha=0.01)], ids=["dense only", "takes sparse"])
+def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
+    X, y = simulated(600, growing)
+    noise = HeteroskedasticNoise(regressor)
+    dense = RibbonRegressor(Ridge(solver="sparse_cg", tol=1e-12), noise=noise).fit(X, y)
+    thin = clone(dense).fit(sparse.csr_matrix(X), y)
+    assert thin.noise_.shrinkage_ > 0
+    np.testing.assert_allclose(thin.predict_std(sparse.csr_matrix(X)), dense.predict_std(X), rtol=1e-5)
+
+
+def test_heavy_tails_of_a_logarithm_leave_a_finite_spread():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(500, 1))
+    base = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
+    noise = HeteroskedasticNoise(tails=4.5)
+    ribbon = RibbonRegressor(base, noise=noise).fit(X, np.exp(X[:, 0] + 0.3 * rng.standard_t(4.5, size=500)))
+    mu, variance = np.log(ribbon.predict(X)), ribbon.noise_.predict(X)
+    reference = stats.lognorm(np.sqrt(variance), scale=np.exp(mu)).std()
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), reference, rtol=1e-6)
 
 
 # ---------------------------------------------------------------------- Student's law

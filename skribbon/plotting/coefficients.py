@@ -269,7 +269,7 @@ def _warn_if_undetermined(null: NDArray) -> None:
     if hidden:
         warn_user(
             f"{hidden} coefficients lie along directions that the training data do not determine (collinear or "
-            "constant columns); their intervals are too short. Drop redundant columns or penalise the base model.",
+            "constant columns); their intervals are too short. Drop redundant columns.",
             UndeterminedDirectionWarning,
         )
 
