@@ -5,7 +5,9 @@ from pathlib import Path
 
 from docutils import nodes
 
-sys.path.insert(0, str(Path(__file__).parent))  # gallery_order
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gallery_order import ORDER
 
 import skribbon
 
@@ -72,7 +74,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "show_prev_next": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "auto_examples/*": []},
+    "secondary_sidebar_items": {"**": ["page-toc"]} | {f"auto_examples/{Path(name).stem}": [] for name in ORDER},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
