@@ -355,6 +355,8 @@ class IntervalDisplay:
         else:
             labels = "predicted", "observed"
         self.ax_.set(xlabel=labels[0], ylabel=labels[1])
+        if self.ax_.get_xscale() == "linear":
+            self.ax_.locator_params(axis="x", steps=(1, 2, 5, 10))  # no quarters: their labels run into each other
         show_title(self.ax_, self.name, f"{level} intervals cover {percent(self.coverage)} of {counted(n, 'row')}")
         title = None if n_shown == n else f"points: {rows_shown(n_shown, n)}"
         show_legend(self.ax_, corners=("upper left", "lower right"), title=title)
