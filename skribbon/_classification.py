@@ -6,13 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._predictions import Predictions, check_count, check_levels
+from ._predictions import Predictions, check_count, check_levels, check_single_level
 from ._typing import FloatArray, Levels, MatrixLike, RandomState
 
 N_NODES = 512  # fixed quasi-random points of the latent normal law, for more than two classes
@@ -128,6 +129,37 @@ class ClassificationPredictions(Predictions):
         ends = self._by_block(X, lambda X: self._quantiles(self._latent(X), quantiles))
         intervals = ends.reshape(*ends.shape[:2], 2, len(levels))
         return intervals[..., 0] if scalar else intervals
+
+    def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
+        """Predicted class, and every class probability with its interval, as a table.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float, default=0.9
+
+        Returns
+        -------
+        DataFrame
+            Columns prediction, and proba, lower and upper of each class; the index of X is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonClassifier().fit(X.iloc[50:, 2:], y[50:])
+        >>> ribbon.predict_frame(X.iloc[70:71, 2:]).round(2)
+            prediction  proba_1  lower_1  upper_1  proba_2  lower_2  upper_2
+        70           2     0.48     0.39     0.57     0.52     0.43     0.61
+        """
+        check_single_level(confidence_level)
+        proba, intervals = self.predict_proba(X), self.predict_proba_interval(X, confidence_level)
+        columns = {"prediction": self.classes_[proba.argmax(axis=1)]}
+        for k, label in enumerate(self.classes_):
+            columns[f"proba_{label}"] = proba[:, k]
+            columns[f"lower_{label}"], columns[f"upper_{label}"] = intervals[:, k].T
+        return pd.DataFrame(columns, index=getattr(X, "index", None))
 
     # ------------------------------------------------------------------ of the latent prediction
     def _averaged(self, latent):

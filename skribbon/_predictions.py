@@ -43,10 +43,11 @@ class Predictions:
 
     def _validated(self, X):
         check_is_fitted(self)
-        if len(getattr(X, "shape", (0, 0))) == 1:
-            check_array(X)  # says how to reshape
-        if hasattr(self, "n_features_in_"):
-            validate_data(self, X, reset=False, skip_check_array=True)
+        if not self.model_.preprocess:  # a pipeline's transformers check X, and may take text or columns in any order
+            if len(getattr(X, "shape", (0, 0))) == 1:
+                check_array(X)  # says how to reshape
+            if hasattr(self, "n_features_in_"):
+                validate_data(self, X, reset=False, skip_check_array=True)
         return self.model_.prepare(X)
 
 
@@ -59,6 +60,12 @@ def check_levels(values, name):
     if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
     return levels, np.ndim(values) == 0
+
+
+def check_single_level(value):
+    """The level of a table, which has room for one."""
+    if not check_levels(value, "confidence_level")[1]:
+        raise ValueError(f"confidence_level must be a single number for a table, got {value!r}.")
 
 
 def check_count(value, name, lowest=1):

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ._laws import Mixture, law_of
-from ._predictions import Predictions, check_count, check_kind, check_levels
+from ._predictions import Predictions, check_count, check_kind, check_levels, check_single_level
 from ._typing import FloatArray, IntervalKind, Levels, MatrixLike, RandomState
 from .models.base import response
 from .noise import Noise
@@ -247,9 +247,7 @@ class RegressionPredictions(Predictions):
         0       206.1            7.0           54.2  116.3  295.9
         1        68.1            6.6           54.2  -21.7  157.8
         """
-        _, scalar = check_levels(confidence_level, "confidence_level")
-        if not scalar:
-            raise ValueError(f"confidence_level must be a single number for a table, got {confidence_level!r}.")
+        check_single_level(confidence_level)
         interval = self.predict_interval(X, confidence_level)
         columns = {
             "prediction": self.predict(X),

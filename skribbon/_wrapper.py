@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ._compat import check_sample_weight, routing_enabled
 from ._predictions import Predictions
 from .models import as_parametric
+from .models.base import is_supported
 
 
 class Wrapper(Predictions, MetaEstimatorMixin, BaseEstimator):
@@ -33,6 +34,10 @@ class Wrapper(Predictions, MetaEstimatorMixin, BaseEstimator):
         """Fit a clone of the base model; return it with the weights that it really received, ones if none."""
         estimator = clone(self._get_estimator())
         self._check_kind(estimator)
+        if is_regressor(self) and not _holds_numbers(y):
+            raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
+        if not is_supported(leaf := innermost(estimator)[0]):
+            as_parametric(leaf, y, sample_weight)  # says so before the work of a fit
         self._seed(estimator)
         fit_params, received = {}, None
         if sample_weight is not None:
@@ -140,3 +145,11 @@ def check_target(estimator, y):
     if is_classifier(estimator):
         check_classification_targets(y)
     return y
+
+
+def _holds_numbers(y):
+    try:
+        y.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for

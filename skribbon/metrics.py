@@ -421,8 +421,19 @@ def expected_calibration_error(
 
 
 # ---------------------------------------------------------------------- scorers: greater is better
+def _require(estimator, method, scorer):
+    if not hasattr(estimator, method):
+        raise TypeError(
+            f"{scorer} needs {method}, and {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
+            "classifiers by nll_scorer, brier_scorer or ece_scorer."
+        )
+
+
 class _IntervalScorer:
-    """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`; greater is better.
+    """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`.
+
+    Greater is better: minus the interval score, minus the mean width, or minus the distance of empirical from nominal
+    coverage, so that 0 is the best ``coverage_scorer`` can say.
 
     Examples
     --------
@@ -455,6 +466,7 @@ class _IntervalScorer:
         float
             Greater is better.
         """
+        _require(estimator, "predict_interval", "A scorer of intervals")
         interval = estimator.predict_interval(X, confidence_level=self.confidence_level)
         return self.metric(y, interval, self.confidence_level, sample_weight)
 
@@ -538,6 +550,7 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
     """
     if hasattr(estimator, "predict_proba"):
         return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
+    _require(estimator, "log_density", "nll_scorer")
     return _average(estimator.log_density(X, y), sample_weight)
 
 
@@ -569,6 +582,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
     >>> round(crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
     -30.4
     """
+    _require(estimator, "predict_quantiles", "crps_scorer")
     quantiles = (np.arange(99) + 0.5) / 99
     predictions = estimator.predict_quantiles(X, quantiles).T
     pairs = zip(predictions, quantiles, strict=True)

@@ -347,4 +347,4 @@ def resolve_noise(noise):
     if isinstance(noise, str) and noise == "cv":
         raise ValueError("noise='cv' is made of out-of-fold residuals; put this RibbonRegressor into a RibbonCV.")
     names = ", ".join(map(repr, _BY_NAME))
-    raise ValueError(f"noise must be {names}, a number >= 0 or a Noise object, got {noise!r}.")
+    raise ValueError(f"noise must be {names}, 'cv' inside a RibbonCV, a number >= 0 or a Noise object, got {noise!r}.")

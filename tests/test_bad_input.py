@@ -17,6 +17,7 @@ from sklearn.linear_model import (
     Ridge,
     TweedieRegressor,
 )
+from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -99,7 +100,7 @@ def test_n_draws(Ribbon, n_draws):
 
 @pytest.mark.parametrize("noise", ["jackknife", -1.0, np.nan, np.inf, None, [1.0]])
 def test_noise(noise):
-    with pytest.raises(ValueError, match=r"noise must be 'train', 'dof', 'loo', 'heteroskedastic', a number >= 0"):
+    with pytest.raises(ValueError, match=r"noise must be 'train', 'dof', 'loo', 'heteroskedastic', 'cv' inside"):
         fit(RibbonRegressor, noise=noise)
 
 
@@ -275,7 +276,21 @@ def test_the_way_out_of_a_two_dimensional_target_works():
     assert_allclose(second, -first[:, ::-1])
 
 
+@pytest.mark.parametrize("y", [np.where(LABEL, "high", "low"), np.arange(60).astype("datetime64[D]")])
+@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonCV])
+def test_target_of_a_regressor_that_holds_no_numbers(Ribbon, y):
+    with pytest.raises(ValueError, match=r"y must hold numbers for RibbonRegressor, got '.*'; labels need a class"):
+        Ribbon().fit(X, y)
+
+
 # ---------------------------------------------------------------------- base models
+
+
+@pytest.mark.parametrize("inside", [GridSearchCV(Ridge(), {"alpha": [1.0]}), RandomForestRegressor()])
+def test_unsupported_models_are_refused_before_they_are_fitted(inside, monkeypatch):
+    monkeypatch.setattr(type(inside), "fit", lambda *_, **__: pytest.fail("was fitted"))
+    with pytest.raises(TypeError, match=r"GridSearchCV goes around the Ribbon.*trees, boosting.* conformal"):
+        RibbonRegressor(make_pipeline(StandardScaler(), inside)).fit(X, Y)
 
 
 @pytest.mark.parametrize("y", [LABEL, np.where(LABEL, "yes", "no")], ids=["numbers", "names"])

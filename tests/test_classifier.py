@@ -11,13 +11,14 @@ from scipy.integrate import quad
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skribbon import RibbonClassifier
+from skribbon import RibbonClassifier, RibbonCV
 from skribbon.exceptions import UndeterminedDirectionWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
@@ -398,3 +399,21 @@ def test_a_sure_classifier_gives_finite_numbers():
     assert np.all(np.isfinite(ribbon.predict_log_proba(X)))
     assert np.all(np.isfinite(ribbon.decision_function(far)))
     assert np.all(np.isfinite(ribbon.predict_proba_interval(far)))
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], ["a", "b", "c"]], ids=["two classes", "three"])
+def test_table_of_probabilities(names):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X, y = X[y < len(names)], y[y < len(names)].map(dict(enumerate(names)))
+    ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y)
+    tuned = RibbonCV(FrozenEstimator(ribbon), alphas=[2.0]).fit(X, y)
+    table = tuned.predict_frame(X[::9], confidence_level=0.8)
+    assert list(table.index) == list(X.index[::9])
+    assert list(table.columns[:4]) == ["prediction", f"proba_{names[0]}", f"lower_{names[0]}", f"upper_{names[0]}"]
+    assert (table["prediction"] == tuned.predict(X[::9])).all()
+    for k, name in enumerate(names):
+        np.testing.assert_array_equal(table[f"proba_{name}"], tuned.predict_proba(X[::9])[:, k])
+        ends = table[[f"lower_{name}", f"upper_{name}"]].to_numpy()
+        np.testing.assert_array_equal(ends, tuned.predict_proba_interval(X[::9], 0.8)[:, k])
+    with pytest.raises(ValueError, match="single number for a table"):
+        ribbon.predict_frame(X, confidence_level=[0.5, 0.9])

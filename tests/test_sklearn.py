@@ -8,7 +8,8 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     BayesianRidge,
@@ -21,7 +22,7 @@ from sklearn.linear_model import (
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -411,3 +412,25 @@ def test_a_frozen_model_is_not_reseeded():
     model = LogisticRegression().fit(X, LABEL)
     ribbon = RibbonClassifier(FrozenEstimator(model), random_state=0).fit(X, LABEL)
     assert ribbon.estimator_.estimator.random_state is None
+
+
+def test_columns_behind_a_pipeline_are_its_own_business():
+    """Every predict method takes what the pipeline's own predict takes: columns in another order, one more of them."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"area": rng.uniform(30, 90, 80), "place": rng.choice(["here", "there"], 80)})
+    y = table["area"] + 10 * (table["place"] == "here") + rng.normal(size=80)
+    prepare = make_column_transformer((StandardScaler(), ["area"]), (OneHotEncoder(drop="first"), ["place"]))
+    ribbon = RibbonRegressor(make_pipeline(prepare, Ridge())).fit(table, y)
+    other = table[["place", "area"]].assign(more=1.0)
+    np.testing.assert_array_equal(ribbon.predict(other), ribbon.predict(table))
+    np.testing.assert_array_equal(ribbon.predict_interval(other), ribbon.predict_interval(table))
+    with pytest.raises(ValueError, match="missing"):
+        ribbon.predict_interval(table[["area"]])
+
+
+def test_text_behind_a_pipeline():
+    words = pd.Series(["good and cheap", "bad", "good", "cheap and bad"] * 20)
+    y = words.str.contains("good") + np.random.default_rng(0).normal(size=80)
+    ribbon = RibbonRegressor(make_pipeline(TfidfVectorizer(), Ridge())).fit(words, y)
+    lower, upper = ribbon.predict_interval(pd.Series(["good", "bad"]), kind="confidence").T
+    assert lower[0] > upper[1]

@@ -453,5 +453,11 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
     raise TypeError(
         f"{type(estimator).__name__} is not supported: Ribbon needs a smooth loss in a fixed set of parameters. "
         f"Supported are {', '.join(supported)}, their subclasses, and what you register with "
-        "skribbon.models.as_parametric.register."
+        "skribbon.models.as_parametric.register. A search such as GridSearchCV goes around the Ribbon, not into it. "
+        "For trees, boosting and neighbours take a conformal method."
     )
+
+
+def is_supported(estimator):
+    """Whether :func:`as_parametric` knows the estimator's type."""
+    return as_parametric.dispatch(type(estimator)) is not as_parametric.dispatch(object)

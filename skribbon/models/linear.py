@@ -147,7 +147,7 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     columns = None
     if drop_zeros:
         columns = np.flatnonzero(coef)
-        if l1 > 0 or len(columns) < len(coef):
+        if len(columns) < len(coef):
             warn_user(
                 f"{type(estimator).__name__} keeps {len(columns)} of {len(coef)} coefficients; intervals are "
                 "conditional on that selection and ignore the uncertainty of the selection itself.",

@@ -1,5 +1,6 @@
 """Estimators that hold another estimator: the model inside, with what stands before and behind it."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from .base import as_parametric
+from .newton import with_theta
 
 
 @as_parametric.register(Pipeline)
@@ -29,3 +31,21 @@ def _(estimator, y, sample_weight):
     if model.target_transformer is not None:
         raise TypeError("A TransformedTargetRegressor inside another one is not supported; compose the transforms.")
     return replace(model, target_transformer=transformer)
+
+
+@with_theta.register(Pipeline)
+def _(estimator, model, theta):
+    name, last = estimator.steps[-1]
+    return Pipeline([*estimator.steps[:-1], (name, with_theta(last, model, theta))], memory=estimator.memory)
+
+
+@with_theta.register(FrozenEstimator)
+def _(estimator, model, theta):
+    return FrozenEstimator(with_theta(estimator.estimator, model, theta))
+
+
+@with_theta.register(TransformedTargetRegressor)
+def _(estimator, model, theta):
+    estimator = copy(estimator)
+    estimator.regressor_ = with_theta(estimator.regressor_, model, theta)
+    return estimator

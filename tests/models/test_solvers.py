@@ -8,7 +8,9 @@ import pytest
 from autograd import grad
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -19,6 +21,8 @@ from sklearn.linear_model import (
     Ridge,
 )
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonRegressor
 from skribbon._moments import TrainingRows
@@ -291,3 +295,19 @@ def test_a_minimum_at_a_kink_ends_and_is_told(newton, monkeypatch):
     with pytest.warns(ConvergenceWarning, match="polish stopped after .* steps with a gradient of"):
         polished = polish(fitted, ones, -np.ones(20), max_iter=1000)
     assert abs(polished.params_["a"]) < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_polish_reaches_through_pipelines_and_transformed_targets():
+    network = MLPRegressor(hidden_layer_sizes=(4,), activation="tanh", alpha=2.0, max_iter=300, random_state=0)
+    inner = make_pipeline(StandardScaler(), network)
+    outer = TransformedTargetRegressor(inner, transformer=StandardScaler()).fit(X, 10 * Y)
+    before = outer.predict(X)
+    polished = polish(FrozenEstimator(outer), X, 10 * Y)
+    np.testing.assert_array_equal(outer.predict(X), before)
+    step = outer.regressor_[-1]
+    Z, t = outer.regressor_[:-1].transform(X), outer.transformer_.transform(10 * Y[:, None]).ravel()
+    expected = outer.transformer_.inverse_transform(polish(step, Z, t).predict(Z)[:, None]).ravel()
+    assert_allclose(polished.predict(X), expected, rtol=1e-10)
+    assert np.abs(polished.predict(X) - before).max() > 0.1
+    assert RibbonRegressor(polished).fit(X, 10 * Y).stationarity_ < 1e-7
