@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ._laws import Mixture, law_of
+from ._laws import LocationFamily, Mixture, law_of
 from ._predictions import Predictions, check_count, check_kind, check_levels, check_single_level
 from ._typing import FloatArray, IntervalKind, Levels, MatrixLike, RandomState
 from .models.base import response
@@ -349,11 +349,12 @@ class RegressionPredictions(Predictions):
         return (self._response_root(X) ** 2).sum(axis=1)
 
     def _aleatoric_variance(self, X):
+        family, f = self._law(X), self._raw(X)[:, :1]
         if self.model_.target_transformer is None:
-            return self._law(X).conditional(self._raw(X)[:, :1]).var()[:, 0]
-        # through exp and its like, Student's tails have no variance: normal noise of the same size stands for them
-        law = law_of(self.model_.loss, self._dispersion(X)[:, None]).conditional(self._raw(X)[:, :1])
-        y = self.model_.decode_target(law.ppf(ndtr(NODES)))  # (n, nodes): quadrature through the inverse transform
+            return family.conditional(f).var()[:, 0]
+        if family.location:  # through exp Student's tails have no variance: normal noise of the same size instead
+            family = LocationFamily(family.dispersion)
+        y = self.model_.decode_target(family.conditional(f).ppf(ndtr(NODES)))  # (n, nodes): quadrature
         mean = y @ WEIGHTS
         return (y - mean[:, None]) ** 2 @ WEIGHTS
 

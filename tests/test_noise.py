@@ -8,9 +8,11 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
 
-from skribbon import RibbonRegressor
+from skribbon import AutogradRegressor, RibbonRegressor
 from skribbon._laws import LocationFamily
 from skribbon.metrics import interval_coverage_score, nll_scorer
+from skribbon.models import StudentT
+from skribbon.models.architectures import mlp
 from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
 
 
@@ -147,11 +149,18 @@ def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
     np.testing.assert_allclose(thin.predict_std(sparse.csr_matrix(X)), dense.predict_std(X), rtol=1e-5)
 
 
-def test_heavy_tails_of_a_logarithm_leave_a_finite_spread():
+@pytest.mark.parametrize(
+    ("inside", "noise"),
+    [
+        (LinearRegression(), HeteroskedasticNoise(tails=4.5)),
+        (AutogradRegressor(mlp(()), loss=StudentT(df=4.5), polish=True), "dof"),
+    ],
+    ids=["of the noise", "of the loss"],
+)
+def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, noise):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
-    base = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
-    noise = HeteroskedasticNoise(tails=4.5)
+    base = TransformedTargetRegressor(inside, func=np.log, inverse_func=np.exp)
     ribbon = RibbonRegressor(base, noise=noise).fit(X, np.exp(X[:, 0] + 0.3 * rng.standard_t(4.5, size=500)))
     mu, variance = np.log(ribbon.predict(X)), ribbon.noise_.predict(X)
     reference = stats.lognorm(np.sqrt(variance), scale=np.exp(mu)).std()

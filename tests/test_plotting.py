@@ -21,7 +21,7 @@ from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, Logist
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.svm import LinearSVC
 from statsmodels.api import OLS, add_constant
 from statsmodels.stats.proportion import proportion_confint
@@ -240,12 +240,34 @@ def test_band_of_chance_is_dual_to_the_exact_interval_of_statsmodels(n):
         np.testing.assert_array_equal(inside, (lowest <= p) & (p <= highest))
 
 
-def test_weights_shrink_the_number_of_rows():
-    weight = np.r_[np.ones(40), np.zeros(40)]
+def test_weights_are_counts_of_rows():
+    weight = np.random.default_rng(0).integers(0, 4, len(Y_NEW))
     display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, sample_weight=weight)
-    half = CoverageDisplay.from_estimator(RIBBON, X_NEW[:40], Y_NEW[:40])
-    assert display.n == half.n == 40
-    np.testing.assert_allclose(display.empirical, half.empirical)
+    rows = np.repeat(np.arange(len(Y_NEW)), weight)
+    repeated = CoverageDisplay.from_estimator(RIBBON, X_NEW.iloc[rows], Y_NEW[rows])
+    assert display.n == repeated.n
+    np.testing.assert_allclose(display.empirical, repeated.empirical)
+
+
+def test_bands_of_two_levels_on_one_axis():
+    wide = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, band_level=0.99)
+    narrow = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, band_level=0.5, ax=wide.ax_)
+    assert wide.band_ is not narrow.band_
+    labels = [text.get_text() for text in wide.ax_.get_legend().get_texts()]
+    assert sum("99 % by chance" in label for label in labels) == sum("50 % by chance" in label for label in labels) == 1
+
+
+@pytest.mark.parametrize("codes", [[0, 1, 2], ["0", "1", "2"], [True, False, True]], ids=["integers", "digits", "bool"])
+def test_one_column_of_categories(codes):
+    column = pd.DataFrame({"district": np.resize(codes, 60)})
+    y = np.resize([0.0, 1.0, 4.0], 60) + np.random.default_rng(0).normal(size=60)
+    ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), Ridge())).fit(column, y)
+    display = IntervalDisplay.from_estimator(ribbon, column, y)
+    if codes == [0, 1, 2]:
+        np.testing.assert_array_equal(display.curve.x, codes)
+        np.testing.assert_allclose(display.curve.y_pred, ribbon.predict(column)[:3])
+    else:
+        assert display.curve is None
 
 
 def test_several_estimators_share_an_axis():
@@ -364,9 +386,7 @@ def test_weights_of_rows_in_bins():
     np.testing.assert_allclose(display.observed, repeated.observed)
     np.testing.assert_allclose(display.predicted, repeated.predicted)
     assert display.calibration_error == pytest.approx(repeated.calibration_error)
-    of_bin = np.minimum(np.ceil(p * 5) - 1, 4).astype(int)
-    effective = [weight[of_bin == j].sum() ** 2 / (weight[of_bin == j] ** 2).sum() for j in range(5)]
-    np.testing.assert_allclose(display.n, effective)
+    np.testing.assert_array_equal(display.n, repeated.n)
 
 
 def test_reliability_of_several_on_one_axis():

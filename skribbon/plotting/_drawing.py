@@ -191,6 +191,12 @@ def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, ND
     return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
 
 
+def draw_diagonal(ax: Axes, gid: str, given: dict[str, Any] | None) -> Any:
+    """Where a calibrated curve lies, drawn once on an axis that several displays share."""
+    style = {"color": grey(ax), "lw": 1.2, "ls": "--", "zorder": 1, "gid": gid}
+    return existing(ax, gid) or ax.plot([0, 1], [0, 1], **keywords(style, given))[0]
+
+
 # ---------------------------------------------------------------------- fewer rows
 def evenly(n: int, most: int) -> NDArray[np.intp]:
     """At most ``most`` of the positions 0 .. n - 1, evenly spaced, the ends among them."""

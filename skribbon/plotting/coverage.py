@@ -10,8 +10,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._predictions import check_levels
+from .._typing import MatrixLike
 from ..metrics import coverage_curve, interval_coverage_score
-from ._drawing import axes_of, chance_limits, existing, grey, keywords, next_look, percent, require, show_legend
+from ._drawing import (
+    axes_of,
+    chance_limits,
+    draw_diagonal,
+    existing,
+    grey,
+    keywords,
+    next_look,
+    percent,
+    require,
+    show_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +93,7 @@ class CoverageDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         confidence_levels: ArrayLike | None = None,
@@ -102,7 +114,7 @@ class CoverageDisplay:
         confidence_levels : array-like of shape (L,), default=None
             0.05, 0.10, ..., 0.95 if None.
         sample_weight : array-like of shape (n_samples,), default=None
-            Unequal weights widen the band: n is then (sum w)^2 / sum w^2.
+            Frequencies: n is their sum.
         band_level : float, default=0.95
         name : str, default=None
             The estimator's class if None.
@@ -208,8 +220,8 @@ class CoverageDisplay:
         self : CoverageDisplay
         """
         self.ax_, self.figure_ = axes_of(ax)
-        self.band_ = existing(self.ax_, f"{BAND}-{round(self.n)}") or self._draw_band(band_kw)
-        self.diagonal_ = existing(self.ax_, DIAGONAL) or self._draw_diagonal(diagonal_kw)
+        self.band_ = existing(self.ax_, self._band_id) or self._draw_band(band_kw)
+        self.diagonal_ = draw_diagonal(self.ax_, DIAGONAL, diagonal_kw)
         style = {**next_look(self.ax_, LINE), "ms": 4.5, "lw": 1.5, "clip_on": False}
         style["label"] = name or self.name or "empirical"
         (self.line_,) = self.ax_.plot(self.nominal, self.empirical, **keywords(style, line_kw))
@@ -220,21 +232,18 @@ class CoverageDisplay:
         show_legend(self.ax_, corners=("upper left", "lower right"))
         return self
 
+    @property
+    def _band_id(self) -> str:
+        return f"{BAND}-{round(self.n)}-{self.band_level}"
+
     def _draw_band(self, band_kw: dict[str, Any] | None) -> Any:
         levels = np.linspace(0, 1, 1001)  # the quantiles are steps
-        style = {"color": grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": f"{BAND}-{round(self.n)}"}
+        style = {"color": grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": self._band_id}
         style["label"] = f"{percent(self.band_level)} by chance, n = {round(self.n):,}"
         style = keywords(style, band_kw, "collections.PolyCollection")
         return self.ax_.fill_between(levels, *self.chance_band(levels), **style)
 
-    def _draw_diagonal(self, diagonal_kw: dict[str, Any] | None) -> Any:
-        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL}
-        return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
-
 
 def _size(y: ArrayLike, sample_weight: ArrayLike | None) -> float:
-    """Rows, fewer the more unequal their weights are."""
-    if sample_weight is None:
-        return float(np.shape(y)[0])
-    weight = column_or_1d(sample_weight)
-    return float(weight.sum() ** 2 / (weight**2).sum())
+    """Number of rows, each counted as often as its weight says."""
+    return float(np.shape(y)[0] if sample_weight is None else column_or_1d(sample_weight).sum())

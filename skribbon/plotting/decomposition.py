@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from .._typing import MatrixLike
 from ._drawing import (
     BLUE,
     VERMILION,
@@ -102,7 +103,7 @@ class UncertaintyDecompositionDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: ArrayLike,
+        X: MatrixLike,
         *,
         feature: str | int | None = None,
         n_groups: int = N_GROUPS,

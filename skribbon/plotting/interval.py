@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from .._typing import MatrixLike
 from ..metrics import interval_coverage_score
 from ._drawing import (
     BLUE,
@@ -127,7 +128,7 @@ class IntervalDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         confidence_level: float = 0.9,
@@ -159,11 +160,10 @@ class IntervalDisplay:
             "confidence_level": confidence_level,
             "name": type(estimator).__name__ if name is None else name,
         }
-        if np.shape(X)[1:] == (1,):
+        if np.shape(X)[1:] == (1,) and (grid := _grid(X)) is not None:
             x, x_name = column(X, 0)
-            if x.dtype.kind == "f":
-                curve = _along_grid(estimator, X, x, confidence_level)
-                display |= {"x": x, "x_name": x_name, "curve": curve}
+            curve = _along_grid(estimator, X, grid, confidence_level)
+            display |= {"x": x, "x_name": x_name, "curve": curve}
         y_pred, y_interval = estimator.predict(X), estimator.predict_interval(X, confidence_level)
         return cls(column_or_1d(y), y_pred, y_interval, **display).plot(ax, **kwargs)
 
@@ -366,9 +366,22 @@ class IntervalDisplay:
         return (lower <= self.y_true) & (self.y_true <= upper)
 
 
-def _along_grid(estimator: BaseEstimator, X: Any, x: NDArray, confidence_level: float) -> Curve:
-    """The curve on a grid over the rows' range, so that bands open where there are no rows."""
-    grid = np.linspace(np.nanmin(x), np.nanmax(x), N_GRID)
+def _grid(X: Any) -> NDArray | None:
+    """Where to predict along the only column, so that bands open where there are no rows; None for text.
+
+    Whole numbers may be codes of categories, between which nothing can be predicted: the values that occur.
+    """
+    x = np.ravel(X.toarray() if hasattr(X, "toarray") else np.asarray(X))
+    if x.dtype.kind == "f":
+        return np.linspace(np.nanmin(x), np.nanmax(x), N_GRID)
+    if x.dtype.kind in "iu":
+        values = np.unique(x)
+        return values[evenly(len(values), N_GRID)]
+    return None
+
+
+def _along_grid(estimator: BaseEstimator, X: Any, grid: NDArray, confidence_level: float) -> Curve:
+    """Prediction and both intervals along the grid."""
     rows = type(X)({X.columns[0]: grid}) if hasattr(X, "columns") else grid[:, None]
     intervals = [estimator.predict_interval(rows, confidence_level, kind) for kind in ("prediction", "confidence")]
     return Curve(grid, estimator.predict(rows), *intervals)

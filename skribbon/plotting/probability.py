@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from .._typing import MatrixLike
 from ..metrics import _intervals
 from ._drawing import (
     BLUE,
@@ -92,7 +93,7 @@ class ProbabilityIntervalDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         pos_label: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +11,14 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from .._compat import check_sample_weight
 from .._predictions import check_count, check_levels
+from .._typing import MatrixLike
 from ..metrics import _binned, calibration_error
 from ._drawing import (
     axes_of,
     chance_limits,
     class_position,
+    draw_diagonal,
     existing,
-    grey,
     keywords,
     named,
     next_look,
@@ -116,12 +117,12 @@ class ReliabilityDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         pos_label: Any = None,
         n_bins: int = 15,
-        strategy: str = "uniform",
+        strategy: Literal["uniform", "quantile"] = "uniform",
         sample_weight: ArrayLike | None = None,
         band_level: float = 0.95,
         name: str | None = None,
@@ -143,7 +144,7 @@ class ReliabilityDisplay:
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width, or of equal numbers of rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Unequal weights make bars longer: n of a bin is then (sum w)^2 / sum w^2.
+            Frequencies: n of a bin is their sum.
         band_level : float, default=0.95
         name : str, default=None
             The estimator's class if None.
@@ -180,7 +181,7 @@ class ReliabilityDisplay:
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         n_bins: int = 15,
-        strategy: str = "uniform",
+        strategy: Literal["uniform", "quantile"] = "uniform",
         sample_weight: ArrayLike | None = None,
         band_level: float = 0.95,
         name: str | None = None,
@@ -220,12 +221,8 @@ class ReliabilityDisplay:
         probability, outcome, pos_label = _one_event(y_true, y_proba, _classes(y_true, y_proba, labels), pos_label)
         weight = check_sample_weight(sample_weight, probability, ensure_non_negative=True)
         bins = {"n_bins": n_bins, "strategy": strategy}
-        predicted, observed, total = _binned(probability, outcome, weight, **bins)
-        _, _, squares = _binned(probability, outcome, weight**2, **bins)
         display = cls(
-            predicted,
-            observed,
-            total**2 / squares,
+            *_binned(probability, outcome, weight, **bins),
             calibration_error=calibration_error(probability, outcome, weight, **bins),
             pos_label=pos_label,
             band_level=band_level,
@@ -276,9 +273,9 @@ class ReliabilityDisplay:
         """
         self.ax_, self.figure_ = axes_of(ax)
         look = next_look(self.ax_, LINE)
-        self.diagonal_ = existing(self.ax_, DIAGONAL) or self._draw_diagonal(diagonal_kw)
-        bars = {"color": look["color"], "alpha": 0.38, "lw": 4.5, "zorder": 1.5, "gid": BARS}
-        bars["label"] = None if existing(self.ax_, BARS) else f"{percent(self.band_level)} by chance"
+        self.diagonal_ = draw_diagonal(self.ax_, DIAGONAL, diagonal_kw)
+        bars = {"color": look["color"], "alpha": 0.38, "lw": 4.5, "zorder": 1.5, "gid": f"{BARS}-{self.band_level}"}
+        bars["label"] = None if existing(self.ax_, bars["gid"]) else f"{percent(self.band_level)} by chance"
         bars = keywords(bars, bar_kw, "collections.LineCollection")
         self.bars_ = self.ax_.vlines(self.predicted, *self.chance_band(), **bars)
         label = f"{name or self.name or 'observed'}, ECE {self.calibration_error:.3f}"
@@ -287,10 +284,6 @@ class ReliabilityDisplay:
         self._draw_counts(look, count_kw)
         self._describe()
         return self
-
-    def _draw_diagonal(self, diagonal_kw: dict[str, Any] | None) -> Any:
-        style = {"color": grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 1, "gid": DIAGONAL}
-        return self.ax_.plot([0, 1], [0, 1], **keywords(style, diagonal_kw))[0]
 
     def _draw_counts(self, look: dict[str, Any], count_kw: dict[str, Any] | None) -> None:
         """One stem per bin in a lane of its own below zero, its scale common to all displays of the axis."""
