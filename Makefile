@@ -10,6 +10,7 @@ TEST_ENV := $(ONE_THREAD) SCIPY_ARRAY_API=1
 NO_WINDOW := MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # every target installs into the same .venv
 .PHONY: help demo test coverage lint format hooks check slow bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list

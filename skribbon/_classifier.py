@@ -49,7 +49,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
+        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective

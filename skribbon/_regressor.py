@@ -48,7 +48,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and projects out what nothing determines.
+        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
     noise : {"dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="dof"
         Observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train" divides the
         sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of parameters;

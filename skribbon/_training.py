@@ -9,7 +9,6 @@ import numpy as np
 from ._moments import MAX_LEVERAGE, Moments, TrainingRows
 from .exceptions import LeverageWarning, warn_user
 
-LARGE_LEVERAGE = 0.5  # effective parameters per row above which noise and corrections are guesses
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
 
 
@@ -43,13 +42,6 @@ class Training:
         mean = self.effective_parameters / self.n
         if mean > MAX_LEVERAGE:
             _warn_of_leverage("The model has as many effective parameters as there are rows")
-        elif mean > LARGE_LEVERAGE:
-            warn_user(
-                f"The model has {self.effective_parameters:.0f} effective parameters for {self.n:.0f} rows, so that "
-                "residuals say little about the noise. Penalise the base model more, give it fewer columns (one-hot "
-                "dates and identifiers make many), or check the coverage of held-out rows.",
-                LeverageWarning,
-            )
         return min(mean, MAX_LEVERAGE)
 
     @cached_property

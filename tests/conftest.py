@@ -55,6 +55,7 @@ class Case:
     link: str = "identity"
     freeze: bool = False
     accepts_sparse: bool = True
+    accepts_weights: bool = True
 
     @property
     def is_classifier(self):
@@ -297,7 +298,7 @@ def _params(cases):
     return [
         pytest.param((case.id, weighted), id=f"{case.id}-{'weighted' if weighted else 'plain'}")
         for case in cases
-        for weighted in (False, True)
+        for weighted in ((False, True) if case.accepts_weights else (False,))
     ]
 
 

@@ -1,7 +1,5 @@
 """Small-sample corrections and leave-one-out results, against statsmodels and against refits."""
 
-import warnings
-
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -183,13 +181,3 @@ def test_leave_one_out_needs_no_refit_of_a_frozen_model_and_no_folds_for_its_noi
     assert frozen.alpha_ == RibbonCV(Ridge(0.1), cv="loo").fit(X, y).alpha_
     with pytest.raises(ValueError, match="noise='loo'"):
         RibbonCV(RibbonRegressor(noise="cv"), cv="loo").fit(X, y)
-
-
-def test_many_parameters_for_the_rows_are_warned_of():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 40)), rng.normal(size=60)
-    with pytest.warns(LeverageWarning, match="41 effective parameters for 60 rows"):
-        RibbonRegressor().fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", LeverageWarning)
-        RibbonRegressor().fit(X[:, :25], y)

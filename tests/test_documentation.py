@@ -27,7 +27,10 @@ def no_windows():
     plt.close("all")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text())], ids=lambda page: page.stem)
+WITH_CODE = [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
 def test_code_on_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what a page writes, it writes there
     run_page(page)
@@ -58,7 +61,7 @@ def public_objects():
 def names_in_reference():
     """Qualified names that the reference lists, below the ``automodule`` or ``module`` that they stand under."""
     module, names = None, []
-    for line in (ROOT / "doc" / "api.rst").read_text().splitlines():
+    for line in (ROOT / "doc" / "api.rst").read_text(encoding="utf-8").splitlines():
         if found := re.match(r"\.\. (?:auto)?module:: (\S+)", line):
             module = found[1]
         elif found := re.match(r"   ([A-Za-z]\w*)$", line):
