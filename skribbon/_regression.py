@@ -42,6 +42,14 @@ class RegressionPredictions(Predictions):
     ) -> FloatArray: ...
     @overload
     def predict(
+        self, X: MatrixLike, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, *, return_cov: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(
         self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]: ...
     def predict(

@@ -206,7 +206,8 @@ class HeteroskedasticNoise(Noise):
     Parameters
     ----------
     regressor : regressor, default=None
-        Any regressor with positive predictions; gradient boosting with a gamma loss if None.
+        Any regressor with positive predictions; gradient boosting with a gamma loss if None. Sparse X is made dense for
+        a regressor that does not take it, as gradient boosting does not.
     tails : "auto" or float, default="auto"
         Degrees of freedom of Student's law, more than 4; infinity for normal noise; "auto" asks the data.
     cv : int, default=5
