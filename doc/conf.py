@@ -30,6 +30,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_templates", "auto_examples/*.ipynb"]
 templates_path = ["_templates"]
+nitpicky = True  # a reference to a name of ours must lead somewhere
 nitpick_ignore_regex = [("py:.*", "(?!skribbon).*")]  # numpydoc's type words, and names of other projects
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
@@ -58,10 +59,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 1e9,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "parallel": 2,
 }
-suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skribbon"
