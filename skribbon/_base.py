@@ -124,6 +124,11 @@ class BaseRibbon(UncertainParameters):
         check_is_fitted(self)
         X_prepared, y = self._validated(X), self.model_.encode_target(column_or_1d(y))
         weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
+        if not np.isclose(weight.sum(), self.n_observations_):
+            raise ValueError(
+                f"X, y and sample_weight must be what the estimator was fitted on: {self.n_observations_:g} observations, "
+                f"got {weight.sum():g}."
+            )
         rows = TrainingRows(self.model_, X_prepared, y, weight)
         rng = check_random_state(random_state)
         return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)

@@ -87,3 +87,11 @@ def test_what_it_says():
     assert_allclose(frame["prediction_error"], error)
     with pytest.raises(ValueError, match="n_refits must be an integer >= 1"):
         ribbon.check_linearisation(X, Y, n_refits=0)
+
+
+def test_other_rows_than_the_fitted_ones_are_refused():
+    ribbon = RibbonRegressor(Ridge()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"must be what the estimator was fitted on: 200 observations, got 150"):
+        ribbon.check_linearisation(X[:150], Y[:150])
+    with pytest.raises(ValueError, match="got 400"):
+        ribbon.check_linearisation(X, Y, sample_weight=np.full(N, 2.0))
