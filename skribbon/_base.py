@@ -126,8 +126,8 @@ class BaseRibbon(UncertainParameters):
         weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
         if not np.isclose(weight.sum(), self.n_observations_):
             raise ValueError(
-                f"X, y and sample_weight must be what the estimator was fitted on: {self.n_observations_:g} observations, "
-                f"got {weight.sum():g}."
+                "X, y and sample_weight must be what the estimator was fitted on: "
+                f"{self.n_observations_:g} observations, got {weight.sum():g}."
             )
         rows = TrainingRows(self.model_, X_prepared, y, weight)
         rng = check_random_state(random_state)
