@@ -13,13 +13,8 @@ from ._base import BaseRibbon
 from ._compat import safe_indexing
 from ._laws import law_of
 from ._ribbon import Latent, dispersion
-from .metrics import (
-    calibration_error,
-    crps_scorer,
-    interval_coverage_score,
-    mean_interval_score,
-    mean_interval_width,
-)
+from .metrics import crps_scorer, interval_coverage_score, mean_interval_score, mean_interval_width
+from .metrics.calibration import calibration_error
 from .models.base import response
 from .noise import ConstantNoise
 

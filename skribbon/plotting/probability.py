@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._typing import MatrixLike
-from ..metrics import _intervals
+from ..metrics.intervals import check_intervals
 from ._drawing import (
     BLUE,
     VERMILION,
@@ -168,7 +168,7 @@ class ProbabilityIntervalDisplay:
         ProbabilityIntervalDisplay
         """
         y_true, y_interval = column_or_1d(y_true), np.asarray(y_interval, dtype=float)
-        y_proba, _, _ = _intervals(y_proba, y_interval)
+        y_proba, _, _ = check_intervals(y_proba, y_interval)
         check_consistent_length(y_true, y_proba)
         display = cls(y_true, y_proba, y_interval, pos_label=pos_label, confidence_level=confidence_level, name=name)
         return display.plot(ax, **kwargs)

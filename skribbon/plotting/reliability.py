@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .._compat import check_sample_weight
 from .._predictions import check_count, check_levels
 from .._typing import MatrixLike
-from ..metrics import _binned, calibration_error
+from ..metrics.calibration import binned, calibration_error
 from ._drawing import (
     axes_of,
     chance_limits,
@@ -222,7 +222,7 @@ class ReliabilityDisplay:
         weight = check_sample_weight(sample_weight, probability, ensure_non_negative=True)
         bins = {"n_bins": n_bins, "strategy": strategy}
         display = cls(
-            *_binned(probability, outcome, weight, **bins),
+            *binned(probability, outcome, weight, **bins),
             calibration_error=calibration_error(probability, outcome, weight, **bins),
             pos_label=pos_label,
             band_level=band_level,

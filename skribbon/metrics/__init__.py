@@ -1,0 +1,39 @@
+"""Scores of intervals, predictive distributions and probabilities, and scorers for model selection.
+
+The functions take ``y_true`` first, ``sample_weight`` last, and return a float. The scorers have scikit-learn's
+``(estimator, X, y)`` signature, greater is better, and go into ``scoring=`` of GridSearchCV or cross_validate: with the
+default R^2 or accuracy a search over ``alpha`` is an exact tie, because alpha does not move ``predict``.
+"""
+
+from .calibration import expected_calibration_error, reliability_curve
+from .distributions import coverage_curve, crps_gaussian, crps_samples, gaussian_nll, pit_values
+from .intervals import interval_coverage_score, mean_interval_score, mean_interval_width
+from .scorers import (
+    brier_scorer,
+    coverage_scorer,
+    crps_scorer,
+    ece_scorer,
+    interval_score_scorer,
+    make_interval_scorer,
+    nll_scorer,
+)
+
+__all__ = [
+    "brier_scorer",
+    "coverage_curve",
+    "coverage_scorer",
+    "crps_gaussian",
+    "crps_samples",
+    "crps_scorer",
+    "ece_scorer",
+    "expected_calibration_error",
+    "gaussian_nll",
+    "interval_coverage_score",
+    "interval_score_scorer",
+    "make_interval_scorer",
+    "mean_interval_score",
+    "mean_interval_width",
+    "nll_scorer",
+    "pit_values",
+    "reliability_curve",
+]

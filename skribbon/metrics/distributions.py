@@ -1,0 +1,180 @@
+"""Scores of predictive distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+from scipy.stats import norm
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+from .._typing import FloatArray, MatrixLike
+from .intervals import average, interval_coverage_score
+
+
+def _gaussian(y_true, y_pred, y_std):
+    y_true, y_pred, y_std = column_or_1d(y_true), column_or_1d(y_pred), column_or_1d(y_std)
+    check_consistent_length(y_true, y_pred, y_std)
+    if not (y_std > 0).all():
+        raise ValueError("y_std must be positive.")
+    return (y_true - y_pred) / y_std, y_std
+
+
+def gaussian_nll(
+    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Mean negative log density of a normal prediction.
+
+    .. math:: \frac1n \sum_i \frac{(y_i - \mu_i)^2}{2 \sigma_i^2} + \log \sigma_i + \tfrac12 \log 2\pi
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    y_pred : array-like of shape (n_samples,)
+        Mean of the prediction.
+    y_std : array-like of shape (n_samples,)
+        Its standard deviation.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from skribbon.metrics import gaussian_nll
+    >>> round(gaussian_nll([0.0], [0.0], [1.0]), 4)
+    0.9189
+    """
+    z, scale = _gaussian(y_true, y_pred, y_std)
+    return average(z**2 / 2 + np.log(scale) + np.log(2 * np.pi) / 2, sample_weight)
+
+
+def crps_gaussian(
+    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Mean continuous ranked probability score of a normal prediction.
+
+    .. math:: \frac1n \sum_i \sigma_i \left[z_i (2\Phi(z_i) - 1) + 2\varphi(z_i) - \pi^{-1/2}\right],
+              \qquad z_i = (y_i - \mu_i) / \sigma_i
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    y_pred : array-like of shape (n_samples,)
+        Mean of the prediction.
+    y_std : array-like of shape (n_samples,)
+        Its standard deviation.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        In units of y; the absolute error where the prediction is a point.
+
+    Examples
+    --------
+    >>> from skribbon.metrics import crps_gaussian
+    >>> round(crps_gaussian([0.0], [0.0], [1.0]), 4)
+    0.2337
+    """
+    z, scale = _gaussian(y_true, y_pred, y_std)
+    return average(scale * (z * (2 * ndtr(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)), sample_weight)
+
+
+def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    r"""Mean continuous ranked probability score of predictive draws.
+
+    .. math:: \frac1n \sum_i \mathrm{E}|Y_i - y_i| - \tfrac12 \mathrm{E}|Y_i - Y_i'|,
+
+    with the expectations over the draws.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    y_samples : array-like of shape (n_draws, n_samples)
+        Draws first, as ``predict_samples`` returns them.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from skribbon.metrics import crps_samples
+    >>> crps_samples([0.0], [[-1.0], [1.0]])
+    0.5
+    """
+    y_true, draws = column_or_1d(y_true), np.sort(check_array(y_samples), axis=0)
+    check_consistent_length(y_true, draws.T)
+    B = len(draws)
+    ranks = 2 * np.arange(1, B + 1) - B - 1  # sum_ij |a_i - a_j| = 2 sum_i rank_i a_(i)
+    return average(np.abs(draws - y_true).mean(axis=0) - ranks @ draws / B**2, sample_weight)
+
+
+def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike) -> FloatArray:
+    r"""Probability integral transform: uniform where the predictive distribution is right.
+
+    .. math:: F(y_i \mid x_i) = P(Y_i \le y_i)
+
+    Parameters
+    ----------
+    estimator : fitted RibbonRegressor or RibbonCV
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import pit_values
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> pit_values(RibbonRegressor().fit(X, y), X[:2], y[:2]).round(2)
+    array([0.16, 0.55])
+    """
+    return estimator.predictive_cdf(X, y)
+
+
+def coverage_curve(
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    *,
+    confidence_levels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Nominal against empirical coverage of central prediction intervals.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with ``predict_interval``
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    confidence_levels : array-like of shape (L,), default=None
+        0.05, 0.10, ..., 0.95 if None.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    levels : ndarray of shape (L,)
+    coverage : ndarray of shape (L,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import coverage_curve
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> coverage_curve(RibbonRegressor().fit(X, y), X, y, confidence_levels=[0.5, 0.9])[1].round(2)
+    array([0.48, 0.91])
+    """
+    levels = np.arange(1, 20) / 20 if confidence_levels is None else np.asarray(confidence_levels, dtype=float)
+    intervals = estimator.predict_interval(X, confidence_level=levels)
+    coverage = [interval_coverage_score(y, ends, sample_weight=sample_weight) for ends in np.moveaxis(intervals, 2, 0)]
+    return levels, np.array(coverage)

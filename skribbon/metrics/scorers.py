@@ -1,0 +1,245 @@
+"""Scorers for model selection: ``(estimator, X, y)``, greater is better."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.metrics import brier_score_loss, log_loss, mean_pinball_loss
+
+from .._typing import MatrixLike, Scorer
+from .calibration import expected_calibration_error
+from .intervals import average, interval_coverage_score, mean_interval_score, mean_interval_width
+
+
+def _require(estimator, method, scorer):
+    if not hasattr(estimator, method):
+        raise TypeError(
+            f"{scorer} needs {method}, and {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
+            "classifiers by nll_scorer, brier_scorer or ece_scorer."
+        )
+
+
+class _IntervalScorer:
+    """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`.
+
+    Greater is better: minus the interval score, minus the mean width, or minus the distance of empirical from nominal
+    coverage, so that 0 is the best ``coverage_scorer`` can say.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import coverage_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
+    -0.007
+    """
+
+    # a class, so that it can be pickled to workers
+    def __init__(self, metric, confidence_level):
+        self.metric, self.confidence_level = metric, confidence_level
+
+    def __call__(
+        self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score the intervals that ``estimator`` predicts for X.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``predict_interval``
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
+        _require(estimator, "predict_interval", "A scorer of intervals")
+        interval = estimator.predict_interval(X, confidence_level=self.confidence_level)
+        return self.metric(y, interval, self.confidence_level, sample_weight)
+
+    def __repr__(self):
+        return f"make_interval_scorer({self.metric.__name__[1:]!r}, confidence_level={self.confidence_level})"
+
+
+def _coverage(y, interval, level, sample_weight):
+    return -abs(interval_coverage_score(y, interval, sample_weight=sample_weight) - level)
+
+
+def _interval_score(y, interval, level, sample_weight):
+    return -mean_interval_score(y, interval, confidence_level=level, sample_weight=sample_weight)
+
+
+def _width(y, interval, level, sample_weight):
+    return -mean_interval_width(y, interval, sample_weight=sample_weight)
+
+
+def make_interval_scorer(
+    metric: Literal["coverage", "interval_score", "width"] = "coverage", *, confidence_level: float = 0.9
+) -> Scorer:
+    """Scorer of prediction intervals at a level of your choice.
+
+    Parameters
+    ----------
+    metric : {"coverage", "interval_score", "width"}, default="coverage"
+        "coverage" is minus the distance of empirical from nominal coverage.
+    confidence_level : float, default=0.9
+
+    Returns
+    -------
+    callable
+        With signature ``(estimator, X, y, sample_weight=None)``; greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import make_interval_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scorer = make_interval_scorer("interval_score", confidence_level=0.8)
+    >>> search = GridSearchCV(RibbonRegressor(), {"alpha": [0.1, 1.0, 10.0]}, scoring=scorer).fit(X, y)
+    >>> search.best_params_
+    {'alpha': 1.0}
+    """
+    metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
+    if metric not in metrics:
+        raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
+    return _IntervalScorer(metrics[metric], confidence_level)
+
+
+coverage_scorer = make_interval_scorer("coverage")
+interval_score_scorer = make_interval_scorer("interval_score")
+
+
+def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Mean predictive log density of a regressor, mean log probability of a classifier.
+
+    Parameters
+    ----------
+    estimator : fitted Ribbon estimator
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import nll_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(nll_scorer(RibbonRegressor().fit(X, y), X, y), 2)
+    -5.4
+    """
+    if hasattr(estimator, "predict_proba"):
+        return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
+    _require(estimator, "log_density", "nll_scorer")
+    return average(estimator.log_density(X, y), sample_weight)
+
+
+def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    r"""Minus the continuous ranked probability score of a regressor.
+
+    .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt,
+
+    as twice the pinball loss, averaged over 99 quantiles of the predictive distribution.
+
+    Parameters
+    ----------
+    estimator : fitted Ribbon regressor
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import crps_scorer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
+    -30.4
+    """
+    _require(estimator, "predict_quantiles", "crps_scorer")
+    quantiles = (np.arange(99) + 0.5) / 99
+    predictions = estimator.predict_quantiles(X, quantiles).T
+    pairs = zip(predictions, quantiles, strict=True)
+    losses = [mean_pinball_loss(y, f, alpha=q, sample_weight=sample_weight) for f, q in pairs]
+    return -2 * float(np.mean(losses))  # the CRPS is twice the pinball loss averaged over all quantiles
+
+
+def brier_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
+    r"""Minus the Brier score of a classifier, summed over classes.
+
+    .. math:: -\frac1n \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skribbon import RibbonClassifier
+    >>> from skribbon.metrics import brier_scorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(brier_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
+    -0.05
+    """
+    proba, labels = estimator.predict_proba(X), estimator.classes_
+    return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
+
+
+def ece_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Minus the expected calibration error of a classifier.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skribbon import RibbonClassifier
+    >>> from skribbon.metrics import ece_scorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(ece_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
+    -0.08
+    """
+    labels = estimator.classes_
+    return -expected_calibration_error(y, estimator.predict_proba(X), labels=labels, sample_weight=sample_weight)
