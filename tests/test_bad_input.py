@@ -445,5 +445,5 @@ def test_a_covariance_beyond_the_memory_is_refused(regressor, monkeypatch):
     assert regressor.covariance_.shape == (4, 4)
     monkeypatch.setattr("skribbon._posterior.machine_bytes", lambda: half - 1)
     with pytest.raises(MemoryError, match=r"4 parameters have a covariance of .* GB; use its root, ribbon_\.root"):
-        regressor.covariance_  # noqa: B018
+        _ = regressor.covariance_
     np.testing.assert_allclose(regressor.ribbon_.root @ regressor.ribbon_.root.T, regressor.ribbon_.covariance)
