@@ -65,7 +65,8 @@ for kind, (observations, mean) in zip(kinds, shares.mean(axis=0), strict=True):
 # %%
 # So for prices, loads and patients to come take ``kind="prediction"``, the default; for an effect, a trend or the
 # average over many cases take ``kind="confidence"``. The confidence interval speaks of the curve that the model would
-# find with endless data; that this curve is the truth, as here nearly, is the modeller's business.
+# find with endless data, at each x separately; that this curve is the truth, as here nearly, is the modeller's
+# business.
 #
 # Next: how wide is right, :ref:`sphx_glr_auto_examples_plot_tuning_alpha.py`; and noise that is not the same
 # everywhere, :ref:`sphx_glr_auto_examples_plot_heteroskedastic.py`.

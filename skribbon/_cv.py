@@ -264,8 +264,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             reason = (
                 f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
                 f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha can narrow it. Intervals of kind "
-                "'confidence' have next to no width then. If they matter, use scoring='nll'; if the noise differs from "
-                "row to row, noise='heteroskedastic'."
+                "'confidence' have next to no width then: for them use a Ribbon with alpha=1. If the noise differs "
+                "from row to row, or has other tails than normal, use noise='heteroskedastic'."
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
