@@ -328,7 +328,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     decision_function = _delegated(RibbonClassifier.decision_function)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R^2 of a regressor's predictions, accuracy of a classifier's; neither depends on alpha.
+        """R^2 of a regressor, which alpha does not move, or accuracy of a classifier, which it hardly moves.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ class Curvature(BaseEstimator):
     ----------
     damping : "auto" or float, default="auto"
         Added to the diagonal, on the scale of the mean loss. "auto" adds nothing: directions that data and penalty
-        leave undetermined are projected out instead, which keeps the growth of uncertainty away from the data.
+        leave undetermined are held fixed instead, which keeps the growth of uncertainty away from the data.
 
     Examples
     --------

@@ -2,7 +2,8 @@
 
 The functions take ``y_true`` first, ``sample_weight`` last, and return a float. The scorers have scikit-learn's
 ``(estimator, X, y)`` signature, greater is better, and go into ``scoring=`` of GridSearchCV or cross_validate: with the
-default R^2 or accuracy a search over ``alpha`` is an exact tie, because alpha does not move ``predict``.
+default R^2 a search over ``alpha`` is an exact tie, because alpha does not move ``predict``; with accuracy
+it nearly is one.
 """
 
 from .calibration import expected_calibration_error, reliability_curve

@@ -16,7 +16,7 @@ from .._compat import safe_indexing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.legend import Legend
     from matplotlib.transforms import Bbox
 
@@ -62,14 +62,14 @@ def grey(ax: Axes, share: float = 0.7) -> tuple[float, ...]:
 
 
 # ---------------------------------------------------------------------- axes and artists
-def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tuple[Axes, Figure]:
+def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tuple[Axes, Figure | SubFigure]:
     """The axis to draw on, a new one if None, and its figure."""
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax, ax.figure  # type: ignore[return-value]
+    return ax, ax.figure
 
 
 def keywords(defaults: Mapping[str, Any], given: Mapping[str, Any] | None, artist: str = "lines.Line2D") -> dict:
