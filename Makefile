@@ -11,7 +11,7 @@ NO_WINDOW := MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage lint format hooks check slow bench calibration paper paper-quick doc examples build clean
+.PHONY: help demo test coverage lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ check: lint coverage doc examples build ## All that must hold before a change go
 # addopts keeps tests/slow out of `make test`; here it is emptied
 slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -o addopts="" tests/slow
+
+fuzz: $(STAMP) ## Fit 6,000 random cases, ask 70,000 laws of them and list every kind of failure (a quarter of an hour)
+	SKRIBBON_FUZZ=6000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 -q -o addopts="" -p no:cacheprovider tests/properties
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_core.py

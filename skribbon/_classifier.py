@@ -1,20 +1,197 @@
-"""RibbonClassifier."""
+"""RibbonClassifier, and what every classifier with uncertain logits says of new rows."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 
-from ._base import BaseRibbon
-from ._classification import ClassificationPredictions
-from ._typing import Correction, CurvatureName, FloatArray, MatrixLike, Predictive, RandomState
-from ._wrapper import check_target
+from ._checks import check_count, check_levels, check_single_level, check_target, index_of
+from ._estimator import BaseRibbon, latent_at
+from ._predictive import ClassProbabilities, Latent
+from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature
+
+
+class ClassificationMethods:
+    """Predict methods of a classifier, each a short sentence on :meth:`predict_distribution`.
+
+    A subclass is fitted with ``model_`` and ``classes_``, and writes ``_latent(X)``, the distribution of the raw
+    predictions of all rows of prepared X.
+    """
+
+    model_: Any
+    classes_: NDArray[Any]
+    _validated: Callable[[Any], Any]
+    _latent: Callable[[Any], Latent]
+
+    def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
+        """Distribution of the class probabilities of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ClassProbabilities
+            With ``mean() quantile(q) interval(level) sample(n_samples)``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
+        array([[0.57, 0.61]])
+        """
+        return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss)
+
+    def _prepared(self, X):
+        """X behind the base model's transformers."""
+        X = self._validated(X)
+        return self.model_.prepare(X)
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Most probable class under the averaged probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, X: MatrixLike) -> FloatArray:
+        """Probabilities averaged over the parameters' distribution, deterministic.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K)
+            Rows sum to one.
+        """
+        return self.predict_distribution(X).mean()
+
+    def predict_log_proba(self, X: MatrixLike) -> FloatArray:
+        """Logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict_proba_samples(
+        self, X: MatrixLike, n_samples: int = 100, random_state: RandomState = None
+    ) -> FloatArray:
+        """Draws of the class probabilities; each draw is one classifier over all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        n_samples : int, default=100
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples_X, K)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.predict_proba_samples(X[70:71, 2:], n_samples=3, random_state=0)[:, 0].round(2)
+        array([[0.43, 0.57],
+               [0.48, 0.52],
+               [0.5 , 0.5 ]])
+        """
+        check_count(n_samples, "n_samples")
+        return self.predict_distribution(X).sample(n_samples, random_state)
+
+    def predict_proba_interval(self, X: MatrixLike, confidence_level: Levels = 0.9) -> FloatArray:
+        """Central interval of every class probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or sequence of L floats, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
+            Lower and upper ends; the last axis is there if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.predict_proba_interval(X[70:71, 2:]).round(2)
+        array([[[0.39, 0.57],
+                [0.43, 0.61]]])
+        """
+        check_levels(confidence_level, "confidence_level")
+        return self.predict_distribution(X).interval(confidence_level)
+
+    def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
+        """Predicted class, and every class probability with its interval, as a table.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float, default=0.9
+
+        Returns
+        -------
+        DataFrame
+            Columns prediction, and proba, lower and upper of each class; the index of X is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonClassifier().fit(X.iloc[50:, 2:], y[50:])
+        >>> ribbon.predict_frame(X.iloc[70:71, 2:]).round(2)
+            prediction  proba_1  lower_1  upper_1  proba_2  lower_2  upper_2
+        70           2     0.48     0.39     0.57     0.52     0.43     0.61
+        """
+        level = check_single_level(confidence_level)
+        distribution = self.predict_distribution(X)
+        proba, intervals = distribution.mean(), distribution.interval(level)
+        columns = {"prediction": self.classes_[proba.argmax(axis=1)]}
+        for k, label in enumerate(self.classes_):
+            columns[f"proba_{label}"] = proba[:, k]
+            columns[f"lower_{label}"], columns[f"upper_{label}"] = intervals[:, k].T
+        return pd.DataFrame(columns, index=index_of(X))
+
+    def _log_odds(self, X):
+        """Log odds (n,) of the second of two classes, or centred logarithms (n, K), of the averaged probabilities."""
+        scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
 
 
 def _base_has(name):
@@ -24,7 +201,7 @@ def _base_has(name):
     return check
 
 
-class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
+class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     r"""Class probabilities with their own uncertainty, from a single fit.
 
     The base model is fitted once. The Bayesian bootstrap, linearised by influence functions, gives its parameters the
@@ -62,7 +239,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         the closed form.
     store_loo : bool, default=False
         Keep what the fit to all other rows, to first order, says of each training row: ``loo_score_`` and
-        ``loo_latent_``.
+        ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -82,13 +259,13 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     effective_parameters_ : float
-        Sum of the leverages.
+        Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
         Sum of the weights.
     loo_score_ : float
         Mean log probability of the training labels, each under the fit to all other rows. If ``store_loo``.
-    loo_latent_ : Latent
-        Raw predictions of the training rows, each by the fit to all others, with their covariance. If ``store_loo``.
+    loo_distribution_ : ClassProbabilities
+        Of the training rows, each by the fit to all others. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
@@ -117,7 +294,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         curvature: CurvatureName | Curvature = "auto",
         damping: float | Literal["auto"] = "auto",
         correction: Correction = "auto",
-        predictive: Predictive = "gaussian",
+        predictive: PredictiveName = "gaussian",
         n_draws: int = 100,
         store_loo: bool = False,
         random_state: RandomState = None,
@@ -151,14 +328,11 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         self : RibbonClassifier
         """
         y = check_target(self, y)
-        training = self._fit(X, y, sample_weight)
-        self.classes_ = self.model_.classes
+        fitted, training = self._fit(X, y, sample_weight)
+        fitted["classes_"] = fitted["model_"].classes
         if self.store_loo:
-            rows, own = training.rows, training.rows.y.astype(int)
-            self.loo_latent_ = self._leave_one_out_latent(training)
-            averaged = self._averaged(self.loo_latent_)[np.arange(len(own)), own]
-            self.loo_score_ = float(np.average(np.log(averaged), weights=rows.weight))
-        return self
+            fitted |= leave_one_out(fitted, training)
+        return self._adopt(fitted)
 
     @available_if(_base_has("decision_function"))
     def decision_function(self, X: MatrixLike) -> FloatArray:
@@ -172,5 +346,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationPredictions, BaseRibbon):
         -------
         ndarray of shape (n_samples,) or (n_samples, K)
         """
-        scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
+        return self._log_odds(X)
+
+
+def leave_one_out(fitted, training):
+    """What the fit to all other rows says of each training row, by one Newton step."""
+    rows, model, own = training.rows, fitted["model_"], training.rows.y.astype(int)
+    latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
+    distribution = ClassProbabilities(latent, model.loss)
+    chosen = np.maximum(distribution.mean()[np.arange(len(own)), own], np.finfo(float).tiny)
+    return {
+        "loo_distribution_": distribution,
+        "loo_score_": float(np.average(np.log(chosen), weights=rows.weight)),
+    }

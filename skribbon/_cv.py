@@ -19,14 +19,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import BaseRibbon
+from ._alpha_path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_noise
+from ._checks import check_single_level, check_target, checked_weight
 from ._classifier import RibbonClassifier
-from ._compat import check_sample_weight, routing_enabled
-from ._path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_noise
-from ._predictions import check_levels
+from ._compat import routing_enabled
+from ._estimator import BaseRibbon, adopt
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
-from ._wrapper import check_target
 from .exceptions import AlphaEdgeWarning, warn_user
 
 REGRESSION = ("coverage", "nll", "crps", "interval_score")
@@ -162,8 +161,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         y = check_target(self, y)
         alphas, ribbon = self._checked_alphas(), self._get_ribbon()
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-        (level,), _ = check_levels(self.confidence_level, "confidence_level")
-        scoring = self._checked_scoring(ribbon)
+        level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
+        if sample_weight is not None:
+            sample_weight = checked_weight(sample_weight, X)
         ribbons = self._candidates(ribbon)
         folds = self._folds(ribbons, X, y, sample_weight, groups)
         paths = [Path.follow(same, alphas, level, scoring) for same in folds]
@@ -171,13 +171,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         best = paths[chosen]
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level if isinstance(scoring, str) and scoring == "coverage" else None)
-        self.alpha_, self.best_score_ = best.alpha, best.score
-        self.cv_results_ = self._joined(paths)
-        self.estimator_ = self._refit(ribbons[chosen], best.folds, X, y, sample_weight)
+        final = self._refit(ribbons[chosen], best, X, y, sample_weight)
+        fitted = {
+            "alpha_": best.alpha,
+            "best_score_": best.score,
+            "cv_results_": self._joined(paths),
+            "estimator_": final,
+        }
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        return self
+            if hasattr(final, name):
+                fitted[name] = getattr(final, name)
+        return adopt(self, fitted)
 
     def _candidates(self, ribbon):
         """The Ribbon at every damping that was asked for."""
@@ -194,8 +198,6 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _folds(self, ribbons, X, y, sample_weight, groups):
         """For every candidate a list of folds."""
         ribbon = ribbons[0]
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
         if isinstance(ribbon, FrozenEstimator):
             return [[validate(ribbon.estimator, X, y, sample_weight)]]
         fit_params, split_params = self._routed(sample_weight, groups)
@@ -210,6 +212,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 "use cv='loo' on the training rows."
             )
         splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
+        if not splits:
+            raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
         if pooled := _noise_from_folds(ribbon):
             ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
         folds = Parallel(n_jobs=self.n_jobs)(
@@ -235,17 +239,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         fit_params = {name: value for name, value in given.items() if name == "sample_weight"}
         return fit_params, {name: value for name, value in given.items() if name == "groups"}
 
-    def _refit(self, ribbon, folds, X, y, sample_weight):
+    def _refit(self, ribbon, best, X, y, sample_weight):
         if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            return folds[0].at(self.alpha_)  # alpha only scales what is fitted already
+            return best.folds[0].ribbon.with_alpha(best.alpha)  # alpha only scales what is fitted already
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, None)
-        final = clone(ribbon).set_params(alpha=self.alpha_)
+        final = clone(ribbon).set_params(alpha=best.alpha)
         if _noise_from_folds(ribbon):
-            final.set_params(noise=folds[0].ribbon.noise_.dispersion_)
+            final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         final.fit(X, y, **fit_params)
         if self.verbose:
-            print(f"[RibbonCV] all {len(y)} rows with alpha = {self.alpha_:.4g}: {time.perf_counter() - start:.2f} s")
+            print(f"[RibbonCV] all {len(y)} rows with alpha = {best.alpha:.4g}: {time.perf_counter() - start:.2f} s")
         return final
 
     # ------------------------------------------------------------------ the choice
@@ -259,6 +263,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     def _warn_at_edge(self, path, alphas, level):
         best, scores = path.best, path.scores
+        scores = scores[scores > -np.inf]
         covered = None if level is None else path.results["mean_test_coverage"][-1]
         if best == len(alphas) - 1 and covered is not None and covered >= level:
             reason = (
@@ -269,6 +274,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
+        elif not _is_clear(path, alphas):
+            return  # where alpha hardly matters, being at the edge says nothing
         elif best == len(alphas) - 1:
             reason = f"The largest alpha, {alphas[best]:g}, is best: the data ask for no epistemic part."
         elif best == 0:
@@ -313,6 +320,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return scoring
 
     # ------------------------------------------------------------------ predict
+    predict_distribution = _delegated(RibbonRegressor.predict_distribution)
     predict = _delegated(RibbonRegressor.predict)
     predict_interval = _delegated(RibbonRegressor.predict_interval)
     predict_quantiles = _delegated(RibbonRegressor.predict_quantiles)
@@ -388,6 +396,13 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         tags.non_deterministic = inner.non_deterministic
         return tags
+
+
+def _is_clear(path, alphas):
+    """Whether the best alpha beats the one next to 1, or else the other end, by a standard error over folds."""
+    usual = int(np.argmin(np.abs(np.log(alphas))))
+    gain, error = path.gain_over(len(alphas) - 1 - path.best if usual == path.best else usual)
+    return len(path.folds) == 1 or not gain <= error
 
 
 def _noise_from_folds(ribbon):

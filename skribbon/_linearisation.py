@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ._moments import Moments, row_blocks
 from ._ribbon import direct, parameter_shifts, pushforward
+from ._rows import Moments
 from .models.newton import minimise
 
 MAX_ROWS = 2000  # at which predictions are compared
@@ -78,29 +78,36 @@ class LinearisationReport:
 
 def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
-    moments = Moments.from_rows(rows, curvature, scatter=False)
-    H_r, n = curvature.factor(rows, moments), moments.n
+    model, n = rows.model, rows.n
     gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_refits))
     weights = gamma * (n / gamma.sum(axis=0))
-    U = sum(
-        rows.model.weighted_scores(Z, y, weights[block] - weight[:, None])
-        for block, (Z, y, weight) in zip(row_blocks(len(rows.y), rows.model.row_width), rows, strict=True)
+    moments = Moments.from_rows(rows, curvature, scatter=False)
+    reweighted = np.stack([replace(rows, weight=w).mean(_score_sum, n) for w in weights.T], axis=1)
+    shifts, refitted, converged = (
+        parameter_shifts(curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]),
+        [],
+        [],
     )
-    shifts, refitted, converged = parameter_shifts(H_r, U / n), [], []
     for b in range(n_refits):
         start = time.perf_counter()
         theta, report = minimise(replace(rows, weight=weights[:, b]))
-        refitted.append(theta - rows.model.theta)
+        refitted.append(theta - model.theta)
         converged.append(report.converged)
         if verbose:
             seconds = time.perf_counter() - start
             print(f"[linearisation] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
     refitted = np.stack(refitted, axis=1)
     some = rng.permutation(len(rows.y))[:MAX_ROWS]
-    Z = rows.model.rows(rows.X[some])
-    f = rows.model.raw(Z)[:, :, None]
-    moves = pushforward(rows.model, Z, shifts) - f, direct(rows.model, Z, refitted) - f
-    return LinearisationReport(alpha, weights, shifts, refitted, *moves, np.array(converged))
+    Z = model.rows(rows.X[some])
+    f = model.raw(Z)[:, :, None]
+    moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
+    return LinearisationReport(
+        alpha, weights, model.uncentred(shifts), model.uncentred(refitted), *moves, np.array(converged)
+    )
+
+
+def _score_sum(block):
+    return block.score_sum(block.u)
 
 
 def _norms(A):

@@ -7,6 +7,9 @@ Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
 - ``hessian(f, y)``: d2l/df2, shape (n, k, k), exact and possibly indefinite
 - ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
 
+A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``, and
+``law(dispersion, tails)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
+
 Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
 """
 
@@ -18,7 +21,10 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax, xlogy
 
+from ._laws import LocationFamily, TweedieFamily
 from ._typing import FloatArray
+
+LEAST_TAILS = 2.1  # Student's law has no variance at 2 degrees of freedom and below
 
 
 class Loss:
@@ -26,11 +32,120 @@ class Loss:
 
     curvature_rank = 1  # of the expected curvature R R'
     n_outputs = 1  # k: how many raw predictions the loss takes
+    n_classes = 0  # K, of a classifier
+    output_map: FloatArray | None = None  # (K, k), from logits to the coordinates f of the loss
+    positive_only = False  # whether it takes no negative target
 
     @property
     def convex(self) -> bool:
         """Whether the loss is convex in f, so that :meth:`hessian` is never indefinite."""
         return True
+
+    # ------------------------------------------------------------------ what an observation is
+    def mean(self, f: FloatArray) -> FloatArray:
+        """Inverse link: the mean of y at the raw prediction.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return f
+
+    def from_mean(self, mu: FloatArray) -> FloatArray:
+        """The raw prediction at a mean, minus or plus infinity beyond the means that there are.
+
+        Parameters
+        ----------
+        mu : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return mu
+
+    def mean_derivative(self, f: FloatArray) -> FloatArray:
+        """Derivative of :meth:`mean`.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return np.ones_like(f)
+
+    def unit_variance(self, mu: FloatArray) -> FloatArray:
+        """Variance of y at unit dispersion.
+
+        Parameters
+        ----------
+        mu : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return np.ones_like(mu)
+
+    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
+        """Observation laws given f, with Var(y | f) = dispersion V(mu).
+
+        Parameters
+        ----------
+        dispersion : ndarray
+        tails : float, default=inf
+            Degrees of freedom of Student's law around a least-squares prediction; infinity is the normal law.
+
+        Returns
+        -------
+        LocationFamily or TweedieFamily
+        """
+        return LocationFamily(dispersion, tails)
+
+    def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Pearson's (y - mu)^2 / V(mu), relative to the noise that f itself predicts.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        mu = self.mean(f[:, 0])
+        return (y - mu) ** 2 / (self.unit_variance(mu) * self.noise_scale(f))
+
+    def suited_to(self, y: FloatArray) -> Loss:
+        """The loss after a look at the training targets, for what its derivatives do not depend on.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        Loss
+        """
+        return self
+
+    def check_target(self, y: FloatArray, name: str) -> None:
+        """Refuse targets that the loss has no value at.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+        name : str
+            What the user calls the loss.
+        """
 
     def noise_scale(self, f: FloatArray) -> FloatArray:
         """Relative variance of the noise that f itself predicts: one unless the loss models it.
@@ -120,6 +235,8 @@ class Tweedie(Loss):
     ----------
     power : float, default=0.0
     link : {"identity", "log"}, default="identity"
+    counts : bool, default=True
+        Whether observations of power 1 are whole numbers. Others, such as rates, have a law with a density.
 
     Examples
     --------
@@ -131,51 +248,52 @@ class Tweedie(Loss):
     array([[-2.]])
     """
 
-    def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity"):
-        self.power, self.link = float(power), link
+    def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity", counts: bool = True):
+        self.power, self.link, self.counts = float(power), link, counts
 
     @property
     def convex(self) -> bool:
-        return self.power == 0 if self.link == "identity" else 1 <= self.power <= 2
+        return 1 <= self.power <= 2 if self._log else self.power == 0
+
+    @property
+    def positive_only(self) -> bool:
+        """Whether the loss takes no negative target."""
+        return self.power >= 1
+
+    @property
+    def _log(self):
+        return self.link == "log"
 
     def mean(self, f: FloatArray) -> FloatArray:
-        """Inverse link: the mean of y at the raw prediction.
+        if not self._log:
+            return f
+        with np.errstate(over="ignore"):  # far enough away a mean is infinite
+            return np.exp(f)
 
-        Parameters
-        ----------
-        f : ndarray
-
-        Returns
-        -------
-        ndarray, of the same shape
-        """
-        return np.exp(f) if self.link == "log" else f
+    def from_mean(self, mu: FloatArray) -> FloatArray:
+        if not self._log:
+            return mu
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(mu, 0.0))
 
     def mean_derivative(self, f: FloatArray) -> FloatArray:
-        """Derivative of :meth:`mean`.
-
-        Parameters
-        ----------
-        f : ndarray
-
-        Returns
-        -------
-        ndarray, of the same shape
-        """
-        return np.exp(f) if self.link == "log" else np.ones_like(f)
+        return self.mean(f) if self._log else np.ones_like(f)
 
     def unit_variance(self, mu: FloatArray) -> FloatArray:
-        """Variance of y at unit dispersion.
-
-        Parameters
-        ----------
-        mu : ndarray
-
-        Returns
-        -------
-        ndarray, of the same shape
-        """
         return mu**self.power if self.power else np.ones_like(mu)
+
+    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
+        if self.power == 0 and not self._log:
+            return LocationFamily(dispersion, tails)
+        return TweedieFamily(dispersion, self.power, self.link, self.counts)
+
+    def suited_to(self, y: FloatArray) -> Tweedie:
+        return Tweedie(self.power, self.link, counts=bool(np.all(y == np.floor(y))))
+
+    def check_target(self, y: FloatArray, name: str) -> None:
+        least, sign = np.min(y), ">" if self.power >= 2 else ">="
+        if (least < 0 and self.power >= 1) or (least == 0 and self.power >= 2):
+            raise ValueError(f"{name} needs y {sign} 0; the smallest y is {least:g}.")
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         mu, p = self.mean(f[:, 0]), self.power
@@ -188,14 +306,14 @@ class Tweedie(Loss):
         return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
 
     def _derivatives(self, f, y):
-        if self.power == 0 and self.link == "identity":
+        if self.power == 0 and not self._log:
             one = np.ones_like(f)
             return f - y, one, one
         mu = self.mean(f)
         V = self.unit_variance(mu)
         dl = (mu - y) / V
         d2l = 1 / V - self.power * dl / mu if self.power else np.ones_like(mu)
-        if self.link == "identity":
+        if not self._log:
             return dl, d2l, 1 / V
         return dl * mu, (d2l * mu + dl) * mu, mu * mu / V  # mu' = mu'' = mu
 
@@ -276,6 +394,9 @@ class StudentT(Loss):
 
     def __init__(self, df: float = 5.0, scale: float = 1.0):
         self.df, self.scale = float(df), float(scale)
+
+    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
+        return LocationFamily(dispersion, min(tails, max(self.df, LEAST_TAILS)))
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return (self.df + 1) / 2 * np.log1p(((f[:, 0] - y) / self.scale) ** 2 / self.df)
@@ -369,6 +490,7 @@ class ClassLoss(Loss):
     """Loss of a class index y; ``class_weight`` (K,), if there is one, multiplies each row's loss."""
 
     class_weight: FloatArray | None
+    n_classes = 2
 
     def _weight(self, y):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
@@ -403,8 +525,12 @@ class Categorical(ClassLoss):
 
     def __init__(self, n_classes, class_weight=None):
         self.class_weight = class_weight
-        self.basis = zero_sum_basis(n_classes)
+        self.n_classes, self.basis = n_classes, zero_sum_basis(n_classes)
         self.curvature_rank = self.n_outputs = n_classes - 1
+
+    @property
+    def output_map(self) -> FloatArray:
+        return self.basis
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         eta = f @ self.basis.T

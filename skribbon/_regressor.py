@@ -1,23 +1,371 @@
-"""RibbonRegressor."""
+"""RibbonRegressor, and what every regressor with an uncertain raw prediction says of new rows."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from ._base import BaseRibbon
-from ._regression import RegressionPredictions, decreases
-from ._typing import Correction, CurvatureName, MatrixLike, NoiseName, Predictive, RandomState
-from ._wrapper import check_target
+from ._checks import check_count, check_levels, check_name, check_single_level, check_target, index_of
+from ._estimator import BaseRibbon, latent_at, own_copy
+from ._predictive import Latent, Predictive
+from ._target import TargetScale
+from ._typing import (
+    Correction,
+    CurvatureName,
+    FloatArray,
+    IntervalKind,
+    Levels,
+    MatrixLike,
+    NoiseName,
+    PredictiveName,
+    RandomState,
+)
 from .curvature import Curvature
 from .noise import Noise, resolve_noise
 
 
-class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
+class RegressionMethods:
+    """Predict methods of a regressor, each a short sentence on :meth:`predict_distribution`.
+
+    A subclass is fitted with ``model_``, ``noise_`` and ``target_scale_``, and writes ``_latent(X)``, the distribution
+    of the raw predictions of all rows of prepared X; ``_raw_root(X)``, a root of their covariance over all rows
+    together; and ``_predict_mean(X)``, what :meth:`predict` returns.
+    """
+
+    model_: Any
+    noise_: Noise
+    target_scale_: TargetScale
+    _validated: Callable[[Any], Any]
+    _latent: Callable[[Any], Latent]
+    _raw_root: Callable[[Any], FloatArray]
+    _predict_mean: Callable[[Any], FloatArray]
+
+    def predict_distribution(self, X: MatrixLike, kind: IntervalKind = "prediction") -> Predictive:
+        """Distribution of a new observation at each row, or of the mean function.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        kind : {"prediction", "confidence"}, default="prediction"
+            "prediction" is the law of a new observation; "confidence" that of the mean function only.
+
+        Returns
+        -------
+        Predictive
+            With ``mean() std() var() quantile(q) interval(level) cdf(y) logpdf(y) crps(y) sample(n_samples)``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
+        >>> distribution.mean().round(1), distribution.std().round(1)
+        (array([206.1,  68.1]), array([54.6, 54.6]))
+        >>> (1 - distribution.cdf(200.0)).round(2)  # chances of more than 200
+        array([0.54, 0.01])
+        """
+        check_name(kind, "kind", get_args(IntervalKind))
+        return self._distribution(self._prepared(X), kind)
+
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, *, return_cov: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict with the base model, optionally with the uncertainty of the observation.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Also return the total standard deviation, observation noise included.
+        return_cov : bool, default=False
+            Also return the joint covariance of the observations, noise on its diagonal.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Exactly what the base model predicts; of an ensemble, the mean of its members.
+        y_std : ndarray of shape (n_samples,)
+            Only if ``return_std``.
+        y_cov : ndarray of shape (n_samples, n_samples)
+            Only if ``return_cov``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> y_pred, y_std = ribbon.predict(X[:2], return_std=True)
+        >>> y_std.round(1)
+        array([54.6, 54.6])
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov exclude each other; set one of them.")
+        y_pred = self._predict_mean(X)
+        if return_std:
+            return y_pred, self.predict_std(X)
+        if return_cov:
+            return y_pred, self._joint_covariance(X)
+        return y_pred
+
+    def _joint_covariance(self, X):
+        X = self._prepared(X)
+        distribution = self._distribution(X)
+        root = distribution.slope()[:, None] * self._raw_root(X)[:, 0]
+        return root @ root.T + np.diag(distribution.standard_errors()[1] ** 2)
+
+    def predict_interval(
+        self, X: MatrixLike, confidence_level: Levels = 0.9, kind: IntervalKind = "prediction"
+    ) -> FloatArray:
+        """Central intervals of a new observation, or of the mean function.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or sequence of L floats, default=0.9
+        kind : {"prediction", "confidence"}, default="prediction"
+            "prediction" holds a new observation; "confidence" holds the mean function only.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, 2, L)
+            Lower and upper ends; the last axis is there if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
+        array([[116., 296.]])
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
+        array([[195., 218.]])
+        """
+        check_levels(confidence_level, "confidence_level")
+        return self.predict_distribution(X, kind).interval(confidence_level)
+
+    def predict_quantiles(
+        self, X: MatrixLike, quantiles: Levels = (0.05, 0.5, 0.95), kind: IntervalKind = "prediction"
+    ) -> FloatArray:
+        """Quantiles of a new observation, or of the mean function.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        quantiles : float or sequence of Q floats, default=(0.05, 0.5, 0.95)
+        kind : {"prediction", "confidence"}, default="prediction"
+
+        Returns
+        -------
+        ndarray of shape (n_samples, Q)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_quantiles(X[:1], [0.1, 0.5, 0.9]).round(0)
+        array([[136., 206., 276.]])
+        """
+        levels, _ = check_levels(quantiles, "quantiles")
+        return self.predict_distribution(X, kind).quantile(levels)
+
+    def predict_std(self, X: MatrixLike, kind: Literal["total", "epistemic", "aleatoric"] = "total") -> FloatArray:
+        r"""Standard deviation of a new observation, or of one of its two parts.
+
+        .. math:: \sigma^2 = \underbrace{J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x'}_{\text{epistemic}}
+                  + \underbrace{\phi(x) V(\mu(x))}_{\text{aleatoric}}
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        kind : {"total", "epistemic", "aleatoric"}, default="total"
+            "epistemic" is the uncertainty of the mean function (for a link or a transformed target by the delta
+            method), "aleatoric" the spread of observations around it (of a transformed target with Student noise, that
+            of normal noise of the same variance).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_std(X[:2], kind="epistemic").round(1)
+        array([7. , 6.6])
+        """
+        check_name(kind, "kind", ("total", "epistemic", "aleatoric"))
+        epistemic, aleatoric = self.predict_distribution(X).standard_errors()
+        return {"epistemic": epistemic, "aleatoric": aleatoric, "total": np.hypot(epistemic, aleatoric)}[kind]
+
+    def predict_samples(
+        self,
+        X: MatrixLike,
+        n_samples: int = 100,
+        kind: IntervalKind = "prediction",
+        random_state: RandomState = None,
+    ) -> FloatArray:
+        """Draws of new observations or of the mean function; each draw is one function over all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+        n_samples : int, default=100
+        kind : {"prediction", "confidence"}, default="prediction"
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples_X)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> draws = ribbon.predict_samples(X, n_samples=5, kind="confidence", random_state=0)
+        >>> draws.mean(axis=1).round(0)  # the mean over all rows, by each of five drawn functions
+        array([150., 152., 151., 150., 151.])
+        """
+        check_count(n_samples, "n_samples")
+        return self.predict_distribution(X, kind).sample(n_samples, random_state)
+
+    def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
+        """Prediction, its uncertainty and its interval as a table.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float, default=0.9
+
+        Returns
+        -------
+        DataFrame
+            Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_frame(X[:2]).round(1)
+           prediction  std_epistemic  std_aleatoric  lower  upper
+        0       206.1            7.0           54.2  116.3  295.9
+        1        68.1            6.6           54.2  -21.7  157.8
+        """
+        level = check_single_level(confidence_level)
+        distribution = self.predict_distribution(X)
+        epistemic, aleatoric = distribution.standard_errors()
+        lower, upper = distribution.interval(level).T
+        columns = {
+            "prediction": distribution.prediction(),
+            "std_epistemic": epistemic,
+            "std_aleatoric": aleatoric,
+            "lower": lower,
+            "upper": upper,
+        }
+        return pd.DataFrame(columns, index=index_of(X))
+
+    def log_density(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
+        """Logarithm of the predictive density of each observation (of its probability, for counts).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.log_density(X[:2], y[:2]).round(2)
+        array([-5.43, -4.93])
+        """
+        return self.predict_distribution(X).logpdf(column_or_1d(y))
+
+    def predictive_cdf(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
+        """Predictive distribution function at each observation.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            P(Y <= y_i), uniform over observations where the predictive distribution is right and continuous; for counts
+            see :func:`skribbon.metrics.pit_values`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predictive_cdf(X[:2], y[:2]).round(2)
+        array([0.16, 0.55])
+        """
+        return self.predict_distribution(X).cdf(column_or_1d(y))
+
+    # ------------------------------------------------------------------ of prepared rows
+    def _prepared(self, X):
+        """X behind the base model's transformers."""
+        X = self._validated(X)
+        return self.model_.prepare(X)
+
+    def _distribution(self, X, kind="prediction"):
+        latent = self._latent(X)
+        return predictive(self.model_, latent, self.noise_, X, self.target_scale_, kind)
+
+
+def predictive(model, latent, noise, X, target, kind="prediction"):
+    """Latent predictions of prepared rows X, with the noise around them, as a Predictive."""
+    dispersion = np.broadcast_to(noise.predict(X), len(latent.f)) * model.loss.noise_scale(latent.f)
+    return Predictive(latent, model.loss, dispersion, noise.tails_, target, kind)
+
+
+class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     r"""Prediction intervals for a differentiable regressor, from a single fit.
 
     The base model is fitted once. Its Bayesian-bootstrap distribution, that of refits at weights
@@ -67,7 +415,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         the closed form.
     store_loo : bool, default=False
         Keep what the fit to all other rows, to first order, says of each training row: ``loo_residuals_``,
-        ``loo_score_`` and ``loo_latent_``.
+        ``loo_score_`` and ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -86,7 +434,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
     noise_ : Noise
         The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion.
     effective_parameters_ : float
-        Sum of the leverages.
+        Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
         Sum of the weights.
     loo_residuals_ : ndarray of shape (n_samples,)
@@ -95,8 +443,8 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         Mean log density of the training rows, each under the fit to all others. If ``store_loo``.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
-    loo_latent_ : Latent
-        Raw predictions of the training rows, each by the fit to all others, with their covariance. If ``store_loo``.
+    loo_distribution_ : Predictive
+        Distribution of the training rows, each by the fit to all others. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
@@ -131,7 +479,7 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         damping: float | Literal["auto"] = "auto",
         noise: NoiseName | float | Noise = "dof",
         correction: Correction = "auto",
-        predictive: Predictive = "gaussian",
+        predictive: PredictiveName = "gaussian",
         n_draws: int = 100,
         store_loo: bool = False,
         random_state: RandomState = None,
@@ -165,21 +513,25 @@ class RibbonRegressor(RegressorMixin, RegressionPredictions, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        y = check_target(self, y)
-        noise = resolve_noise(self.noise)
-        training = self._fit(X, y, sample_weight)
-        self.noise_ = noise.fit(training)
-        self._decreasing_target = decreases(self.model_, training.rows.y)
+        y, noise = check_target(self, y), resolve_noise(self.noise)
+        fitted, training = self._fit(X, y, sample_weight)
+        fitted["noise_"] = noise.fit(training)
+        fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
         if self.store_loo:
-            self._set_leave_one_out(training)
-        return self
-
-    def _set_leave_one_out(self, training):
-        rows, latent = training.rows, self._leave_one_out_latent(training)
-        density = self._predictive(latent, self._dispersion(rows.X)).logpdf(rows.y)
-        self.loo_latent_ = latent
-        self.loo_residuals_ = rows.y - self._mean(latent.f[:, 0])
-        self.loo_score_ = float(np.average(density, weights=rows.weight))
+            fitted |= leave_one_out(fitted, training)
+        return self._adopt(fitted)
 
     def _predict_mean(self, X):
-        return self.estimator_.predict(X)
+        return self.estimator_.predict(own_copy(self.estimator_, X))
+
+
+def leave_one_out(fitted, training):
+    """What the fit to all other rows says of each training row, by one Newton step."""
+    rows, model = training.rows, fitted["model_"]
+    latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
+    distribution = predictive(model, latent, fitted["noise_"], rows.X, TargetScale())
+    return {
+        "loo_distribution_": replace(distribution, target=fitted["target_scale_"]),
+        "loo_residuals_": rows.y - model.loss.mean(latent.f[:, 0]),
+        "loo_score_": float(np.average(distribution.logpdf(rows.y), weights=rows.weight)),
+    }

@@ -21,6 +21,7 @@ Rows may carry frequencies m_i: a row counted m_i times has a total weight that 
 normalisation, and n is then the sum of the frequencies.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,24 +39,40 @@ def dispersion(n, alpha):
     return 1.0 / (n * alpha + 1.0)
 
 
+def rescaling(n, alpha, other):
+    """What the covariance is multiplied by as alpha becomes another; nothing else changes."""
+    return dispersion(n, other) / dispersion(n, alpha)
+
+
 def sandwich_root(H_r, H_Fc):
     """R (p, r) with R R' = H_r^-1 H_Fc H_r^-1: the covariance is a sum of squares, so no variance can be negative."""
     return triangular_root(H_r.solve(psd_root(H_Fc)))
 
 
-def dirichlet_scores(score_blocks, alpha, n_draws, rng):
-    """U_n(w) = sum_i (w_i - 1/n) g_i for ``n_draws`` draws of w, (p, n_draws), without an n x n_draws array.
+@dataclass(frozen=True, eq=False)
+class DirichletSums:
+    """Sums over a block of rows of gamma_i g_i and of gamma_i, for ``n_draws`` draws of gamma: all that w needs.
 
-    ``score_blocks`` yields (weigh, m) for a block of rows: weigh(c) = sum_i g_i c_i', (p, B) from c (block, B), and
-    their frequencies. Gamma variables stream through: w_i = gamma_i / sum(gamma) turns both sums into one pass,
-    sum w_i g_i = sum(gamma_i g_i) / sum(gamma).
+    w_i = gamma_i / sum(gamma) turns both sums into one pass, sum w_i g_i = sum(gamma_i g_i) / sum(gamma), and no
+    n x n_draws array is ever there. ``gradient`` (block) gives u with g_i = J_i' u_i.
     """
-    weighted, total = 0.0, 0.0
-    for weigh, m in score_blocks:
-        gamma = rng.standard_gamma((alpha * m)[:, None], size=(len(m), n_draws))  # (block, B)
+
+    alpha: float
+    n_draws: int
+    seed: int
+    gradient: Callable
+
+    def __call__(self, block):
+        rng, m = np.random.default_rng([self.seed, block.index]), block.weight
+        gamma = rng.standard_gamma((self.alpha * m)[:, None], size=(len(m), self.n_draws))  # (b, B)
         c = np.column_stack([gamma, m])  # equal weights are one more draw
-        weighted = weighted + weigh(c)
-        total = total + c.sum(axis=0)
+        weighted = block.tangent.vjp(self.gradient(block)[:, :, None] * c[:, None, :])  # (p, B + 1)
+        return np.vstack([weighted, c.sum(axis=0)])
+
+
+def dirichlet_scores(sums, alpha):
+    """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from the sums that :class:`DirichletSums` makes over all rows."""
+    weighted, total = sums[:-1], sums[-1]
     if not np.all(total > 0):
         raise ValueError(
             f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
@@ -80,28 +97,41 @@ class Ribbon:
         A root of the covariance; of drawn shifts, those over sqrt(B).
     null : ndarray of shape (p, m)
         Directions that neither the data nor the penalty determine. The ribbon has no width along them.
+    lone : ndarray of shape (p, l)
+        How theta moves with the target of each row that alone determines a direction. The ribbon sees no noise there.
     shifts : ndarray of shape (p, B) or None
         The drawn Delta theta_w; None means that the Gaussian limit stands for them.
+    exact : bool
+        Whether predictions evaluate the model at drawn parameters, or follow its tangent.
     """
 
     root: np.ndarray
     null: np.ndarray
+    lone: np.ndarray
     shifts: np.ndarray | None = None
+    exact: bool = False
 
     @classmethod
-    def closed_form(cls, H_r, H_Fc, n, alpha):
+    def closed_form(cls, H_r, H_Fc, n, alpha, lone):
         """The limit of infinitely many draws."""
-        return cls(np.sqrt(dispersion(n, alpha)) * sandwich_root(H_r, H_Fc), H_r.null)
+        return cls(np.sqrt(dispersion(n, alpha)) * sandwich_root(H_r, H_Fc), H_r.null, lone)
 
     @classmethod
-    def from_draws(cls, H_r, score_blocks, alpha, n_draws, rng):
-        """``n_draws`` Dirichlet-weighted shifts."""
-        shifts = parameter_shifts(H_r, dirichlet_scores(score_blocks, alpha, n_draws, rng))
-        return cls(shifts / np.sqrt(n_draws), H_r.null, shifts)
+    def from_draws(cls, H_r, U, lone):
+        """Of drawn scores U (p, B)."""
+        shifts = parameter_shifts(H_r, U)
+        return cls(shifts / np.sqrt(U.shape[1]), H_r.null, lone, shifts)
 
     def gaussian(self):
         """The normal law with the same covariance: drawn shifts are forgotten."""
         return replace(self, shifts=None)
+
+    def mapped(self, function):
+        """In other coordinates: ``function`` takes directions (p, r) there."""
+        shifts = None if self.shifts is None else function(self.shifts)
+        return replace(
+            self, root=function(self.root), null=function(self.null), lone=function(self.lone), shifts=shifts
+        )
 
     @property
     def covariance(self):
@@ -120,49 +150,17 @@ class Ribbon:
         B = self.shifts.shape[1]
         return self.shifts[:, rng.choice(B, size=n_draws, replace=n_draws > B)]
 
+    def predict(self, model, Z, shifts):
+        """Raw predictions (n, k, B) at drawn parameters."""
+        return (direct if self.exact else pushforward)(model, Z, shifts)
+
 
 def pushforward(model, Z, shifts):
     """f + J_x Delta theta, (n, k, B): the model replaced by its tangent at theta-hat."""
-    return model.raw(Z)[:, :, None] + model.jvp(Z, shifts)
+    tangent = model.tangent(Z)
+    return tangent.f[:, :, None] + tangent.jvp(shifts)
 
 
 def direct(model, Z, shifts):
     """f(x; theta-hat + Delta theta), (n, k, B): the model evaluated at every drawn parameter vector."""
     return np.stack([model.raw(Z, model.theta + shift) for shift in shifts.T], axis=2)
-
-
-@dataclass(frozen=True, eq=False)
-class Latent:
-    """The ribbon seen at some rows, before the link or softmax.
-
-    Attributes
-    ----------
-    f : ndarray of shape (n, k)
-        Raw prediction.
-    covariance : ndarray of shape (n, k, k)
-        J_x Cov(Delta theta_w) J_x', row by row.
-    draws : ndarray of shape (n, k, B) or None
-        Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
-    """
-
-    f: np.ndarray
-    covariance: np.ndarray
-    draws: np.ndarray | None = None
-
-    def scaled(self, factor):
-        """At another alpha: deviations from f multiplied by sqrt(factor)."""
-        f = self.f[:, :, None]
-        draws = None if self.draws is None else f + np.sqrt(factor) * (self.draws - f)
-        return Latent(self.f, factor * self.covariance, draws)
-
-    def moved_to(self, f):
-        """The same spread around other raw predictions."""
-        draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
-        return Latent(f, self.covariance, draws)
-
-    @classmethod
-    def concatenate(cls, pieces):
-        """Rows of several into one."""
-        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
-        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
-        return cls(f, covariance, draws)

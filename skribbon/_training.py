@@ -1,26 +1,167 @@
-"""What a fitted factor tells about the training rows: leverages, leave-one-out predictions, corrected scores."""
+"""What a factored curvature tells about the training rows: leverages, leave-one-out, corrected scores, the ribbon."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from ._moments import MAX_LEVERAGE, Moments, TrainingRows
-from .exceptions import LeverageWarning, warn_user
+from ._linalg import batch_gram
+from ._ribbon import DirichletSums, Ribbon, dirichlet_scores
+from ._rows import Moments, Rows, Sums
+from .exceptions import LeverageWarning, NotStationaryWarning, warn_user
 
+MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
+STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
+ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
+N_PROBES = 16  # random directions that find the rows whose leverage may be near one
+SUSPECT = 0.25  # estimated leverage of such a row; one of 0.99 comes out below that once in 3,000
+MOST_LONE = 32  # rows of a block that are remembered for determining a direction alone
 
 
+# ---------------------------------------------------------------------- of a block of rows
+@dataclass(frozen=True, eq=False)
+class Hat:
+    """How far each row moves its own raw prediction: A_i = J_i H_r^-1 J_i' / n per unit of loss gradient.
+
+    ``curvature(block)`` gives C_i (b, k, k), the same curvature of the loss that H_r is made of; C_i A_i is the row's
+    block of the hat matrix. A row of a weight above one is as many copies, each with a leverage of its own.
+    """
+
+    inverse_root: np.ndarray  # M (p, r), M M' = H_r^-1
+    n: float
+    curvature: Any
+
+    def __call__(self, block):
+        """C and A, (b, k, k) each."""
+        V = block.tangent.jvp(self.inverse_root)
+        return self.curvature(block), batch_gram(V) * (np.minimum(block.weight, 1.0) / self.n)[:, None, None]
+
+    @property
+    def width(self):
+        """Floats that a row's A takes to form, for each output."""
+        return sum(self.inverse_root.shape)
+
+
+def leverages(hat, block):
+    """h_i = tr(C_i A_i) over the rank of C_i, (b,): the share of its own prediction that row i decides."""
+    C, A = hat(block)
+    return np.einsum("nkl,nlk->n", C, A) / block.model.loss.curvature_rank
+
+
+def leave_one_out(hat, block):
+    """Raw predictions (b, k) of each row under the fit to all others, by one Newton step.
+
+    f_i + A_i (I - C_i A_i)^-1 u_i: exact for least squares, where it is y_i - r_i / (1 - h_i).
+    """
+    C, A = hat(block)
+    return block.f + np.einsum("nkl,nl->nk", A, resolvent(C, A, block.u, -1.0))
+
+
+def corrected_gradient(hat, power, block):
+    """(I - C_i A_i)^power u_i, (b, k): HC2 by the power -1/2; HC3, the score under the fit to all others, by -1."""
+    return resolvent(*hat(block), block.u, power)
+
+
+def constant_gradient(factor, block):
+    """factor u_i, (b, k)."""
+    return factor * block.u
+
+
+def resolvent(C, A, u, power):
+    """(I - C_i A_i)^power u_i, (n, k), for symmetric C, A >= 0; eigenvalues of C A above MAX_LEVERAGE count as that."""
+    if u.shape[1] == 1:
+        h = np.minimum(C[:, 0] * A[:, 0], MAX_LEVERAGE)
+        return (1 - h) ** power * u
+    out = np.empty_like(u)
+    trace = np.einsum("nkl,nlk->n", C, A)
+    easy = (trace <= MAX_LEVERAGE) & (power == -1)
+    if easy.any():
+        out[easy] = np.linalg.solve(np.eye(u.shape[1]) - C[easy] @ A[easy], u[easy][:, :, None])[:, :, 0]
+    if not easy.all():
+        out[~easy] = _resolvent_by_eigenvalues(C[~easy], A[~easy], u[~easy], power)
+    return out
+
+
+def _resolvent_by_eigenvalues(C, A, u, power):
+    # A = S S' and S' C S = E diag(l) E' give (C A)^j = C S E diag(l^(j - 1)) E' S', hence the same for any power series
+    values, vectors = np.linalg.eigh(A)
+    S = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+    pulls, E = np.linalg.eigh(S.transpose(0, 2, 1) @ C @ S)
+    capped = (1 - np.minimum(pulls, MAX_LEVERAGE)) ** power - 1
+    small = np.abs(pulls) < 1e-8
+    ratio = np.where(small, -power, capped / np.where(small, 1.0, pulls))
+    SE = S @ E  # (n, k, k)
+    inner = ratio * np.einsum("nkl,nk->nl", SE, u)
+    return u + np.einsum("nkl,nl->nk", C, np.einsum("nkl,nl->nk", SE, inner))
+
+
+def score_sums(gradient, block):
+    """Sums over the block of g_i and of g_i g_i', with g_i = J_i' gradient_i."""
+    u = gradient(block)
+    return Sums([block.score_sum(u), block.score_scatter(u)])
+
+
+def lone_directions(hat, probes, block):
+    """How theta moves with the raw prediction of each row that determines its own, (m k, p): H_r^-1 J_i' C_i / n.
+
+    Those are rows whose leverage exceeds MAX_LEVERAGE. Random directions (p, N_PROBES) find the few that can have
+    one, and only those are looked at exactly.
+    """
+    rough = leverages(Hat(probes, hat.n, hat.curvature), block) * block.model.loss.curvature_rank
+    few = block.take(np.flatnonzero((rough > SUSPECT) & (block.weight > 0)))
+    if not len(few.y):
+        return np.zeros((0, len(probes)))
+    C, A = hat(few)
+    largest = np.linalg.eigvals(C @ A).real.max(axis=1)
+    lone = np.argsort(-largest, kind="stable")[:MOST_LONE]
+    few = few.take(lone[largest[lone] > MAX_LEVERAGE])
+    if not len(few.y):
+        return np.zeros((0, len(probes)))
+    V, C = few.tangent.jvp(hat.inverse_root), hat.curvature(few)  # (m, k, r), (m, k, k)
+    share = (np.minimum(few.weight, 1.0) / hat.n)[:, None, None]
+    return (share * np.einsum("nkl,nlr->nkr", C, V)).reshape(-1, V.shape[2]) @ hat.inverse_root.T
+
+
+# ---------------------------------------------------------------------- of all rows
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training rows together with their moments and the factor H_r that came of them."""
+    """Training rows with their moments and the factor H_r that came of them: what noise models and the ribbon see.
 
-    rows: TrainingRows
+    Attributes
+    ----------
+    rows : Rows
+    moments : Moments
+    H_r : Factor
+    curvature : Curvature
+    effective_parameters : float
+        Sum over the observations of tr(C_i A_i), the traces of their blocks of the hat matrix.
+    """
+
+    rows: Rows
     moments: Moments
     H_r: Any
+    curvature: Any
     effective_parameters: float
-    knows_leverages: bool = True  # of each row, which an approximate H_r does not
+    said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
+
+    @classmethod
+    def of(cls, rows, curvature, correction="HC0", closed_form=False):
+        """One pass over the rows, and the factor of what it adds up to.
+
+        The scatter of the scores is part of that pass where they will be taken as they are, or all scaled alike. That
+        can be told before only from a bound, a leverage per parameter; "auto" is otherwise left for later.
+        """
+        rank = rows.model.loss.curvature_rank
+        few = len(rows.model.theta) <= SMALL_LEVERAGE * rank * rows.n
+        as_they_are = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
+        moments = Moments.from_rows(rows, curvature, scatter=closed_form and as_they_are)
+        _check_finite(moments)
+        H_r = curvature.factor(rows, moments)
+        return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)))
 
     @property
     def n(self):
@@ -28,50 +169,142 @@ class Training:
         return self.moments.n
 
     @cached_property
-    def leverages(self):
-        """h_i, (n_rows,), none above MAX_LEVERAGE."""
-        h = self.rows.leverages(self.H_r, self.n)
-        above = int((h > MAX_LEVERAGE).sum())
-        if above:
-            _warn_of_leverage(f"{above} of {len(h)} rows determine their own fitted value")
-        return np.minimum(h, MAX_LEVERAGE)
+    def hat(self):
+        """The hat matrix, row by row."""
+        return Hat(self.H_r.inverse_root, self.n, self.curvature.of_loss)
 
+    def _map(self, f):
+        return self.rows.map(f, self.rows.model.n_outputs * self.hat.width)
+
+    # ------------------------------------------------------------------ leverages
     @cached_property
     def mean_leverage(self):
-        """Effective parameters per observation, at most MAX_LEVERAGE."""
-        mean = self.effective_parameters / self.n
+        """Effective parameters per observation and direction of its curvature, at most MAX_LEVERAGE."""
+        mean = self.effective_parameters / (self.n * self.rows.model.loss.curvature_rank)
         if mean > MAX_LEVERAGE:
-            _warn_of_leverage("The model has as many effective parameters as there are rows")
+            self._warn_of_leverage("The model has as many effective parameters as there are observations")
         return min(mean, MAX_LEVERAGE)
 
     @cached_property
+    def leverages(self):
+        """h_i, (n_rows,), none above MAX_LEVERAGE."""
+        h = self._map(partial(leverages, self.hat))
+        above = int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum())
+        if above:
+            self._warn_of_leverage(f"{above} of {len(h)} rows determine their own fitted value")
+        return np.minimum(h, MAX_LEVERAGE)
+
+    def _warn_of_leverage(self, what):
+        if self.said:
+            return
+        self.said.append(what)
+        n_rows = len(self.rows.y)
+        cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
+        if self.n < 0.9 * n_rows and self.effective_parameters < MAX_LEVERAGE * n_rows:
+            cure = (
+                f"sample_weight means frequency: these weights sum to {self.n:.3g}, and stand for that many "
+                f"observations in place of {n_rows}. Scale them to sum to the number of rows."
+            )
+        warn_user(
+            f"{what}: leverage above {MAX_LEVERAGE} is taken as {MAX_LEVERAGE}, and what depends on it is a guess. "
+            + cure,
+            LeverageWarning,
+        )
+
+    def lone(self):
+        """Directions (p, l) that single rows determine, see :func:`lone_directions`; none where leverages are rough."""
+        p = len(self.rows.model.theta)
+        if not self.curvature.knows_leverages:
+            return np.zeros((p, 0))
+        M = self.H_r.inverse_root
+        probes = M @ np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES)
+        return self.rows.map(partial(lone_directions, self.hat, probes)).T
+
+    # ------------------------------------------------------------------ what noise models and scores are made of
+    @cached_property
     def squared_residuals(self):
         """(y_i - mu_i)^2 / V(mu_i), (n_rows,)."""
-        return self.rows.squared_residuals()
-
-    def score_factor(self, correction):
-        """What multiplies g_i g_i' to undo its shrinkage: a float for HC0 and HC1, (n_rows,) for HC2 and HC3.
-
-        A fitted row has a score that is too small by about 1 - h_i: HC1 corrects all rows by the mean leverage, HC2
-        each by its own, HC3 uses the score that the row would have under the fit to all others. "auto" is HC3 while
-        leverages matter and are known, and HC1 beyond, where the two hardly differ and HC3 would double the cost.
-        """
-        if correction == "auto":
-            correction = "HC3" if self.knows_leverages and self.mean_leverage > SMALL_LEVERAGE else "HC1"
-        if correction == "HC0":
-            return 1.0
-        if correction == "HC1":
-            return 1 / (1 - self.mean_leverage)
-        return (1 - self.leverages) ** (-1.0 if correction == "HC2" else -2.0)
+        return self.rows.map(_squared_residuals)
 
     def leave_one_out(self):
         """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each."""
-        return self.rows.leave_one_out_raw(self.H_r, self.n)
+        return self._map(partial(leave_one_out, self.hat))
+
+    def stationarity(self):
+        """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
+
+        Each coordinate is in units of its own curvature, so that units of the features do not matter.
+        """
+        model, diagonal = self.rows.model, self.H_r.diagonal
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))
+        gradient = np.linalg.norm(scale * (self.moments.g_bar + model.grad_penalty()))
+        standard_error = np.linalg.norm(scale * self.moments.standard_error)
+        size = np.linalg.norm(model.theta / np.where(scale > 0, scale, np.inf))  # of f, in units of the loss
+        if gradient <= ROUNDING * size or standard_error == 0:
+            return 0.0
+        stationarity = float(gradient / standard_error)
+        if stationarity > STATIONARITY_LIMIT:
+            warn_user(
+                f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
+                f"minimum that is expanded around. {model.cure}",
+                NotStationaryWarning,
+            )
+        return stationarity
+
+    # ------------------------------------------------------------------ the ribbon
+    def ribbon(self, alpha, correction, closed_form, n_draws, seed):
+        """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
+        correction, lone = self._resolved(correction), self.lone()
+        if lone.shape[1] and correction in ("HC2", "HC3"):
+            self._warn_of_leverage(f"{self._count(lone)} of {len(self.rows.y)} rows determine their own fitted value")
+        gradient = self._gradient(correction)
+        if not closed_form:
+            sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
+            return Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha), lone)
+        if np.ndim(self.moments.gg):
+            H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
+        else:
+            width = None if correction in ("HC0", "HC1") else self._wide(0)
+            mean, second = self.rows.mean(partial(score_sums, gradient), self.n, width)
+            # scores of single rows add up to zero only together with their share of the penalty's gradient, -g_bar
+            centre = mean if correction in ("HC0", "HC1") else self.moments.g_bar
+            cross = np.outer(mean, centre)
+            H_Fc = second - cross - cross.T + np.outer(centre, centre)
+        return Ribbon.closed_form(self.H_r, H_Fc, self.n, alpha, lone)
+
+    def _count(self, lone):
+        return lone.shape[1] // self.rows.model.n_outputs
+
+    def _wide(self, n_draws):
+        return self.rows.model.n_outputs * max(self.hat.width, n_draws)
+
+    def _resolved(self, correction):
+        """What "auto" stands for: HC3 while leverages matter and are known, HC1 beyond, which has no second pass."""
+        if correction != "auto":
+            return correction
+        return "HC3" if self.curvature.knows_leverages and self.mean_leverage > SMALL_LEVERAGE else "HC1"
+
+    def _gradient(self, correction):
+        """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i.
+
+        HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score that the row would have
+        under the fit to all others.
+        """
+        if correction in ("HC0", "HC1"):
+            return partial(constant_gradient, 1.0 if correction == "HC0" else (1 - self.mean_leverage) ** -0.5)
+        return partial(corrected_gradient, self.hat, -0.5 if correction == "HC2" else -1.0)
 
 
-def _warn_of_leverage(what):
-    warn_user(
-        f"{what}: leverage above {MAX_LEVERAGE} is taken as {MAX_LEVERAGE}, and what depends on it is a guess. "
-        "Penalise the base model more, or use noise as a number and correction='HC0'.",
-        LeverageWarning,
-    )
+def _squared_residuals(block):
+    return block.model.loss.squared_residuals(block.f, block.y)
+
+
+def _check_finite(moments):
+    with np.errstate(invalid="ignore"):
+        numbers = [moments.n, moments.g, moments.g2, moments.gg, moments.chi2]
+    if not all(np.isfinite(number).all() for number in numbers):
+        raise ValueError(
+            "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large that "
+            "they overflow. Bring the columns of X to a common scale (StandardScaler in a pipeline), and y too "
+            "(TransformedTargetRegressor), or penalise the base model."
+        )

@@ -18,5 +18,5 @@ CurvatureName: TypeAlias = Literal[
     "auto", "hessian", "ggn", "fisher", "kfac", "low_rank", "diag", "last_layer", "matrix_free"
 ]
 NoiseName: TypeAlias = Literal["dof", "train", "loo", "heteroskedastic", "cv"]
-Predictive: TypeAlias = Literal["gaussian", "pushforward", "direct"]
+PredictiveName: TypeAlias = Literal["gaussian", "pushforward", "direct"]
 IntervalKind: TypeAlias = Literal["prediction", "confidence"]

@@ -73,14 +73,14 @@ def test_curvature(Ribbon, curvature):
 @BOTH
 @pytest.mark.parametrize("predictive", ["laplace", None, ["gaussian"], np.array(["gaussian", "direct"])])
 def test_predictive(Ribbon, predictive):
-    with pytest.raises(ValueError, match=r"predictive must be 'gaussian', 'pushforward' or 'direct'"):
+    with pytest.raises(ValueError, match=r"predictive must be one of 'gaussian', 'pushforward', 'direct', got"):
         fit(Ribbon, predictive=predictive)
 
 
 @BOTH
 @pytest.mark.parametrize("correction", ["HC4", "hc3", None, ["HC3"], 3])
 def test_correction(Ribbon, correction):
-    with pytest.raises(ValueError, match=r"correction must be 'auto', 'HC0', 'HC1', 'HC2' or 'HC3', got"):
+    with pytest.raises(ValueError, match=r"correction must be one of 'auto', 'HC0', 'HC1', 'HC2', 'HC3', got"):
         fit(Ribbon, correction=correction)
 
 
@@ -441,9 +441,9 @@ def test_warnings_point_at_the_users_line():
 
 def test_a_covariance_beyond_the_memory_is_refused(regressor, monkeypatch):
     half = 2 * 8 * len(regressor.model_.theta) ** 2
-    monkeypatch.setattr("skribbon._posterior.machine_bytes", lambda: half)
+    monkeypatch.setattr("skribbon._estimator.machine_bytes", lambda: half)
     assert regressor.covariance_.shape == (4, 4)
-    monkeypatch.setattr("skribbon._posterior.machine_bytes", lambda: half - 1)
+    monkeypatch.setattr("skribbon._estimator.machine_bytes", lambda: half - 1)
     with pytest.raises(MemoryError, match=r"4 parameters have a covariance of .* GB; use its root, ribbon_\.root"):
         _ = regressor.covariance_
     np.testing.assert_allclose(regressor.ribbon_.root @ regressor.ribbon_.root.T, regressor.ribbon_.covariance)

@@ -415,5 +415,5 @@ def test_table_of_probabilities(names):
         np.testing.assert_array_equal(table[f"proba_{name}"], tuned.predict_proba(X[::9])[:, k])
         ends = table[[f"lower_{name}", f"upper_{name}"]].to_numpy()
         np.testing.assert_array_equal(ends, tuned.predict_proba_interval(X[::9], 0.8)[:, k])
-    with pytest.raises(ValueError, match="single number for a table"):
+    with pytest.raises(ValueError, match="single number"):
         ribbon.predict_frame(X, confidence_level=[0.5, 0.9])

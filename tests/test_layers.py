@@ -11,27 +11,27 @@ import skribbon
 ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {"_typing", "_loss", "_linalg", "_moments", "exceptions"}
-BELOW_ESTIMATORS = FOUNDATION | {"_ribbon", "_laws", "_training", "noise", "metrics", "models", "curvature", "_compat"}
-PREDICTIONS = {"_predictions", "_regression", "_classification"}
-AROUND = {"_wrapper", "_posterior", "_linearisation", "_base"}
-ESTIMATORS = PREDICTIONS | AROUND | {"_regressor", "_classifier", "_path", "_cv"}
+FOUNDATION = {"_typing", "_laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "exceptions"}
+MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_predictive", "_checks", "_compat"}
+BELOW_ESTIMATORS = MATHEMATICS | {"noise", "metrics", "models", "curvature"}
+ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
 MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
-    **dict.fromkeys(("_ribbon", "_laws", "_training"), FOUNDATION),
+    "_ribbon": FOUNDATION,
+    "_training": FOUNDATION | {"_ribbon"},
+    "_checks": {"_compat"},
+    "_predictive": FOUNDATION | {"_checks"},
+    "_compat": set(),
     "metrics": FOUNDATION | {"metrics"},
-    "noise": FOUNDATION | {"_laws"},
+    "noise": FOUNDATION,
     "models": FOUNDATION | {"models"},
     "curvature": FOUNDATION | {"curvature"},
-    "_compat": set(),
-    **dict.fromkeys(PREDICTIONS, BELOW_ESTIMATORS | {"_predictions"}),
     "_linearisation": BELOW_ESTIMATORS,
-    "_wrapper": BELOW_ESTIMATORS | {"_predictions"},
-    "_posterior": BELOW_ESTIMATORS | {"_wrapper"},
-    "_base": BELOW_ESTIMATORS | {"_linearisation", "_posterior", "_predictions"},
-    **dict.fromkeys(("_regressor", "_classifier", "_path"), BELOW_ESTIMATORS | PREDICTIONS | {"_base", "_wrapper"}),
+    "_estimator": BELOW_ESTIMATORS | {"_linearisation"},
+    **dict.fromkeys(("_regressor", "_classifier"), BELOW_ESTIMATORS | {"_estimator"}),
+    "_alpha_path": BELOW_ESTIMATORS,
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),
 }
@@ -40,8 +40,9 @@ FREE = {"__init__"}
 OUTSIDE = {
     **{part: {"numpy", "scipy"} for part in FOUNDATION},
     "_ribbon": {"numpy"},
-    "_laws": {"numpy", "scipy"},
     "_training": {"numpy"},
+    "_checks": {"numpy", "sklearn"},
+    "_predictive": {"numpy", "scipy", "sklearn"},
     "noise": {"numpy", "scipy", "sklearn"},
     "metrics": {"numpy", "scipy", "sklearn"},
     "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},
@@ -90,11 +91,11 @@ every_file = pytest.mark.parametrize("file", FILES, ids=relative_name)
 
 
 def test_imports_are_read_as_python_reads_them():
-    source = "import a.b\nfrom . import c\nfrom .. import _loss\nfrom .._moments import M\ndef f():\n    import late"
-    expected = {"a.b", "skribbon.models.c", "skribbon._loss", "skribbon._moments.M", "late"}
+    source = "import a.b\nfrom . import c\nfrom .. import _loss\nfrom .._rows import M\ndef f():\n    import late"
+    expected = {"a.b", "skribbon.models.c", "skribbon._loss", "skribbon._rows.M", "late"}
     assert imports(ROOT / "models" / "linear.py", source) == expected
     assert inside(ROOT / "_ribbon.py") == {"_linalg"}
-    assert "sklearn" in outside(ROOT / "_base.py")
+    assert "sklearn" in outside(ROOT / "_estimator.py")
 
 
 @every_file

@@ -25,8 +25,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skribbon import RibbonRegressor, _moments
-from skribbon._laws import law_of
+from skribbon import RibbonRegressor, _rows
 from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10}
@@ -173,7 +172,7 @@ def test_huge_alpha_leaves_the_distribution_of_the_base_model(name):
     epistemic, aleatoric = (ribbon.predict_std(NEW, kind=kind) for kind in ("epistemic", "aleatoric"))
     assert np.all(epistemic < 1e-6 * aleatoric)
     f = ribbon.model_.raw(ribbon.model_.rows(NEW))[:, 0]
-    law = law_of(ribbon.model_.loss, ribbon.noise_.dispersion_).conditional(f)
+    law = ribbon.model_.loss.law(ribbon.noise_.dispersion_).conditional(f)
     ends = ribbon.model_.decode_target(np.stack([law.ppf(0.05), law.ppf(0.95)], axis=1))
     np.testing.assert_allclose(ribbon.predict_interval(NEW, 0.9), np.sort(ends, axis=1), rtol=1e-6, atol=1e-8)
 
@@ -327,8 +326,8 @@ def test_block_size_changes_no_number(monkeypatch):
     whole = fitted("gamma")
     X = np.random.default_rng(5).normal(size=(300, 3))
     expected = whole.predict_interval(X)
-    monkeypatch.setattr(_moments, "BLOCK_BYTES", 8)  # 64 rows, the smallest block
-    assert len(_moments.row_blocks(300, 4)) == 5
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 8)  # 16 rows, the smallest block
+    assert len(_rows.row_blocks(300, 4)) == 19
     pieces = fitted("gamma")
     np.testing.assert_allclose(pieces.covariance_, whole.covariance_, rtol=1e-9)
     np.testing.assert_allclose(pieces.predict_interval(X), expected, rtol=1e-8)

@@ -1,13 +1,17 @@
 """The paper's objects: Dirichlet draws, influence, sandwich, pushforward."""
 
 import tracemalloc
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
 
 from skribbon._linalg import Dense
-from skribbon._loss import Tweedie
+from skribbon._loss import Categorical, Tweedie
 from skribbon._ribbon import (
+    DirichletSums,
     Ribbon,
     direct,
     dirichlet_scores,
@@ -20,6 +24,7 @@ from skribbon._ribbon import (
 from skribbon.models.linear import LinearPredictor
 
 N, P = 120, 3
+NONE = np.zeros((P, 0))  # no direction that a single row determines
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +40,31 @@ def curvature():
     return Dense(A.T @ A / 50)
 
 
-def blocks(G, m=None, size=None):
-    m = np.ones(len(G)) if m is None else m
-    size = len(G) if size is None else size
-    return [(G[i : i + size].T.__matmul__, m[i : i + size]) for i in range(0, len(G), size)]
+@dataclass
+class GivenScores:
+    """A block whose scores are the rows of G: a model with one raw prediction, J_i = g_i and u_i = 1."""
+
+    G: np.ndarray
+    weight: np.ndarray
+    index: int = 0
+
+    @property
+    def tangent(self):
+        return self
+
+    def vjp(self, U):
+        return self.G.T @ U[:, 0]
+
+
+def of_ones(block):
+    return np.ones((len(block.G), 1))
+
+
+def dirichlet_draws(G, alpha, n_draws, seed, m=None, size=None):
+    """U_n(w) of scores G, block by block."""
+    m, size = np.ones(len(G)) if m is None else m, len(G) if size is None else size
+    blocks = (GivenScores(G[i : i + size], m[i : i + size], i // size) for i in range(0, len(G), size))
+    return dirichlet_scores(reduce(add, map(DirichletSums(alpha, n_draws, seed, of_ones), blocks)), alpha)
 
 
 def centred_moment(G, m=None):
@@ -56,45 +82,45 @@ def covariance_z(draws, S):
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 5.0])
 def test_scores_have_the_closed_form_covariance(scores, alpha):
-    U = dirichlet_scores(blocks(scores), alpha, 20_000, np.random.default_rng(2))
+    U = dirichlet_draws(scores, alpha, 20_000, 2)
     S = centred_moment(scores) / (N * alpha + 1)
     assert covariance_z(U, S).max() < 5
 
 
 def test_the_covariance_test_tells_centred_from_uncentred(scores):
-    U = dirichlet_scores(blocks(scores), 1.0, 20_000, np.random.default_rng(2))
+    U = dirichlet_draws(scores, 1.0, 20_000, 2)
     uncentred = scores.T @ scores / N / (N + 1)
     assert covariance_z(U, uncentred).max() > 10
 
 
 def test_scores_have_mean_zero(scores):
     B = 20_000
-    U = dirichlet_scores(blocks(scores), 1.0, B, np.random.default_rng(3))
+    U = dirichlet_draws(scores, 1.0, B, 3)
     assert np.all(np.abs(U.mean(axis=1)) < 5 * U.std(axis=1) / np.sqrt(B))
 
 
 def test_equal_scores_do_not_move_whatever_the_weights():
-    U = dirichlet_scores(blocks(np.full((N, P), 7.0)), 0.5, 50, np.random.default_rng(4))
+    U = dirichlet_draws(np.full((N, P), 7.0), 0.5, 50, 4)
     np.testing.assert_allclose(U, 0, atol=1e-13)
 
 
 def test_scores_shifted_by_a_constant_give_the_same_draws(scores):
-    one, other = (dirichlet_scores(blocks(G), 1.0, 20, np.random.default_rng(5)) for G in (scores, scores + 11.0))
+    one, other = (dirichlet_draws(G, 1.0, 20, 5) for G in (scores, scores + 11.0))
     np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 def test_draws_are_the_formula_at_explicit_dirichlet_weights(scores):
-    gamma = np.random.default_rng(6).standard_gamma(0.7, size=(N, 9))
+    gamma = np.random.default_rng([6, 0]).standard_gamma(0.7, size=(N, 9))
     w = gamma / gamma.sum(axis=0)
-    U = dirichlet_scores(blocks(scores), 0.7, 9, np.random.default_rng(6))
+    U = dirichlet_draws(scores, 0.7, 9, 6)
     np.testing.assert_allclose(U, scores.T @ (w - 1 / N), rtol=1e-10, atol=1e-14)
 
 
-@pytest.mark.parametrize("size", [1, 7, 50])
-def test_draws_do_not_depend_on_the_block_size(scores, size):
-    whole = dirichlet_scores(blocks(scores), 1.0, 11, np.random.default_rng(7))
-    pieces = dirichlet_scores(blocks(scores, size=size), 1.0, 11, np.random.default_rng(7))
-    np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)
+def test_blocks_draw_weights_of_their_own(scores):
+    gamma = np.concatenate([np.random.default_rng([6, i]).standard_gamma(0.7, size=(60, 9)) for i in (0, 1)])
+    w = gamma / gamma.sum(axis=0)
+    U = dirichlet_draws(scores, 0.7, 9, 6, size=60)
+    np.testing.assert_allclose(U, scores.T @ (w - 1 / N), rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
@@ -103,26 +129,23 @@ def test_frequencies_have_the_distribution_of_repeated_rows(scores, alpha):
     repeated = np.repeat(scores, m, axis=0)
     S = centred_moment(repeated) / (m.sum() * alpha + 1)
     np.testing.assert_allclose(centred_moment(scores, m) / (m.sum() * alpha + 1), S, rtol=1e-10)
-    rng = np.random.default_rng(9)
-    for score_blocks in (blocks(scores, m.astype(float)), blocks(repeated)):
-        assert covariance_z(dirichlet_scores(score_blocks, alpha, 20_000, rng), S).max() < 5
+    for G, frequencies in ((scores, m.astype(float)), (repeated, None)):
+        assert covariance_z(dirichlet_draws(G, alpha, 20_000, 9, frequencies), S).max() < 5
 
 
 def test_tiny_alpha_is_refused_by_name(scores):
     with pytest.raises(ValueError, match=r"alpha=1e-08 .* underflow"):
-        dirichlet_scores(blocks(scores[:5]), 1e-8, 100, np.random.default_rng(0))
+        dirichlet_draws(scores[:5], 1e-8, 100, 0)
 
 
 def test_memory_is_that_of_one_block():
     n, B, block = 200_000, 100, 1000
     G = np.random.default_rng(0).normal(size=(n, P))
-    m = np.ones(n)
-    stream = ((G[i : i + block].T.__matmul__, m[i : i + block]) for i in range(0, n, block))
     tracemalloc.start()
-    dirichlet_scores(stream, 1.0, B, np.random.default_rng(1))
+    dirichlet_draws(G, 1.0, B, 1, np.ones(n), block)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 5 * block * B * 8  # a few blocks; all weights together would be 200 of them
+    assert peak < 6 * block * B * 8 + 8 * n  # a few blocks; all weights together would be 200 of them
 
 
 # ---------------------------------------------------------------------- influence and sandwich
@@ -151,8 +174,8 @@ def test_dispersion(n, alpha, value):
 
 
 def test_closed_form_is_the_limit_of_draws(scores, curvature):
-    exact = Ribbon.closed_form(curvature, centred_moment(scores), N, 0.8)
-    drawn = Ribbon.from_draws(curvature, blocks(scores), 0.8, 20_000, np.random.default_rng(1))
+    exact = Ribbon.closed_form(curvature, centred_moment(scores), N, 0.8, NONE)
+    drawn = Ribbon.from_draws(curvature, dirichlet_draws(scores, 0.8, 20_000, 1), NONE)
     assert exact.shifts is None
     assert drawn.shifts.shape == (P, 20_000)
     assert covariance_z(drawn.shifts, exact.covariance).max() < 5
@@ -160,7 +183,7 @@ def test_closed_form_is_the_limit_of_draws(scores, curvature):
 
 
 def test_ribbon_of_zero_scores_has_zero_covariance(curvature):
-    ribbon = Ribbon.closed_form(curvature, np.zeros((P, P)), N, 1.0)
+    ribbon = Ribbon.closed_form(curvature, np.zeros((P, P)), N, 1.0, NONE)
     np.testing.assert_array_equal(ribbon.covariance, np.zeros((P, P)))
 
 
@@ -168,7 +191,7 @@ def test_ribbon_of_zero_scores_has_zero_covariance(curvature):
 
 
 def test_draws_of_the_closed_form_have_its_covariance(scores, curvature):
-    ribbon = Ribbon.closed_form(curvature, centred_moment(scores), N, 1.0)
+    ribbon = Ribbon.closed_form(curvature, centred_moment(scores), N, 1.0, NONE)
     draws = ribbon.draw(20_000, np.random.default_rng(0))
     assert draws.shape == (P, 20_000)
     assert covariance_z(draws, ribbon.covariance).max() < 5
@@ -176,7 +199,7 @@ def test_draws_of_the_closed_form_have_its_covariance(scores, curvature):
 
 @pytest.fixture(scope="module")
 def drawn(scores, curvature):
-    return Ribbon.from_draws(curvature, blocks(scores), 1.0, 12, np.random.default_rng(1))
+    return Ribbon.from_draws(curvature, dirichlet_draws(scores, 1.0, 12, 1), NONE)
 
 
 def as_set(columns):
@@ -208,7 +231,8 @@ def test_more_draws_than_stored_repeat_them(drawn):
 def test_pushforward_of_a_linear_model_is_exact(k):
     rng = np.random.default_rng(0)
     p = k * (P + 1)
-    model = LinearPredictor(theta=rng.normal(size=p), loss=Tweedie(), l2=np.zeros(p), n_outputs=k)
+    loss = Tweedie() if k == 1 else Categorical(k + 1)
+    model = LinearPredictor(theta=rng.normal(size=p), loss=loss, l2=np.zeros(p))
     Z = model.rows(rng.normal(size=(6, P)))
     shifts = rng.normal(size=(p, 4))
     moved = pushforward(model, Z, shifts)

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from .._checks import check_count
 from .._loss import Bernoulli, Categorical, Tweedie
-from .._predictions import check_count
 from ..models.architectures import mlp
 from ..noise import ConstantNoise
 from ._members import MemberClassification, MemberRegression
@@ -28,25 +28,26 @@ class BayesianNetwork(BaseEstimator):
     """
 
     def _fit_network(self, X, t, loss, **fields):
-        """Draw from the posterior; returns the draws of the noise's standard deviation, None for a classifier."""
+        """Draw from the posterior; returns what is fitted, and the draws of a regressor's noise."""
         self._check_parameters()
         _check_numpyro(type(self).__name__)
         scaler = StandardScaler().fit(X)
         Z = scaler.transform(X)
         architecture = mlp(self.hidden_layer_sizes, self.activation)
-        n_outputs = getattr(loss, "basis", np.ones((1, 1))).shape[0]
-        start = architecture.init(Z, n_outputs, np.random.RandomState(0))
+        columns = 1 if loss.output_map is None else len(loss.output_map)
+        start = architecture.init(Z, columns, np.random.RandomState(0))
         penalties = [(0.0, 0.0)] * len(start)
-        network = architecture.parametric(start, penalties, loss=loss, preprocess=(scaler,), **fields)
+        fields |= {"loss": loss, "output_map": loss.output_map, "preprocess": (scaler,)}
+        network = architecture.parametric(start, penalties, **fields)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         draws = self._infer(_posterior(network, float(self.prior_scale)), Z, t, seed)
         thetas = np.asarray(draws["theta"], dtype=float)
         finite = np.isfinite(thetas).all(axis=1)
         if not finite.all():
             raise ValueError(f"{(~finite).sum()} of {len(thetas)} draws are not finite; lower prior_scale.")
-        self.model_ = network.at(thetas.mean(axis=0))
-        self.members_ = [network.at(theta) for theta in thetas]
-        return None if "sigma" not in draws else np.asarray(draws["sigma"], dtype=float)
+        inferred = {name: value for name, value in vars(self).items() if name.endswith("_")}  # features, diagnostics
+        fitted = {"model_": network.at(thetas.mean(axis=0)), "members_": [network.at(theta) for theta in thetas]}
+        return inferred | fitted, None if "sigma" not in draws else np.asarray(draws["sigma"], dtype=float)
 
     def _check_parameters(self):
         check_count(self.n_draws, "n_draws", 2)
@@ -73,13 +74,12 @@ class RegressionNetwork(MemberRegression, BayesianNetwork):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         scaler = StandardScaler().fit(y[:, None])
         t = scaler.transform(y[:, None])[:, 0]
-        sigma = self._fit_network(X, t, Tweedie(), target_transformer=scaler)
+        fitted, sigma = self._fit_network(X, t, Tweedie(), target_transformer=scaler)
         if self._infers_noise():
             noise = ConstantNoise(np.mean(sigma**2))
         elif isinstance(noise, ConstantNoise) and isinstance(self.noise, Real):
             noise = ConstantNoise(self.noise / scaler.scale_[0] ** 2)  # the user's number is on the scale of y
-        self._fit_noise(noise, X, y, np.ones(len(y)))
-        return self
+        return self._adopt(self._with_noise(fitted, noise, X, y, np.ones(len(y))))
 
     def _infers_noise(self):
         return isinstance(self.noise, str) and self.noise == "posterior"
@@ -102,14 +102,12 @@ class ClassificationNetwork(MemberClassification, BayesianNetwork):
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        self.classes_, t = np.unique(y, return_inverse=True)
-        K = len(self.classes_)
-        if K < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}; a classifier needs at least two.")
-        loss = Bernoulli() if K == 2 else Categorical(K)
-        fields = {"output_map": loss.basis} if isinstance(loss, Categorical) else {}
-        self._fit_network(X, t, loss, classes=self.classes_, **fields)
-        return self
+        classes, t = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
+        loss = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
+        fitted, _ = self._fit_network(X, t, loss, classes=classes)
+        return self._adopt(fitted | {"classes_": classes})
 
 
 # ---------------------------------------------------------------------- the model

@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import FunctionTransformer
 
-from .._classification import ClassificationPredictions
+from .._classifier import ClassificationMethods
 from .._compat import safe_indexing
+from .._estimator import FittedModel, adopt
+from .._laws import LocationFamily
 from .._linalg import batch_gram
-from .._moments import row_blocks
-from .._predictions import Predictions
-from .._regression import RegressionPredictions, decreases
-from .._ribbon import Latent
+from .._predictive import Latent
+from .._regressor import RegressionMethods
+from .._rows import row_blocks
+from .._target import TargetScale
 from .._typing import FloatArray, MatrixLike
-from ..models.base import response
 from ..noise import DofNoise, LooNoise, resolve_noise
 
 ABSENT = 1e-12  # probability of a class that a member has not seen
 
 
-class MemberPredictions(Predictions):
+class MemberPredictions(FittedModel):
     """The raw prediction is that of one of ``members_``, a list of ParametricModel, each as likely as the others.
 
     ``model_`` gives the scale of the target and the classes; a member may have been fitted on a scale, and on classes,
     of its own.
     """
 
-    @property
-    def _block_width(self):
-        return self.model_.row_width + len(self.members_)
-
-    def _by_block(self, X, function):
+    def _prepared(self, X):
         X = self._validated(X)
-        blocks = [function(safe_indexing(X, rows)) for rows in row_blocks(X.shape[0], self._block_width)]
-        return (Latent.concatenate if isinstance(blocks[0], Latent) else np.concatenate)(blocks)
-
-    def _validated(self, X):
-        super()._validated(X)
+        self.model_.prepare(X)  # checks X
         return indexable(X)  # every member prepares X in its own way
 
     def _latent(self, X):
+        return Latent.concatenate(self._by_block(X, self._latent_of_block), MemberDraws(self, X))
+
+    def _latent_of_block(self, X):
         draws = self._raw_draws(X, self.members_)
         f = centre(draws)
         return Latent(f, batch_gram(draws - f[:, :, None]) / draws.shape[2], draws)
 
-    def _raw(self, X):
-        return centre(self._raw_draws(X, self.members_))
-
     def _raw_root(self, X):
-        draws = self._raw_draws(X, self.members_)
+        draws = np.concatenate(self._by_block(X, lambda X: self._raw_draws(X, self.members_)))
         return (draws - centre(draws)[:, :, None]) / np.sqrt(draws.shape[2])
 
     def _draw(self, n_draws, rng):
         B = len(self.members_)
         return [self.members_[b] for b in rng.choice(B, size=n_draws, replace=n_draws > B)]
+
+    def _by_block(self, X, function):
+        """``function`` of each block of rows of X."""
+        width = max(self.model_.row_width, self.model_.n_outputs * len(self.members_))
+        return [function(safe_indexing(X, rows)) for rows in row_blocks(X.shape[0], width)]
 
     def _raw_draws(self, X, drawn):
         """Raw predictions (n, k, B) of the members ``drawn``."""
@@ -64,24 +64,32 @@ class MemberPredictions(Predictions):
         for member in {id(member): member for member in drawn}.values():
             if Z is None or member.preprocess is not preprocess:  # members often share it
                 Z, preprocess = member.rows(member.prepare(X)), member.preprocess
-            f = member.at(member.theta).raw(Z)  # of a copy: a network holds on to its last activations
-            raws[id(member)] = self._on_our_scale(f, member)
+            raws[id(member)] = self._on_our_scale(member.raw(Z), member)
         return np.stack([raws[id(member)] for member in drawn], axis=2)
 
 
-class MemberRegression(MemberPredictions, RegressionPredictions):
+@dataclass(frozen=True, eq=False)
+class MemberDraws:
+    """Joint draws of the raw prediction of all rows of X: each is one member."""
+
+    owner: Any
+    X: Any
+
+    def __call__(self, n_samples, rng):
+        drawn = self.owner._draw(n_samples, rng)
+        return np.concatenate(self.owner._by_block(self.X, lambda X: self.owner._raw_draws(X, drawn)))
+
+
+class MemberRegression(MemberPredictions, RegressionMethods):
     """Predict methods of a regressor made of members; needs ``noise``."""
 
     def _predict_mean(self, X):
-        def mean(X):
-            f = self._raw_draws(X, self.members_)[:, 0]  # (block, B)
-            return centre(self.model_.decode_target(self._mean(f)))
-
-        return self._by_block(X, mean)
+        draws = self._latent(self._prepared(X)).draws[:, 0]  # (n, B)
+        return centre(self.model_.decode_target(self.model_.loss.mean(draws)))
 
     def _on_our_scale(self, f, member):
         learnt = not isinstance(member.target_transformer, FunctionTransformer | None)
-        if not learnt or getattr(member.loss, "link", "identity") != "identity":
+        if not learnt or not isinstance(member.loss.law(1.0), LocationFamily):
             return f
         return np.column_stack([self.model_.encode_target(member.decode_target(f[:, 0])), f[:, 1:]])
 
@@ -95,17 +103,15 @@ class MemberRegression(MemberPredictions, RegressionPredictions):
             )
         return noise
 
-    def _fit_noise(self, noise, X, y, weight):
-        """Fit the noise model on residuals from the mean over members."""
-        t = self.model_.encode_target(y)
-        self._decreasing_target = decreases(self.model_, t)
-        f = self._by_block(X, self._raw)
-        mean, unit_variance = response(self.model_.loss, f[:, 0])
-        squared = (t - mean) ** 2 / (unit_variance * self.model_.loss.noise_scale(f))
-        self.noise_ = noise.fit(Residuals(indexable(X), weight, squared))
+    def _with_noise(self, fitted, noise, X, y, weight):
+        """What is fitted so far, with the noise model on residuals from the mean over members."""
+        trial = adopt(copy(self), fitted)
+        model, t, X = fitted["model_"], fitted["model_"].encode_target(y), trial._prepared(X)
+        residuals = Residuals(X, weight, model.loss.squared_residuals(trial._latent(X).f, t))
+        return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
 
 
-class MemberClassification(MemberPredictions, ClassificationPredictions):
+class MemberClassification(MemberPredictions, ClassificationMethods):
     """Predict methods of a classifier made of members."""
 
     def decision_function(self, X: MatrixLike) -> FloatArray:
@@ -119,7 +125,7 @@ class MemberClassification(MemberPredictions, ClassificationPredictions):
         -------
         ndarray of shape (n_samples,) or (n_samples, K)
         """
-        return log_odds(self.predict_proba(X))
+        return self._log_odds(X)
 
     def _on_our_scale(self, f, member):
         if len(member.classes) == len(self.model_.classes):
@@ -167,12 +173,6 @@ def centre(draws):
     """Mean over the last axis, exactly that of the first draw where all are the same."""
     first = draws[..., 0]
     return first + (draws - first[..., None]).mean(axis=-1)
-
-
-def log_odds(probabilities):
-    """Log odds (n,) of the second of two classes, or centred logarithms (n, K)."""
-    scores = np.log(np.maximum(probabilities, np.finfo(float).tiny))
-    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores - scores.mean(axis=1, keepdims=True)
 
 
 def indexable(X):

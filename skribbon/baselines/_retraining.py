@@ -17,15 +17,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._checks import check_count, check_target
 from .._compat import safe_indexing
-from .._predictions import check_count
+from .._estimator import MAX_SEED, Wrapper, innermost, parametric_model, seed_all
 from .._typing import MatrixLike
-from .._wrapper import Wrapper, check_target, innermost
 from ..exceptions import RibbonWarning, warn_user
-from ..models import as_parametric
 from ._members import MemberClassification, MemberRegression, indexable
 
-MAX_SEED = np.iinfo(np.int32).max
 FEW = 1000  # training rows at which a member must predict finite values
 
 
@@ -40,7 +38,7 @@ class MemberWarning(RibbonWarning):
 class Retraining(Wrapper):
     """A base model that is trained again and again; needs ``n_members``, ``n_jobs``, ``verbose``, ``random_state``.
 
-    A subclass writes ``_tasks(X, y, weight, seeds)``, which yields a function and its arguments for every member; the
+    A subclass writes ``_tasks(model, X, y, weight, seeds)``, which yields a function and its arguments for every member; the
     function returns a ParametricModel. ``weight`` is None where the user gave none.
     """
 
@@ -48,24 +46,23 @@ class Retraining(Wrapper):
     _trains_again = True
 
     def _fit_members(self, X, y, sample_weight):
-        """Fit the base model to all rows, then the members; returns the weights of the rows."""
+        """Fit the base model to all rows, then the members; returns what is fitted, and the weights of the rows."""
         self._check_parameters()
         X, start = indexable(X), time.perf_counter()
-        self.model_, weight = self._fit_reference(X, y, sample_weight)
+        fitted, model, weight = self._fit_base(X, y, sample_weight)
         outcomes = []
         if self._reference_is_a_member:
-            outcomes.append(attempt(X, lambda: self.model_, (), time.perf_counter() - start))
+            outcomes.append(attempt(X, lambda: model, (), time.perf_counter() - start))
             self._report(outcomes)
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(outcomes))
-        tasks = self._tasks(X, y, None if sample_weight is None else weight, seeds)
+        tasks = self._tasks(model, X, y, None if sample_weight is None else weight, seeds)
         trained = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(attempt)(X, function, arguments) for function, *arguments in tasks
         )
         for outcome in trained:
             outcomes.append(outcome)
             self._report(outcomes)
-        self.members_ = survivors(outcomes)
-        return weight
+        return fitted | {"model_": model, "members_": survivors(outcomes)}, weight
 
     def _check_parameters(self):
         check_count(self.n_members, "n_members")
@@ -99,9 +96,8 @@ class RetrainingRegression(MemberRegression, Retraining):
         self
         """
         y, noise = check_target(self, y), self._resolve_noise()
-        weight = self._fit_members(X, y, sample_weight)
-        self._fit_noise(noise, X, y, weight)
-        return self
+        fitted, weight = self._fit_members(X, y, sample_weight)
+        return self._adopt(self._with_noise(fitted, noise, X, y, weight))
 
 
 class RetrainingClassification(MemberClassification, Retraining):
@@ -121,10 +117,8 @@ class RetrainingClassification(MemberClassification, Retraining):
         -------
         self
         """
-        y = check_target(self, y)
-        self._fit_members(X, y, sample_weight)
-        self.classes_ = self.model_.classes
-        return self
+        fitted, _ = self._fit_members(X, check_target(self, y), sample_weight)
+        return self._adopt(fitted | {"classes_": fitted["model_"].classes})
 
 
 # ---------------------------------------------------------------------- one member
@@ -193,15 +187,12 @@ def retrain(estimator, X, y, rows, weight, fit_params):
     if rows is not None:
         X, y = safe_indexing(X, rows), y[rows]
     estimator.fit(X, y, **fit_params)
-    return as_parametric(estimator, y, np.ones(len(y)) if weight is None else weight)
+    return parametric_model(estimator, y, np.ones(len(y)) if weight is None else weight)
 
 
 def with_seed(estimator, seed, override=False):
     """A copy of the base model with a random state of its own wherever it has none, or everywhere."""
-    estimator, rng = clone(estimator), np.random.RandomState(seed)
-    params = estimator.get_params(deep=True)
-    names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and (override or v is None))
-    return estimator.set_params(**{name: rng.randint(MAX_SEED) for name in names})
+    return seed_all(clone(estimator), np.random.RandomState(seed), override)
 
 
 def observations(X, y, weight):

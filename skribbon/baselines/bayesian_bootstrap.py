@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from .._moments import TrainingRows
 from .._typing import RandomState
 from ..exceptions import warn_user
-from ..models.newton import minimise
+from ..models.newton import minimise, training_rows
 from ..noise import Noise
 from ._retraining import (
     Retraining,
@@ -31,10 +30,9 @@ class _BayesianBootstrap(Retraining):
     def _trains_again(self):
         return not (isinstance(self.start, str) and self.start == "optimum")
 
-    def _tasks(self, X, y, weight, seeds):
+    def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
-        model = self.model_
-        training = TrainingRows(model, model.prepare(X), model.encode_target(y), np.ones(len(y)))
+        training = training_rows(model, X, y, np.ones(len(y)))
         for seed in seeds:
             w = np.zeros(len(y))
             w[order] = dirichlet(frequencies, self.alpha, np.random.default_rng(seed))

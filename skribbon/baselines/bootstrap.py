@@ -21,7 +21,7 @@ from ._retraining import (
 
 
 class _Bootstrap(Retraining):
-    def _tasks(self, X, y, weight, seeds):
+    def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
         for seed in seeds:
             rows = order[resample(frequencies, np.random.default_rng(seed))]

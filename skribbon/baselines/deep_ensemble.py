@@ -17,7 +17,7 @@ DEFAULT: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "s
 class _DeepEnsemble(Retraining):
     _reference_is_a_member = True
 
-    def _tasks(self, X, y, weight, seeds):
+    def _tasks(self, model, X, y, weight, seeds):
         for seed in seeds:
             estimator = with_seed(self._get_estimator(), seed, override=True)
             fit_params = {} if weight is None else self._route_weight(estimator, weight)[0]

@@ -12,19 +12,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from .._classification import ClassificationPredictions
-from .._compat import check_sample_weight, safe_indexing
-from .._linalg import batch_gram
-from .._moments import Moments, TrainingRows
-from .._posterior import UncertainParameters
-from .._regression import RegressionPredictions, decreases
-from .._ribbon import Latent, Ribbon, pushforward
-from .._training import Training
+from .._checks import check_target, checked_weight
+from .._classifier import ClassificationMethods
+from .._compat import safe_indexing
+from .._estimator import UncertainParameters, own_copy
+from .._regressor import RegressionMethods
+from .._ribbon import Ribbon
+from .._target import TargetScale
 from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState
-from .._wrapper import check_target
-from ..curvature import Curvature, resolve_curvature
+from ..curvature import Curvature
 from ..noise import Noise, resolve_noise
-from ._members import log_odds
 
 PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
 
@@ -33,18 +30,20 @@ class _Laplace(UncertainParameters):
     r"""Covariance :math:`((n / \phi) H + \Lambda)^{-1}` around the fitted parameters, carried along the tangent.
 
     Divided by n / phi this is H plus a penalty phi Lambda / n, which the curvature classes know how to factor. A
-    subclass writes ``_fit_observation``, which returns phi, and ``_log_score``.
+    subclass writes ``_observation``, which returns what is fitted of the observations and phi, and ``_log_score``.
     """
 
     def _fit(self, X, y, sample_weight):
+        """What is fitted, all but the observation law, for which ``_observation`` has a word."""
         self._check_parameters()
-        prior = self.prior_precision
+        prior, scores = self.prior_precision, {}
         if prior == "validation":
-            prior, self.prior_scores_ = self._tune(X, y, sample_weight)
-        training = self._fit_training(X, y, sample_weight)
-        dispersion = self._fit_observation(training)
-        self.ribbon_, self.prior_precision_ = self._posterior(training, dispersion, prior)
-        return self
+            prior, tried = self._tune(X, y, sample_weight)
+            scores = {"prior_scores_": tried}
+        fitted, training = self._fit_training(X, y, sample_weight)
+        observation, dispersion = self._observation(fitted, training)
+        ribbon, precision = self._posterior(training, dispersion, prior)
+        return self._adopt(fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision})
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -57,15 +56,12 @@ class _Laplace(UncertainParameters):
 
     def _fit_training(self, X, y, sample_weight):
         """Base model and curvature: all that does not depend on the prior."""
-        model, weight = self._fit_reference(X, y, sample_weight)
-        curvature = self.curvature_ = resolve_curvature(self.curvature, "auto", model, len(y))
-        model = self.model_ = curvature.view(model)
-        rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
-        moments = Moments.from_rows(rows, curvature, scatter=False)
-        H_r = curvature.factor(rows, moments)
-        self.stationarity_ = self._check_stationarity(moments, H_r, rows.y)
-        effective = H_r.effective_parameters(model.l2 + curvature.numeric_damping())
-        return Training(rows, moments, H_r, effective)
+        fitted, model, weight = self._fit_base(X, y, sample_weight)
+        X = own_copy(fitted["estimator_"], X)
+        training, _ = self._training(
+            fitted, model, X, y, weight, centre=False
+        )  # a prior is on the parameters as they are
+        return fitted, training
 
     def _posterior(self, training, dispersion, prior):
         """The parameters' distribution and its prior precision, a number or (p,)."""
@@ -75,12 +71,12 @@ class _Laplace(UncertainParameters):
             prior = n * rows.model.l2 / dispersion if dispersion > 0 else np.full(len(rows.model.theta), np.inf)
         else:
             model = replace(rows.model, l2=np.full(len(rows.model.theta), dispersion * prior / n))
-            H_r = self.curvature_.factor(replace(rows, model=model), training.moments)
-        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null), prior
+            H_r = training.curvature.factor(rows.at(model), training.moments)
+        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((len(rows.model.theta), 0))), prior
 
     def _tune(self, X, y, sample_weight):
         """The prior precision with the best mean log score of held-out rows, and the scores of all."""
-        weight = np.ones(len(y)) if sample_weight is None else check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = np.ones(len(y)) if sample_weight is None else checked_weight(sample_weight, X)
         train, test = train_test_split(
             np.arange(len(y)),
             test_size=self.validation_fraction,
@@ -88,25 +84,18 @@ class _Laplace(UncertainParameters):
             stratify=y if is_classifier(self) else None,
         )
         trial = clone(self)
-        training = trial._fit_training(
+        fitted, training = trial._fit_training(
             safe_indexing(X, train), y[train], None if sample_weight is None else weight[train]
         )
-        dispersion, scores = trial._fit_observation(training), []
+        (observation, dispersion), scores = trial._observation(fitted, training), []
         for prior in PRIORS:
-            trial.ribbon_, _ = trial._posterior(training, dispersion, prior)
+            trial._adopt(fitted | observation | {"ribbon_": trial._posterior(training, dispersion, prior)[0]})
             score = trial._log_score(safe_indexing(X, test), y[test])
             scores.append(np.average(score, weights=weight[test]))
         return float(PRIORS[np.argmax(scores)]), dict(zip(PRIORS.tolist(), map(float, scores), strict=True))
 
-    # ------------------------------------------------------------------ predict
-    def _latent(self, X):
-        return Latent(self._raw(X), batch_gram(self._raw_root(X)))
 
-    def _raw_draws(self, X, drawn):
-        return pushforward(self.model_, self.model_.rows(X), drawn)
-
-
-class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
+class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearised predictions.
 
     H is the mean curvature of the loss, for least squares J'J / n, so that the covariance is that of a correctly
@@ -195,11 +184,10 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
         resolve_noise(self.noise)  # a wrong one is refused before any training is done
         return self._fit(X, check_target(self, y), sample_weight)
 
-    def _fit_observation(self, training):
-        rows = training.rows
-        self.noise_ = resolve_noise(self.noise).fit(training)
-        self._decreasing_target = decreases(self.model_, rows.y)
-        return float(np.average(np.broadcast_to(self.noise_.predict(rows.X), rows.y.shape), weights=rows.weight))
+    def _observation(self, fitted, training):
+        rows, noise = training.rows, resolve_noise(self.noise).fit(training)
+        dispersion = float(np.average(np.broadcast_to(noise.predict(rows.X), rows.y.shape), weights=rows.weight))
+        return {"noise_": noise, "target_scale_": TargetScale.of(fitted["model_"], rows.y)}, dispersion
 
     def _log_score(self, X, y):
         return self.log_density(X, y)
@@ -208,7 +196,7 @@ class LaplaceRegressor(RegressorMixin, RegressionPredictions, _Laplace):
         return self.estimator_.predict(X)
 
 
-class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
+class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
 
     The logits' distribution is carried through the softmax, never linearised there.
@@ -292,9 +280,8 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
         """
         return self._fit(X, check_target(self, y), sample_weight)
 
-    def _fit_observation(self, training):
-        self.classes_ = self.model_.classes
-        return 1.0
+    def _observation(self, fitted, training):
+        return {"classes_": fitted["model_"].classes}, 1.0
 
     def _log_score(self, X, y):
         own = np.searchsorted(self.classes_, y)
@@ -311,4 +298,4 @@ class LaplaceClassifier(ClassifierMixin, ClassificationPredictions, _Laplace):
         -------
         ndarray of shape (n_samples,) or (n_samples, K)
         """
-        return log_odds(self.predict_proba(X))
+        return self._log_odds(X)

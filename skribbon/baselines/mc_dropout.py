@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from .._predictions import check_count
+from .._checks import check_count, check_target
+from .._estimator import Wrapper, innermost
 from .._typing import RandomState
-from .._wrapper import Wrapper, check_target, innermost
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, mlp
 from ..models.mlp import MultilayerPerceptron
@@ -30,10 +30,11 @@ class _MCDropout(Wrapper):
 
     def _fit_dropout(self, X, y):
         check_count(self.n_draws, "n_draws", 2)
-        self.dropout_ = _dropout_of(self._get_estimator())
-        self.model_, weight = self._fit_reference(X, y, None)
-        self.members_ = self._draw(self.n_draws, check_random_state(self.random_state))
-        return weight
+        dropout = _dropout_of(self._get_estimator())
+        fitted, model, weight = self._fit_base(X, y, None)
+        rng = check_random_state(self.random_state)
+        members = [thinned(model, dropout, rng) for _ in range(self.n_draws)]
+        return fitted | {"dropout_": dropout, "model_": model, "members_": members}, weight
 
     def _draw(self, n_draws, rng):
         return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
@@ -142,8 +143,8 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
         self : MCDropoutRegressor
         """
         y, noise = check_target(self, y), self._resolve_noise()
-        self._fit_noise(noise, X, y, self._fit_dropout(X, y))
-        return self
+        fitted, weight = self._fit_dropout(X, y)
+        return self._adopt(self._with_noise(fitted, noise, X, y, weight))
 
 
 class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
@@ -209,6 +210,5 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
         -------
         self : MCDropoutClassifier
         """
-        self._fit_dropout(X, check_target(self, y))
-        self.classes_ = self.model_.classes
-        return self
+        fitted, _ = self._fit_dropout(X, check_target(self, y))
+        return self._adopt(fitted | {"classes_": fitted["model_"].classes})

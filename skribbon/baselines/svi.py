@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from .._predictions import check_count
+from .._checks import check_count
 from .._typing import RandomState
 from ..models.architectures import Activation
 from ..noise import Noise

@@ -97,7 +97,7 @@ def _automatic(model, n):
     needed, work = dense().predicted_bytes(p), n * model.loss.curvature_rank * p**2
     if needed <= DENSE_MEMORY * machine_bytes() and work <= DENSE_WORK:
         return dense
-    chosen = KFAC if hasattr(model, "kronecker_sums") else MatrixFree
+    chosen = KFAC if model.has_layers else MatrixFree
     warn_user(
         f"{p} parameters make a dense curvature of {needed / 1e9:.3g} GB and some {work:.1g} multiplications; "
         f"curvature='auto' takes {chosen.__name__} instead. Name a curvature to choose for yourself.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -10,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._linalg import Factor
-from .._moments import Moments, TrainingRows
+from .._linalg import Factor, batch_gram
+from .._rows import Block, Moments, Rows
 from .._typing import FloatArray
 
+GENEROUS = 2**40  # bytes
 CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature still affords p x p scores
 
 
@@ -22,7 +24,7 @@ class Curvature(BaseEstimator):
 
     .. math:: H_r = H + \mathrm{diag}(l2) + \mathrm{damping}\; I
 
-    A subclass writes ``of_rows``, what it takes from a block of rows (anything that adds), and ``factored``, which
+    A subclass writes ``of_block``, what it takes from a block of rows (anything that adds), and ``factored``, which
     turns the mean of it plus a diagonal into a Factor, an object that solves. One that needs more than one pass over
     the rows writes ``factor`` instead.
 
@@ -53,22 +55,32 @@ class Curvature(BaseEstimator):
     def __init__(self, damping: float | Literal["auto"] = "auto"):
         self.damping = damping
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Any:
+    def of_block(self, block: Block) -> Any:
         """Sum over a block of rows, each counted ``weight`` times.
 
         Parameters
         ----------
-        model : ParametricModel
-        Z : ndarray of shape (n, d)
-            Rows as ``model.rows`` returns them.
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
+        block : Block
+            A model and its loss at some rows, with derivatives and their sums.
 
         Returns
         -------
         array, or any object that adds and divides
         """
-        raise TypeError(f"{type(self).__name__} must define of_rows(model, Z, y, weight).")
+        raise TypeError(f"{type(self).__name__} must define of_block(block).")
+
+    def of_loss(self, block: Block) -> FloatArray:
+        """Curvature of each row's loss in f, as this curvature takes it: what a row's leverage is made of.
+
+        Parameters
+        ----------
+        block : Block
+
+        Returns
+        -------
+        ndarray of shape (b, k, k)
+        """
+        return batch_gram(block.R)
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         """Factor of the mean over rows plus diag(shift).
@@ -76,7 +88,7 @@ class Curvature(BaseEstimator):
         Parameters
         ----------
         mean : object
-            What :meth:`of_rows` returns, summed over all blocks and divided by n.
+            What :meth:`of_block` returns, summed over all blocks and divided by n.
         shift : ndarray of shape (p,)
             Penalty and damping.
 
@@ -86,12 +98,12 @@ class Curvature(BaseEstimator):
         """
         raise TypeError(f"{type(self).__name__} must define factored(mean, shift).")
 
-    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
         """Factor of H_r.
 
         Parameters
         ----------
-        rows : TrainingRows
+        rows : Rows
             The model and its training rows, block by block.
         moments : Moments
             Sums over all of them.
@@ -100,7 +112,7 @@ class Curvature(BaseEstimator):
         -------
         Factor
         """
-        return self.factored(moments.curvature / moments.n, rows.model.l2 + self.numeric_damping())
+        return self.factored(moments.curvature / moments.n, self.shift(rows.model))
 
     def view(self, model: Any) -> Any:
         """The model whose parameters are uncertain: the model itself, unless some of them are held fixed.
@@ -159,6 +171,19 @@ class Curvature(BaseEstimator):
                 "'last_layer', which hold no p x p array."
             )
 
+    def shift(self, model: Any) -> FloatArray:
+        """What stands on the diagonal of H_r beside the data: penalty and damping.
+
+        Parameters
+        ----------
+        model : ParametricModel
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
+        return model.l2 + self.numeric_damping()
+
     def numeric_damping(self) -> float:
         """The damping as a number.
 
@@ -176,8 +201,9 @@ class Curvature(BaseEstimator):
 
 def machine_bytes():
     """Memory that this process may have: the machine's, or its container's limit if that is smaller."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    except (OSError, ValueError):  # no such limit
-        return physical
+    known = [GENEROUS]  # where no system call tells, what does not fit raises MemoryError by itself
+    with suppress(AttributeError, OSError, ValueError):  # not on every platform
+        known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with suppress(OSError, ValueError):  # no such limit
+        known.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(known)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._linalg import Dense, Factor
-from .._moments import Sums
+from .._rows import Block, Sums
 from .._typing import FloatArray
 from ..exceptions import CurvatureError
 from .base import Curvature
@@ -52,8 +52,14 @@ class Hessian(DenseCurvature):
     array([[0.79, 0.21]])
     """
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        return model.hessian(Z, y, weight)
+    def of_block(self, block: Block) -> FloatArray:
+        if not block.model.has_hessian:
+            name = type(block.model).__name__
+            raise TypeError(f"{name} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+        return block.hessian()
+
+    def of_loss(self, block: Block) -> FloatArray:
+        return block.C
 
 
 class GaussNewton(DenseCurvature):
@@ -78,8 +84,8 @@ class GaussNewton(DenseCurvature):
     8.2
     """
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        return model.ggn(Z, y, weight)
+    def of_block(self, block: Block) -> FloatArray:
+        return block.ggn()
 
 
 class EmpiricalFisher(DenseCurvature):
@@ -109,13 +115,12 @@ class EmpiricalFisher(DenseCurvature):
     8.5
     """
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
-        f = model.raw(Z)
+    def of_block(self, block: Block) -> Sums:
         return Sums(
             [
-                model.score_moments(Z, y, weight)[2],
-                weight @ (model.loss.gradient(f, y) ** 2).sum(axis=1),
-                weight @ (model.loss.curvature_root(f, y) ** 2).sum(axis=(1, 2)),
+                block.score_scatter(block.u),
+                block.weight @ (block.u**2).sum(axis=1),
+                block.weight @ (block.R**2).sum(axis=(1, 2)),
             ]
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._linalg import Factor, flat_directions, probes
+from .._rows import Block
 from .._typing import FloatArray
 from .base import Curvature
 
@@ -60,8 +61,8 @@ class Diagonal(Curvature):
     1.4
     """
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        return model.ggn_diagonal(Z, y, weight)
+    def of_block(self, block: Block) -> FloatArray:
+        return block.ggn_diagonal()
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         return DiagonalFactor(mean + shift)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from .._linalg import N_FLAT, Factor, probes, rank_tolerance
-from .._moments import Moments, Sums, TrainingRows
-from .._typing import FloatArray
+from .._rows import Block, Moments, Rows, Sums
 from .base import Curvature
 
 
@@ -154,12 +152,12 @@ class KFAC(Curvature):
     True
     """
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
-        _require_layers(model)
-        return Sums(model.kronecker_sums(Z, y, weight))
+    def of_block(self, block: Block) -> Sums:
+        _require_layers(block.model)
+        return Sums(block.kronecker_sums())
 
-    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
-        return kronecker_factor(rows.model, moments.curvature / moments.n, rows.model.l2 + self.numeric_damping())
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
+        return kronecker_factor(rows.model, moments.curvature / moments.n, self.shift(rows.model))
 
 
 def kronecker_factor(model, means, shift):
@@ -174,7 +172,7 @@ def kronecker_factor(model, means, shift):
 
 
 def _require_layers(model):
-    if not hasattr(model, "kronecker_sums"):
+    if not model.has_layers:
         raise TypeError(
             f"curvature='kfac' needs a network of dense layers, and {type(model).__name__} has none. Use 'matrix_free' "
             "or 'low_rank', which take any model, or build the model with skribbon.models.mlp."

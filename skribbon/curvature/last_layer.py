@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._linalg import Factor
-from .._moments import Moments, TrainingRows
+from .._rows import Block, Moments, Rows
 from .._typing import FloatArray
 from .base import Curvature
 from .dense import GaussNewton, Hessian
@@ -42,10 +42,13 @@ class LastLayer(Curvature):
     def _inner(self, model):
         return (Hessian if model.exact_is_psd else GaussNewton)(damping=self.damping)
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        return self._inner(model).of_rows(model, Z, y, weight)
+    def of_block(self, block: Block) -> FloatArray:
+        return self._inner(block.model).of_block(block)
 
-    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
+    def of_loss(self, block: Block) -> FloatArray:
+        return self._inner(block.model).of_loss(block)
+
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
         return self._inner(rows.model).factor(rows, moments)
 
     def holds_square(self, p: int) -> bool:

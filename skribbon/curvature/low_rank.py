@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, Literal
+from operator import methodcaller
+from typing import Literal
 
 import numpy as np
 
 from .._linalg import Factor, flat_directions, probes
-from .._moments import Moments, TrainingRows
+from .._rows import Block, Moments, Rows
 from .._typing import FloatArray
 from .base import Curvature
 
@@ -101,13 +102,13 @@ class LowRank(Curvature):
         self.n_iter = n_iter
         self.damping = damping
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        return model.ggn_diagonal(Z, y, weight)
+    def of_block(self, block: Block) -> FloatArray:
+        return block.ggn_diagonal()
 
-    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
         diagonal = moments.curvature / moments.n
-        shift = rows.model.l2 + self.numeric_damping()
-        values, U = self._eigenpairs(lambda V: rows.product(V, moments.n), diagonal)
+        shift = self.shift(rows.model)
+        values, U = self._eigenpairs(lambda V: rows.mean(methodcaller("ggn_product", V), moments.n), diagonal)
         rest = np.maximum(diagonal - U**2 @ values, DIAGONAL_FLOOR * diagonal)
         return LowRankPlusDiagonal(U, values, rest + shift)
 

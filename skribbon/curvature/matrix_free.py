@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, partial
+from operator import methodcaller
+from typing import Literal
 
 import numpy as np
 
 from .._linalg import EXACT_COLUMNS, Factor
-from .._moments import Moments, Sums, TrainingRows
-from .._typing import FloatArray
+from .._rows import Block, Moments, Rows, Sums
 from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
 from .diagonal import DiagonalFactor
@@ -114,19 +114,19 @@ class MatrixFree(Curvature):
     def holds_square(self, p: int) -> bool:
         return False
 
-    def of_rows(self, model: Any, Z: Any, y: FloatArray, weight: FloatArray) -> Sums:
-        layers = model.kronecker_sums(Z, y, weight) if hasattr(model, "kronecker_sums") else []
-        return Sums([model.ggn_diagonal(Z, y, weight), Sums(layers)])
+    def of_block(self, block: Block) -> Sums:
+        layers = block.kronecker_sums() if block.model.has_layers else []
+        return Sums([block.ggn_diagonal(), Sums(layers)])
 
-    def factor(self, rows: TrainingRows, moments: Moments) -> Factor:
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
         if self.matrix not in ("ggn", "hessian"):
             raise ValueError(f"matrix must be 'ggn' or 'hessian', got {self.matrix!r}.")
         diagonal, layers = moments.curvature / moments.n
-        shift = rows.model.l2 + self.numeric_damping()
+        shift = self.shift(rows.model)
         guess = kronecker_factor(rows.model, layers, shift) if layers else DiagonalFactor(diagonal + shift)
 
         def product(V):
-            return rows.product(V, moments.n, f"{self.matrix}_product") + shift[:, None] * V
+            return rows.mean(methodcaller(f"{self.matrix}_product", V), moments.n) + shift[:, None] * V
 
         def sample(m):
             return sampled_curvature(rows, moments.n, shift, m)
@@ -136,12 +136,14 @@ class MatrixFree(Curvature):
 
 def sampled_curvature(rows, n, shift, m):
     """m random vectors (p, m) with covariance H_r: n^-1/2 sum_i J_i' R_i e_i + sqrt(shift) e."""
-    rng = np.random.default_rng(0)
-    out = np.sqrt(shift)[:, None] * rng.standard_normal((len(shift), m))
-    for Z, y, weight in rows:
-        R = rows.model.loss.curvature_root(rows.model.raw(Z), y) * np.sqrt(weight / n)[:, None, None]
-        out += rows.model.vjp(Z, R @ rng.standard_normal((len(y), R.shape[2], m)))
-    return out
+    penalty = np.sqrt(shift)[:, None] * np.random.default_rng(0).standard_normal((len(shift), m))
+    return penalty + rows.sum(partial(_sampled, m)) / np.sqrt(n)
+
+
+def _sampled(m, block):
+    """sum_i sqrt(weight_i) J_i' R_i e_i, (p, m), over a block."""
+    rng, R = np.random.default_rng([1, block.index]), block.weighted(block.R)
+    return block.tangent.vjp(R @ rng.standard_normal((len(block.y), R.shape[2], m)))
 
 
 def conjugate_gradients(product, B, precondition, tol, max_iter, verbose=0):

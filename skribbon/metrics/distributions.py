@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from .._typing import FloatArray, MatrixLike
+from .._typing import FloatArray, MatrixLike, RandomState
 from .intervals import average, interval_coverage_score
 
 
@@ -114,16 +114,21 @@ def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Arra
     return average(np.abs(draws - y_true).mean(axis=0) - ranks @ draws / B**2, sample_weight)
 
 
-def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike) -> FloatArray:
+def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_state: RandomState = 0) -> FloatArray:
     r"""Probability integral transform: uniform where the predictive distribution is right.
 
     .. math:: F(y_i \mid x_i) = P(Y_i \le y_i)
+
+    A value that has a probability of its own, as counts have, gets a random point between P(Y < y) and P(Y <= y): only
+    so is the transform uniform for them too.
 
     Parameters
     ----------
     estimator : fitted RibbonRegressor or RibbonCV
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
+    random_state : int, RandomState or None, default=0
+        Of the random points; it does not matter where the distribution is continuous.
 
     Returns
     -------
@@ -138,7 +143,9 @@ def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike) -> FloatAr
     >>> pit_values(RibbonRegressor().fit(X, y), X[:2], y[:2]).round(2)
     array([0.16, 0.55])
     """
-    return estimator.predictive_cdf(X, y)
+    distribution = estimator.predict_distribution(X)
+    upper, lower = distribution.cdf(y), distribution.cdf_below(y)
+    return lower + check_random_state(random_state).uniform(size=len(upper)) * (upper - lower)
 
 
 def coverage_curve(
@@ -174,7 +181,7 @@ def coverage_curve(
     >>> coverage_curve(RibbonRegressor().fit(X, y), X, y, confidence_levels=[0.5, 0.9])[1].round(2)
     array([0.48, 0.91])
     """
-    levels = np.arange(1, 20) / 20 if confidence_levels is None else np.asarray(confidence_levels, dtype=float)
+    levels = np.arange(1, 20) / 20 if confidence_levels is None else np.ravel(confidence_levels).astype(float)
     intervals = estimator.predict_interval(X, confidence_level=levels)
     coverage = [interval_coverage_score(y, ends, sample_weight=sample_weight) for ends in np.moveaxis(intervals, 2, 0)]
     return levels, np.array(coverage)

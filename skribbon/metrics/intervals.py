@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
@@ -9,14 +11,23 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 def check_intervals(y_true, y_interval):
     """y_true, lower and upper ends, each (n,)."""
-    y_true, y_interval = column_or_1d(y_true), check_array(y_interval)
+    y_true = check_array(column_or_1d(y_true), ensure_2d=False, input_name="y_true")  # NaN is no miss
+    y_interval = np.asarray(check_array(y_interval, ensure_all_finite=False), dtype=float)  # ends may be infinite
     check_consistent_length(y_true, y_interval)
     if y_interval.shape[1] != 2:
         raise ValueError(f"y_interval must have two columns, lower and upper, got shape {y_interval.shape}.")
+    if np.isnan(y_interval).any():
+        raise ValueError("y_interval has ends that are NaN.")
     lower, upper = y_interval.T
     if (lower > upper).any():
         raise ValueError("y_interval has a lower end above its upper end.")
     return y_true, lower, upper
+
+
+def check_level(confidence_level):
+    """A level strictly between 0 and 1, not a percentage."""
+    if not isinstance(confidence_level, Real) or not 0 < confidence_level < 1:
+        raise ValueError(f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}.")
 
 
 def average(values, sample_weight):
@@ -105,6 +116,7 @@ def mean_interval_score(
     >>> mean_interval_score([1.0, 6.0], [[0, 2], [1, 5]], confidence_level=0.5)
     5.0
     """
+    check_level(confidence_level)
     y_true, lower, upper = check_intervals(y_true, y_interval)
     missed = np.maximum(lower - y_true, 0) + np.maximum(y_true - upper, 0)
     return average(upper - lower + 2 / (1 - confidence_level) * missed, sample_weight)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.metrics import brier_score_loss, log_loss, mean_pinball_loss
+from sklearn.metrics import brier_score_loss, log_loss
 
 from .._typing import MatrixLike, Scorer
 from .calibration import expected_calibration_error
-from .intervals import average, interval_coverage_score, mean_interval_score, mean_interval_width
+from .intervals import average, check_level, interval_coverage_score, mean_interval_score, mean_interval_width
 
 
 def _require(estimator, method, scorer):
@@ -20,6 +19,12 @@ def _require(estimator, method, scorer):
             f"{scorer} needs {method}, and {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
             "classifiers by nll_scorer, brier_scorer or ece_scorer."
         )
+
+
+def _distribution(estimator, X, method, scorer):
+    """What a regressor predicts; only one has the ``method``."""
+    _require(estimator, method, scorer)
+    return estimator.predict_distribution(X)
 
 
 class _IntervalScorer:
@@ -107,6 +112,7 @@ def make_interval_scorer(
     >>> search.best_params_
     {'alpha': 1.0}
     """
+    check_level(confidence_level)
     metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
     if metric not in metrics:
         raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
@@ -143,16 +149,13 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
     """
     if hasattr(estimator, "predict_proba"):
         return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
-    _require(estimator, "log_density", "nll_scorer")
-    return average(estimator.log_density(X, y), sample_weight)
+    return average(_distribution(estimator, X, "log_density", "nll_scorer").logpdf(y), sample_weight)
 
 
 def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     r"""Minus the continuous ranked probability score of a regressor.
 
-    .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt,
-
-    as twice the pinball loss, averaged over 99 quantiles of the predictive distribution.
+    .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt
 
     Parameters
     ----------
@@ -175,12 +178,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
     >>> round(crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
     -30.4
     """
-    _require(estimator, "predict_quantiles", "crps_scorer")
-    quantiles = (np.arange(99) + 0.5) / 99
-    predictions = estimator.predict_quantiles(X, quantiles).T
-    pairs = zip(predictions, quantiles, strict=True)
-    losses = [mean_pinball_loss(y, f, alpha=q, sample_weight=sample_weight) for f, q in pairs]
-    return -2 * float(np.mean(losses))  # the CRPS is twice the pinball loss averaged over all quantiles
+    return -average(_distribution(estimator, X, "predict_quantiles", "crps_scorer").crps(y), sample_weight)
 
 
 def brier_scorer(

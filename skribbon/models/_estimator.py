@@ -194,10 +194,7 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         return map_leaves(lambda penalised: penalised * float(self.l2), f.penalised(params))
 
     def _fields(self):
-        family = getattr(self.loss_, "family", self.loss_)  # of a user's loss, the classifier's own
-        basis = getattr(family, "basis", None)
-        fields = {"loss": self.loss_, "classes": getattr(self, "classes_", None)}
-        return fields if basis is None else {**fields, "output_map": basis}
+        return {"loss": self.loss_, "classes": getattr(self, "classes_", None), "output_map": self.loss_.output_map}
 
     def _traced_model(self, params, route):
         tree, theta = Tree.of(params)

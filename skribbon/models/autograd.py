@@ -20,7 +20,7 @@ from ._estimator import AutogradEstimator
 from ._routes import Looped, check_supplied, fastest_route
 from ._tree import Tree
 from .architectures import Architecture
-from .base import as_parametric, response
+from .base import as_parametric
 from .derivatives import AutogradLoss, AutogradModel
 from .newton import with_theta
 
@@ -165,7 +165,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     def _named_loss(self):
         if isinstance(self.loss, str) and self.loss in REGRESSION_LOSSES:
             return REGRESSION_LOSSES[self.loss]
-        if isinstance(self.loss, Loss) and not hasattr(self.loss, "probabilities"):
+        if isinstance(self.loss, Loss) and not self.loss.n_classes:
             return self.loss
         if callable(self.loss):
             return AutogradLoss(self.loss)
@@ -179,12 +179,8 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         if isinstance(loss, AutogradLoss):
             return AutogradLoss(loss.function, columns)
         check_columns(columns, loss.n_outputs, f"loss={self.loss!r}")
-        lowest = y.min()
-        if getattr(loss, "power", 0) >= 2 and lowest <= 0:
-            raise ValueError(f"loss={self.loss!r} needs y > 0; the smallest y is {lowest:g}.")
-        if getattr(loss, "power", 0) >= 1 and lowest < 0:
-            raise ValueError(f"loss={self.loss!r} needs y >= 0; the smallest y is {lowest:g}.")
-        return loss
+        loss.check_target(y, f"loss={self.loss!r}")
+        return loss.suited_to(y)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Predicted mean.
@@ -199,12 +195,12 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
             f, or its exponential for a loss with log link; the first column of f if there are several.
         """
         f = self._raw(X)[:, 0]
-        return response(self.loss_, f)[0]
+        return self.loss_.mean(f)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         loss = REGRESSION_LOSSES.get(self.loss) if isinstance(self.loss, str) else self.loss
-        tags.target_tags.positive_only = getattr(loss, "power", 0) >= 1
+        tags.target_tags.positive_only = isinstance(loss, Loss) and loss.positive_only
         return tags
 
 

@@ -12,9 +12,68 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._linalg import gram, right_multiply, scale_rows
+from .._linalg import gram, right_multiply
 from .._loss import Loss
 from .._typing import FloatArray, MatrixLike
+
+TRAIN_LONGER = (
+    "Train longer, tighten tol, or use a deterministic solver (lbfgs) without early stopping; skribbon.models.polish "
+    "takes networks there. A frozen model must get the rows and weights that it was fitted on, and classes that the "
+    "features separate need a penalty."
+)
+
+
+class Tangent:
+    r"""A model linearised at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
+
+    A model that knows its Jacobian gets all of this for free; one with a structure to exploit (a linear predictor, a
+    network of layers) has a tangent of its own, which forms J only where somebody asks for it.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, k)
+    J : ndarray of shape (n, k, p)
+    """
+
+    def __init__(self, f: FloatArray, J: FloatArray) -> None:
+        self.f, self._J = f, J
+
+    def jacobian(self) -> FloatArray:
+        """J, (n, k, p)."""
+        return self._J
+
+    def jvp(self, V: FloatArray) -> FloatArray:
+        """J V, (n, k, r): how raw predictions move along directions V (p, r) of the parameters."""
+        return right_multiply(self.jacobian(), V)
+
+    def vjp(self, U: FloatArray) -> FloatArray:
+        """sum_i J_i' U_i, (p, r), for U (n, k, r)."""
+        J = self.jacobian()
+        return J.reshape(-1, J.shape[2]).T @ U.reshape(-1, U.shape[2])
+
+    def scores(self, u: FloatArray) -> FloatArray:
+        """J_i' u_i of every row, (n, p), for u (n, k); sparse if the rows are."""
+        J = self.jacobian()
+        return u * J[:, 0] if J.shape[1] == 1 else np.einsum("nk,nkp->np", u, J)
+
+    def gram(self, R: FloatArray) -> FloatArray:
+        """sum_i J_i' R_i R_i' J_i, (p, p), for R (n, k, r)."""
+        J = self.jacobian()
+        A = R * J if J.shape[1] == 1 else R.transpose(0, 2, 1) @ J
+        return gram(A.reshape(-1, A.shape[2]))
+
+    def squares(self, R: FloatArray) -> FloatArray:
+        """Diagonal of :meth:`gram`, (p,)."""
+        A = R.transpose(0, 2, 1) @ self.jacobian()
+        return np.einsum("nrp,nrp->p", A, A)
+
+    def hessian(self, C: FloatArray, u: FloatArray) -> FloatArray:
+        """sum_i J_i' C_i J_i + sum_ik u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
+        raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+
+    def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
+        """:meth:`hessian` times V (p, r)."""
+        return self.hessian(C, u) @ V
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,9 +86,9 @@ class ParametricModel:
 
     the mean over rows, so ``l2`` is on the scale of the mean loss whatever scale the estimator's own penalty has.
 
-    A subclass writes ``raw`` and ``jacobian``; the rest follows, and is overridden where a closed form is faster.
+    A subclass writes ``raw`` and ``jacobian``; the rest follows. One that has faster derivatives writes ``tangent``.
     X passes two doors: ``prepare`` once for all rows (a pipeline's transformers, validation), then ``rows`` for each
-    block (float64, intercept column). Every method below takes Z = rows(prepare(X)[block]).
+    block (float64, intercept column). ``raw``, ``jacobian`` and ``tangent`` take Z = rows(prepare(X)[block]).
 
     Parameters
     ----------
@@ -43,10 +102,14 @@ class ParametricModel:
         Gradient of the whole penalty at theta, where it is more than ``l2 * theta`` (an active L1 part).
     preprocess : tuple of fitted transformers, default=()
         Applied to X first, in order.
+    inputs : object with ``n_features_in_`` and maybe ``feature_names_in_``, default=None
+        What the innermost estimator expects behind them.
     target_transformer : fitted transformer, default=None
         Maps y to the scale the model was fitted on.
     classes : ndarray of shape (K,), default=None
         Labels of a classifier; the loss sees their indices.
+    cure : str
+        What to do about a training gradient that is not zero.
 
     Examples
     --------
@@ -65,10 +128,12 @@ class ParametricModel:
     l2: FloatArray
     penalty_gradient: FloatArray | None = None
     preprocess: tuple[BaseEstimator, ...] = ()
+    inputs: Any = None
     target_transformer: BaseEstimator | None = None
     classes: NDArray[Any] | None = None
+    cure: str = TRAIN_LONGER
 
-    # ------------------------------------------------------------------ what a subclass writes
+    # ------------------------------------------------------------------ the function
     def raw(self, Z: Any, theta: FloatArray | None = None) -> FloatArray:
         """Raw prediction f(x; theta), before the inverse link.
 
@@ -95,24 +160,23 @@ class ParametricModel:
         -------
         ndarray of shape (n, k, p)
         """
-        raise TypeError(f"{type(self).__name__} must define jacobian(Z).")
+        return self.tangent(Z).jacobian()
 
-    def hessian(self, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        """Exact second derivative of the loss in theta, summed over rows.
+    def tangent(self, Z: Any) -> Tangent:
+        """The model linearised at a block of rows: its raw prediction, and products with its Jacobian.
 
         Parameters
         ----------
         Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
 
         Returns
         -------
-        ndarray of shape (p, p)
+        Tangent
         """
-        raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+        if type(self).jacobian is ParametricModel.jacobian:
+            raise TypeError(f"{type(self).__name__} must define jacobian(Z) or tangent(Z).")
+        return Tangent(self.raw(Z), self.jacobian(Z))
 
-    # ------------------------------------------------------------------ what follows from it
     def at(self, theta: FloatArray) -> Self:
         """The same model with other parameters; its penalty moves with them.
 
@@ -126,6 +190,46 @@ class ParametricModel:
         """
         return replace(self, theta=theta, penalty_gradient=self.grad_penalty() + self.l2 * (theta - self.theta))
 
+    def grad_penalty(self) -> FloatArray:
+        """Gradient of the penalty at theta.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
+        return self.l2 * self.theta if self.penalty_gradient is None else self.penalty_gradient
+
+    # ------------------------------------------------------------------ its shape
+    @property
+    def n_outputs(self) -> int:
+        """k, the number of raw predictions of a row."""
+        return self.loss.n_outputs
+
+    @property
+    def exact_is_psd(self) -> bool:
+        """Whether the exact Hessian can never be indefinite, so that "auto" may choose it."""
+        return False
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether there is an exact Hessian."""
+        return False
+
+    @property
+    def row_width(self) -> int:
+        """Floats that one row takes in the largest array of a pass over the rows; sets the size of a block."""
+        return len(self.theta) * self.n_outputs
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether the model is a network of dense layers, with ``layers`` and a tangent that has Kronecker sums."""
+        return False
+
+    @property
+    def layers(self) -> list[NDArray[np.intp]]:
+        """Indices into theta of every dense layer, (in + 1, out) each, bias last; empty where there are no layers."""
+        return []
+
     def last_layer(self) -> ParametricModel:
         """The model as a function of its last layer's parameters alone, the others held fixed.
 
@@ -136,207 +240,35 @@ class ParametricModel:
         """
         return self
 
-    @property
-    def exact_is_psd(self) -> bool:
-        """Whether the exact Hessian can never be indefinite, so that "auto" may choose it."""
-        return False
-
-    @property
-    def row_width(self) -> int:
-        """Floats that one row of the largest intermediate array takes; sets the block size."""
-        return len(self.theta)
-
-    def grad_penalty(self) -> FloatArray:
-        """Gradient of the penalty at theta.
-
-        Returns
-        -------
-        ndarray of shape (p,)
-        """
-        return self.l2 * self.theta if self.penalty_gradient is None else self.penalty_gradient
-
-    def jvp(self, Z: Any, V: FloatArray) -> FloatArray:
-        """J_x V: how raw predictions move along directions V of the parameters.
+    def centred(self, X: Any) -> Self:
+        """The same function in coordinates that rounding spares: features measured from their means.
 
         Parameters
         ----------
-        Z : ndarray of shape (n, d)
-        V : ndarray of shape (p, r)
+        X : {ndarray, sparse matrix} of shape (n, d)
+            Prepared training rows.
 
         Returns
         -------
-        ndarray of shape (n, k, r)
+        ParametricModel
+            The model itself unless it can tell a feature's mean from its slope.
         """
-        return right_multiply(self.jacobian(Z), V)
+        return self
 
-    def vjp(self, Z: Any, U: FloatArray) -> FloatArray:
-        """J_i' U_i, summed over rows.
+    def uncentred(self, V: FloatArray) -> FloatArray:
+        """Directions in the coordinates of :meth:`centred`, as directions in those of the fitted estimator.
 
         Parameters
         ----------
-        Z : ndarray of shape (n, d)
-        U : ndarray of shape (n, k, r)
-
-        Returns
-        -------
-        ndarray of shape (p, r)
-        """
-        J = self.jacobian(Z)
-        return J.reshape(-1, J.shape[2]).T @ U.reshape(-1, U.shape[2])
-
-    def weighted_scores(self, Z: Any, y: FloatArray, gamma: FloatArray) -> FloatArray:
-        """Several weighted sums of scores, G' gamma, without G where that is large.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        gamma : ndarray of shape (n, B)
-
-        Returns
-        -------
-        ndarray of shape (p, B)
-        """
-        u = self.loss.gradient(self.raw(Z), y)
-        return self.vjp(Z, u[:, :, None] * gamma[:, None, :])
-
-    def scores(self, Z: Any, y: FloatArray) -> FloatArray:
-        """Scores G, the gradients g_i of the data loss in theta, without penalty.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n, p)
-        """
-        u = self.loss.gradient(self.raw(Z), y)
-        J = self.jacobian(Z)
-        return u * J[:, 0] if J.shape[1] == 1 else np.einsum("nk,nkp->np", u, J)
-
-    def score_moments(
-        self, Z: Any, y: FloatArray, weight: FloatArray, scatter: bool = True
-    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
-        """Weighted sums over rows of g_i, of its squares, and of g_i g_i'.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
-        scatter : bool, default=True
-            Whether the third sum is wanted.
-
-        Returns
-        -------
-        g : ndarray of shape (p,)
-        g2 : ndarray of shape (p,)
-        gg : ndarray of shape (p, p)
-            Zero if ``scatter`` is False.
-        """
-        G = scale_rows(self.scores(Z, y), np.sqrt(weight))
-        return G.T @ np.sqrt(weight), np.einsum("ij,ij->j", G, G), gram(G) if scatter else 0.0
-
-    def root_jacobian(self, Z: Any, y: FloatArray) -> FloatArray:
-        """R_i' J_i, whose Gram matrix is the generalised Gauss-Newton matrix.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n, r, p)
-        """
-        R = self.loss.curvature_root(self.raw(Z), y)
-        J = self.jacobian(Z)
-        return R * J if J.shape[1] == 1 else R.transpose(0, 2, 1) @ J
-
-    def ggn(self, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        """Generalised Gauss-Newton matrix, the weighted sum over rows of J_i' R_i R_i' J_i.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (p, p)
-        """
-        A = self.root_jacobian(Z, y) * np.sqrt(weight)[:, None, None]
-        return gram(A.reshape(-1, A.shape[2]))
-
-    def ggn_diagonal(self, Z: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
-        """Diagonal of :meth:`ggn`.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (p,)
-        """
-        A = self.root_jacobian(Z, y)
-        return weight @ np.einsum("nrp,nrp->np", A, A)
-
-    def ggn_product(self, Z: Any, y: FloatArray, weight: FloatArray, V: FloatArray) -> FloatArray:
-        """Product of :meth:`ggn` with V, without a (p, p) array.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
         V : ndarray of shape (p, r)
 
         Returns
         -------
         ndarray of shape (p, r)
         """
-        R = self.loss.curvature_root(self.raw(Z), y) * np.sqrt(weight)[:, None, None]
-        return self.vjp(Z, R @ (R.transpose(0, 2, 1) @ self.jvp(Z, V)))
+        return V
 
-    def hessian_product(self, Z: Any, y: FloatArray, weight: FloatArray, V: FloatArray) -> FloatArray:
-        """Product of :meth:`hessian` with V.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-        weight : ndarray of shape (n,)
-        V : ndarray of shape (p, r)
-
-        Returns
-        -------
-        ndarray of shape (p, r)
-        """
-        return self.hessian(Z, y, weight) @ V
-
-    def squared_residuals(self, Z: Any, y: FloatArray) -> FloatArray:
-        """Pearson's (y - mu)^2 / V(mu) of a regression model, relative to the noise that f itself predicts.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, d)
-        y : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        f = self.raw(Z)
-        mean, unit_variance = response(self.loss, f[:, 0])
-        return (y - mean) ** 2 / (unit_variance * self.loss.noise_scale(f))
-
-    # ------------------------------------------------------------------ the two doors
+    # ------------------------------------------------------------------ X, from the user's table to blocks
     def prepare(self, X: MatrixLike) -> Any:
         """X as the user has it, to the array the mathematics works on, behind all transformers.
 
@@ -350,6 +282,7 @@ class ParametricModel:
         """
         for transformer in self.preprocess:
             X = transformer.transform(X)
+        check_inputs(self.inputs, X)
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def rows(self, X: Any) -> Any:
@@ -366,6 +299,20 @@ class ParametricModel:
         X = X.toarray() if sparse.issparse(X) else X
         return np.asarray(X, dtype=np.float64)
 
+    def after(self, transformer: BaseEstimator) -> Self:
+        """The same model behind one more fitted transformer of X.
+
+        Parameters
+        ----------
+        transformer : fitted transformer
+
+        Returns
+        -------
+        ParametricModel
+        """
+        return replace(self, preprocess=(transformer, *self.preprocess))
+
+    # ------------------------------------------------------------------ y, from labels and units to what the loss sees
     def encode_target(self, y: ArrayLike) -> FloatArray:
         """Target as the user has it, to what the loss sees: class indices, or the transformed target.
 
@@ -378,9 +325,10 @@ class ParametricModel:
         ndarray of shape (n_samples,)
         """
         if self.classes is not None:
-            return np.searchsorted(self.classes, y).astype(float)
+            return class_indices(self.classes, y)
+        y = np.asarray(y, dtype=float)
         if self.target_transformer is not None:
-            y = self.target_transformer.transform(np.asarray(y, dtype=float).reshape(-1, 1)).ravel()
+            y = self.target_transformer.transform(y.reshape(-1, 1)).reshape(y.shape)
         return np.asarray(y, dtype=float)
 
     def decode_target(self, t: FloatArray) -> FloatArray:
@@ -398,26 +346,38 @@ class ParametricModel:
             return t
         return self.target_transformer.inverse_transform(np.reshape(t, (-1, 1))).reshape(np.shape(t))
 
-    def after(self, transformer: BaseEstimator) -> Self:
-        """The same model behind one more fitted transformer of X.
 
-        Parameters
-        ----------
-        transformer : fitted transformer
+def class_indices(classes, y):
+    """Places of the labels y among ``classes``, as floats; a label that is not there is refused."""
+    y = np.asarray(y)
+    try:
+        unknown = np.setdiff1d(y, classes)
+    except TypeError:  # text among numbers
+        unknown = [label for label in np.unique(y.astype(object).astype(str)) if label not in classes.astype(str)]
+    if len(unknown):
+        raise ValueError(
+            f"y has labels that the model was not fitted on: {list(unknown[:5])}; its classes are {list(classes[:20])}."
+        )
+    return np.searchsorted(classes, y).astype(float)
 
-        Returns
-        -------
-        ParametricModel
-        """
-        return replace(self, preprocess=(transformer, *self.preprocess))
 
-
-def response(loss, f):
-    """Mean and unit variance of y given the raw prediction; a loss that names neither has mean f and variance one."""
-    if not hasattr(loss, "mean"):
-        return f, np.ones_like(f)
-    mean = loss.mean(f)
-    return mean, loss.unit_variance(mean)
+def check_inputs(inputs, X):
+    """Columns of X, behind all transformers, are those that the innermost estimator was fitted on."""
+    if inputs is None:
+        return
+    found = np.asarray(getattr(X, "columns", ()))
+    names = getattr(inputs, "feature_names_in_", None)
+    if names is not None and len(found) and not np.array_equal(names, found):
+        raise ValueError(
+            f"The feature names should match those of the fit: {type(inputs).__name__} was fitted on "
+            f"{list(names[:20])}, got {list(found[:20])}. Put the columns in that order."
+        )
+    shape = getattr(X, "shape", (0,))
+    if len(shape) == 2 and shape[1] != inputs.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} features, but {type(inputs).__name__} is expecting {inputs.n_features_in_} features as "
+            "input."
+        )
 
 
 @singledispatch

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import autograd.numpy as anp
 import numpy as np
@@ -16,7 +17,7 @@ from .._loss import Loss
 from ._pickling import StoresFunctions
 from ._routes import Looped, Route, fastest_route
 from ._tree import Tree, join
-from .base import ParametricModel
+from .base import ParametricModel, Tangent
 
 WIDE = 2**16  # floats of one row's Jacobian beyond which it is never formed for a product
 WIDE_ROWS = 2**13  # row width that sets the block of such a model
@@ -66,18 +67,17 @@ class AutogradModel(StoresFunctions, ParametricModel):
     output_map: np.ndarray | None = None
 
     @property
-    def n_outputs(self):
-        """k, the number of raw predictions."""
-        return self.n_columns if self.output_map is None else self.output_map.shape[1]
+    def has_hessian(self):
+        return True
 
     @property
-    def _is_wide(self):
+    def is_wide(self):
+        """Whether one row's Jacobian is too large to be formed for a product."""
         return len(self.theta) * self.n_outputs > WIDE
 
     @property
     def row_width(self):
-        width = len(self.theta) * self.n_outputs
-        return WIDE_ROWS if self._is_wide else width
+        return WIDE_ROWS if self.is_wide else len(self.theta) * self.n_outputs
 
     def last_layer(self):
         last = self.tree.last()
@@ -97,11 +97,11 @@ class AutogradModel(StoresFunctions, ParametricModel):
             route=route or fastest_route(f, tree, theta, self.probe, self.n_columns),
         )
 
-    # ------------------------------------------------------------------ values and first derivatives
+    # ------------------------------------------------------------------ values and derivatives
     def raw(self, Z, theta=None):
-        return np.asarray(self._of_leaves(Z)(self.tree.split(self.theta if theta is None else theta)))
+        return np.asarray(self.of_leaves(Z)(self.tree.split(self.theta if theta is None else theta)))
 
-    def _of_leaves(self, Z):
+    def of_leaves(self, Z):
         """f M as a function of the tuple of leaves, (n, k), that autograd can trace."""
 
         def function(leaves):
@@ -113,54 +113,65 @@ class AutogradModel(StoresFunctions, ParametricModel):
     def linearised(self, Z, theta):
         """f (n, k) at theta, and the map from U (n, k) to sum_i J_i' U_i, (p,)."""
         # by leaves: the reverse derivative of taking slices of theta is slow
-        pull, f = make_vjp(self._of_leaves(Z))(self.tree.split(theta))
+        pull, f = make_vjp(self.of_leaves(Z))(self.tree.split(theta))
         return f, lambda U: join(pull(U))
 
-    def _pullback(self, Z):
+    def tangent(self, Z):
+        return AutogradTangent(self, Z, self.raw(Z))
+
+
+class AutogradTangent(Tangent):
+    """Of a traced function at rows Z: Jacobians by the model's route, products by forward and reverse passes."""
+
+    def __init__(self, model, Z, f):
+        self.model, self.Z, self.f = model, Z, f
+
+    @property
+    def _leaves(self):
+        return self.model.tree.split(self.model.theta)
+
+    def jacobian(self):
+        model = self.model
+        J = model.route.jacobian(model.f, model.tree, model.theta, self.Z, model.n_columns)
+        return J if model.output_map is None else np.tensordot(model.output_map, J, axes=(0, 1)).transpose(1, 0, 2)
+
+    @cached_property
+    def _pull(self):
         """The map from seeds (n, k) to the gradients (n, p) of each row's seed . f."""
-        pull = self.route.pullback(self.f, self.tree, self.theta, Z, self.n_columns)
-        return pull if self.output_map is None else lambda seed: pull(seed @ self.output_map.T)
+        model = self.model
+        pull = model.route.pullback(model.f, model.tree, model.theta, self.Z, model.n_columns)
+        return pull if model.output_map is None else lambda seed: pull(seed @ model.output_map.T)
 
-    def jacobian(self, Z):
-        J = self.route.jacobian(self.f, self.tree, self.theta, Z, self.n_columns)
-        return J if self.output_map is None else np.tensordot(self.output_map, J, axes=(0, 1)).transpose(1, 0, 2)
+    def scores(self, u):
+        return self._pull(u)
 
-    def scores(self, Z, y):
-        return self._pullback(Z)(self.loss.gradient(self.raw(Z), y))
-
-    def ggn(self, Z, y, weight):
-        R = self.loss.curvature_root(self.raw(Z), y) * np.sqrt(weight)[:, None, None]
-        pull = self._pullback(Z)
-        return sum(gram(pull(R[:, :, r])) for r in range(R.shape[2]))
+    def gram(self, R):
+        return sum(gram(self._pull(R[:, :, r])) for r in range(R.shape[2]))
 
     def _column_by_column(self, r):
         """Whether r products cost less than the block's Jacobian, or that has no place in memory."""
-        return self._is_wide or r <= (50 if isinstance(self.route, Looped) else 1)
+        return self.model.is_wide or r <= (50 if isinstance(self.model.route, Looped) else 1)
 
-    def jvp(self, Z, V):
+    def jvp(self, V):
         if not self._column_by_column(V.shape[1]):
-            return super().jvp(Z, V)
-        push = _pushforward(self._of_leaves(Z), self.tree.split(self.theta))
-        return np.stack([push(self.tree.split(v)) for v in V.T], axis=2)
+            return super().jvp(V)
+        push = _pushforward(self.model.of_leaves(self.Z), self._leaves)
+        return np.stack([push(self.model.tree.split(v)) for v in V.T], axis=2)
 
-    def vjp(self, Z, U):
+    def vjp(self, U):
         if not self._column_by_column(U.shape[2]):
-            return super().vjp(Z, U)
-        _, pull = self.linearised(Z, self.theta)
+            return super().vjp(U)
+        _, pull = self.model.linearised(self.Z, self.model.theta)
         return np.stack([pull(U[:, :, r]) for r in range(U.shape[2])], axis=1)
 
-    # ------------------------------------------------------------------ second derivatives
-    def hessian_product(self, Z, y, weight, V):
-        f = self.raw(Z)
-        u = self.loss.gradient(f, y) * weight[:, None]
-        C = self.loss.hessian(f, y) * weight[:, None, None]
-        of_loss = self.vjp(Z, C @ self.jvp(Z, V))
+    def hessian_product(self, C, u, V):
+        of_loss, split = self.vjp(C @ self.jvp(V)), self.model.tree.split
         with linear_is_fine():
-            product, _ = make_hvp(lambda leaves: anp.sum(u * self._of_leaves(Z)(leaves)))(self.tree.split(self.theta))
-            return of_loss + np.stack([join(product(self.tree.split(v))) for v in V.T], axis=1)
+            product, _ = make_hvp(lambda leaves: anp.sum(u * self.model.of_leaves(self.Z)(leaves)))(self._leaves)
+            return of_loss + np.stack([join(product(split(v))) for v in V.T], axis=1)
 
-    def hessian(self, Z, y, weight):
-        H = self.hessian_product(Z, y, weight, np.eye(len(self.theta)))
+    def hessian(self, C, u):
+        H = self.hessian_product(C, u, np.eye(len(self.model.theta)))
         return (H + H.T) / 2
 
 
@@ -207,9 +218,18 @@ class AutogradLoss(StoresFunctions, Loss):
         self.curvature_rank = n_outputs
 
     def _rows(self, f, y):
-        if hasattr(self.family, "basis"):
-            return self.function(f @ self.family.basis.T, y)
+        basis = self.output_map
+        if basis is not None:
+            return self.function(f @ basis.T, y)
         return self.function(f[:, 0] if self.n_outputs == 1 else f, y)
+
+    @property
+    def output_map(self):
+        return None if self.family is None else self.family.output_map
+
+    @property
+    def n_classes(self):
+        return 0 if self.family is None else self.family.n_classes
 
     def probabilities(self, f):
         """Raw predictions (n, k, ...) to probabilities (n, K, ...), for a classifier."""

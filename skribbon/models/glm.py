@@ -9,7 +9,9 @@ from .linear import linear_model
 
 @as_parametric.register(PoissonRegressor)
 def _(estimator, y, sample_weight):
-    return linear_model(estimator, Tweedie(1, "log"), estimator.alpha)  # alpha is on the scale of the mean loss
+    return linear_model(
+        estimator, Tweedie(1, "log").suited_to(y), estimator.alpha
+    )  # alpha is on the scale of the mean loss
 
 
 @as_parametric.register(GammaRegressor)
@@ -20,4 +22,4 @@ def _(estimator, y, sample_weight):
 @as_parametric.register(TweedieRegressor)
 def _(estimator, y, sample_weight):
     link = {"auto": "identity" if estimator.power <= 0 else "log"}.get(estimator.link, estimator.link)
-    return linear_model(estimator, Tweedie(estimator.power, link), estimator.alpha)
+    return linear_model(estimator, Tweedie(estimator.power, link).suited_to(y), estimator.alpha)

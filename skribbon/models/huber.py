@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.linear_model import HuberRegressor
 
 from .._loss import HuberWithScale
-from .base import ParametricModel, as_parametric
+from .base import ParametricModel, Tangent, as_parametric
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,14 +27,23 @@ class LocationScale(ParametricModel):
         theta = self.theta if theta is None else theta
         return np.column_stack([Z @ theta[:-1], np.full(len(Z), theta[-1])])
 
-    def jacobian(self, Z):
+    @property
+    def has_hessian(self):
+        return True
+
+    def tangent(self, Z):
         J = np.zeros((len(Z), 2, Z.shape[1] + 1))
         J[:, 0, :-1] = Z
         J[:, 1, -1] = 1.0
-        return J
+        return LocationScaleTangent(self.raw(Z), J)
 
-    def hessian(self, Z, y, weight):
-        return self.ggn(Z, y, weight)  # the loss is convex with a rank-one Hessian and f is linear
+
+class LocationScaleTangent(Tangent):
+    """f is linear in the parameters, so that only the loss has a curvature."""
+
+    def hessian(self, C, u):
+        J = self.jacobian()
+        return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
 
 
 @as_parametric.register(HuberRegressor)

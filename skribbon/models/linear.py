@@ -1,6 +1,6 @@
 """Models whose raw prediction is linear in the parameters, and the least-squares family."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -18,29 +18,40 @@ from sklearn.linear_model import (
 from .._linalg import scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
 from ..exceptions import SelectionWarning, warn_user
-from .base import ParametricModel, as_parametric
+from .base import ParametricModel, Tangent, as_parametric
+
+CENTRE_ROWS = 1000  # rows that tell where the features are
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
-    r"""f = X~ Theta', with X~ = [X, 1], Theta (k, d) and theta = Theta.ravel().
+    r"""f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel().
 
     The Jacobian is I_k (x) x~', so that scores are u_i (x) x~_i and any curvature is a set of weighted Gram
     matrices X~' diag(C_kl) X~. Sparse X stays sparse.
+
+    The centre c is zero in the estimator's own coordinates. The sums over training rows are formed around the
+    features' means: the square of a column whose mean is 10^8 times its spread leaves nothing of the spread.
     """
 
-    n_outputs: int = 1
     intercept: bool = True
     columns: np.ndarray | None = None  # the active features; None for all
+    centre: np.ndarray | None = None  # (d,), None for zero
 
     @property
     def exact_is_psd(self):
         return self.loss.convex
 
     @property
+    def has_hessian(self):
+        return True
+
+    @property
     def row_width(self):
-        d = len(self.theta) // self.n_outputs
-        return d if self.n_outputs == 1 else d * (d + 1) // 2  # of the products that _pairwise_grams forms
+        k = self.n_outputs
+        d = len(self.theta) // k
+        # of several outputs: the distinct products of features, and of outputs with all that leads to them
+        return d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -48,7 +59,7 @@ class LinearPredictor(ParametricModel):
             ones = [np.ones((X.shape[0], 1))] if self.intercept else []
             return sparse.hstack([X.astype(np.float64), *ones], format="csr")
         Z = np.empty((X.shape[0], X.shape[1] + self.intercept))
-        Z[:, : X.shape[1]] = X
+        np.subtract(X, 0.0 if self.centre is None else self.centre, out=Z[:, : X.shape[1]])
         Z[:, X.shape[1] :] = 1.0
         return Z
 
@@ -56,74 +67,86 @@ class LinearPredictor(ParametricModel):
         theta = self.theta if theta is None else theta
         return np.asarray(Z @ theta.reshape(self.n_outputs, -1).T)
 
-    def jacobian(self, Z):
-        Z = Z.toarray() if sparse.issparse(Z) else Z
-        k, d = self.n_outputs, Z.shape[1]
-        J = np.zeros((len(Z), k, k, d))
+    def tangent(self, Z):
+        return LinearTangent(Z, self.raw(Z))
+
+    def centred(self, X):
+        k = self.n_outputs
+        if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
+            return self
+        some = X[:: max(1, len(X) // CENTRE_ROWS)]  # any point among the rows will do
+        centre = np.mean(some if self.columns is None else some[:, self.columns], axis=0, dtype=np.float64)
+        Theta = self.theta.reshape(k, -1).copy()
+        Theta[:, -1] += Theta[:, :-1] @ centre
+        return replace(self, theta=Theta.ravel(), centre=centre)
+
+    def uncentred(self, V):
+        if self.centre is None:
+            return V
+        blocks = V.reshape(self.n_outputs, len(V) // self.n_outputs, V.shape[1]).copy()
+        blocks[:, -1] -= np.einsum("d,kdr->kr", self.centre, blocks[:, :-1])
+        return blocks.reshape(V.shape)
+
+
+class LinearTangent(Tangent):
+    """Of a linear predictor at rows Z (n, d), dense or CSR: J_i = I_k (x) z_i'."""
+
+    def __init__(self, Z, f):
+        self.Z, self.f = Z, f
+
+    @property
+    def _k(self):
+        return self.f.shape[1]
+
+    def jacobian(self):
+        Z = self.Z.toarray() if sparse.issparse(self.Z) else self.Z
+        (n, d), k = Z.shape, self._k
+        J = np.zeros((n, k, k, d))
         J[:, range(k), range(k)] = Z[:, None]
-        return J.reshape(len(Z), k, k * d)
+        return J.reshape(n, k, k * d)
 
-    def jvp(self, Z, V):
-        blocks = V.reshape(self.n_outputs, len(V) // self.n_outputs, V.shape[1])  # (k, d, r)
-        return np.stack([np.asarray(Z @ block) for block in blocks], axis=1)
+    def jvp(self, V):
+        blocks = V.reshape(self._k, len(V) // self._k, V.shape[1])  # (k, d, r)
+        return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
 
-    def vjp(self, Z, U):
-        blocks = [np.asarray(Z.T @ U[:, output]) for output in range(self.n_outputs)]  # (d, r) each
-        return np.concatenate(blocks)
+    def vjp(self, U):
+        return np.concatenate([np.asarray(self.Z.T @ U[:, output]) for output in range(self._k)])  # (d, r) each
 
-    def scores(self, Z, y):
-        u = self.loss.gradient(self.raw(Z), y)
-        if sparse.issparse(Z):
-            return sparse.hstack([scale_rows(Z, u_k) for u_k in u.T], format="csr")
-        return (u[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+    def scores(self, u):
+        if sparse.issparse(self.Z):
+            return sparse.hstack([scale_rows(self.Z, u_k) for u_k in u.T], format="csr")
+        return (u[:, :, None] * self.Z[:, None, :]).reshape(len(u), -1)
 
-    def root_jacobian(self, Z, y):
-        if self.n_outputs > 1:
-            return super().root_jacobian(Z, y)
-        Z = Z.toarray() if sparse.issparse(Z) else Z
-        return self.loss.curvature_root(self.raw(Z), y) * Z[:, None, :]
+    def gram(self, R):
+        if self._k == 1:
+            weight = R[:, 0, 0] ** 2 if R.shape[2] == 1 else (R[:, 0] ** 2).sum(axis=1)
+            return weighted_gram(self.Z, weight)
+        return self.hessian(R @ R.transpose(0, 2, 1))
 
-    def ggn_diagonal(self, Z, y, weight):
-        R = self.loss.curvature_root(self.raw(Z), y)
-        squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
-        return np.asarray((squares.T @ ((R**2).sum(axis=2) * weight[:, None])).T).ravel()
+    def squares(self, R):
+        squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
+        return np.asarray((squared.T @ (R**2).sum(axis=2)).T).ravel()
 
-    def ggn(self, Z, y, weight):
-        R = self.loss.curvature_root(self.raw(Z), y)
-        return self._curvature(Z, R @ R.transpose(0, 2, 1), weight)
-
-    def hessian(self, Z, y, weight):
-        return self._curvature(Z, self.loss.hessian(self.raw(Z), y), weight)
-
-    def score_moments(self, Z, y, weight, scatter=True):
-        u = self.loss.gradient(self.raw(Z), y)
-        g = np.asarray((Z.T @ (u * weight[:, None])).T).ravel()
-        if scatter:
-            gg = self._curvature(Z, u[:, :, None] * u[:, None, :], weight)
-            return g, np.diag(gg), gg
-        squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
-        return g, np.asarray((squares.T @ (u**2 * weight[:, None])).T).ravel(), 0.0
-
-    def _curvature(self, Z, C, weight):
-        """Sum over rows of weight_i C_i (x) x~_i x~_i', for symmetric C (n, k, k)."""
-        k, d = self.n_outputs, Z.shape[1]
+    def hessian(self, C, u=None):
+        """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k): f is linear, so that u does not matter."""
+        Z, k, d = self.Z, self._k, self.Z.shape[1]
         if k == 1:
-            return weighted_gram(Z, weight * C[:, 0, 0])
+            return weighted_gram(Z, C[:, 0, 0])
         if sparse.issparse(Z):
-            grams = {(i, j): weighted_gram(Z, weight * C[:, i, j], Z) for i in range(k) for j in range(i, k)}
+            grams = {(i, j): weighted_gram(Z, C[:, i, j], Z) for i in range(k) for j in range(i, k)}
         else:
-            grams = _pairwise_grams(Z, C, weight)
+            grams = _pairwise_grams(Z, C)
         H = np.empty((k, d, k, d))
         for (i, j), block in grams.items():
             H[i, :, j] = H[j, :, i] = block
         return H.reshape(k * d, k * d)
 
 
-def _pairwise_grams(Z, C, weight):
-    """Z' diag(weight C_ij) Z for all i <= j at once: distinct entries of z z' against distinct entries of C."""
+def _pairwise_grams(Z, C):
+    """Z' diag(C_ij) Z for all i <= j at once: distinct entries of z z' against distinct entries of C."""
     d, (rows, cols) = Z.shape[1], np.triu_indices(C.shape[1])
     a, b = np.triu_indices(d)
-    sums = (Z[:, a] * Z[:, b]).T @ (C[:, rows, cols] * weight[:, None])  # (d (d + 1) / 2, k (k + 1) / 2)
+    sums = (Z[:, a] * Z[:, b]).T @ C[:, rows, cols]  # (d (d + 1) / 2, k (k + 1) / 2)
     blocks = np.empty((len(rows), d, d))
     blocks[:, a, b] = blocks[:, b, a] = sums.T
     return dict(zip(zip(rows, cols, strict=True), blocks, strict=True))
@@ -170,9 +193,15 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     )
 
 
+SCALE_COLUMNS = (
+    "LinearRegression drops what rounding can hardly see, such as columns whose units are many powers of ten apart: "
+    "put a StandardScaler before it. A frozen model must get the rows and weights that it was fitted on."
+)
+
+
 @as_parametric.register(LinearRegression)
 def _(estimator, y, sample_weight):
-    return linear_model(estimator, Tweedie(), 0.0, drop_zeros=estimator.positive)
+    return linear_model(estimator, Tweedie(), 0.0, drop_zeros=estimator.positive, cure=SCALE_COLUMNS)
 
 
 @as_parametric.register(Ridge)

@@ -77,7 +77,6 @@ def _multinomial(estimator, loss, strength):
         theta=(loss.basis.T @ Theta).ravel(),
         loss=loss,
         l2=np.tile(strength * penalised, k),
-        n_outputs=k,
         intercept=bool(estimator.fit_intercept),
         classes=estimator.classes_,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
+from operator import methodcaller
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._moments import TrainingRows
+from .._rows import Rows, Sums
 from .._typing import FloatArray
 from ..exceptions import warn_user
 from .base import ParametricModel, as_parametric
@@ -49,7 +50,7 @@ class Report:
 class _Point:
     """The objective at one theta: its value, gradient and Gauss-Newton matrix."""
 
-    rows: TrainingRows
+    rows: Rows
     value: float
     gradient: np.ndarray  # (p,)
     ggn: np.ndarray  # (p, p), penalty included
@@ -62,9 +63,7 @@ class _Point:
 
     def hessian(self):
         """Exact second derivative of the objective, (p, p)."""
-        model, total = self.rows.model, self.rows.weight.sum()
-        H = sum(model.hessian(Z, y, weight) for Z, y, weight in self.rows) / total
-        return H + np.diag(model.l2)
+        return self.rows.mean(methodcaller("hessian"), self.rows.n) + np.diag(self.rows.model.l2)
 
 
 def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
@@ -76,7 +75,7 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
 
     Parameters
     ----------
-    rows : TrainingRows
+    rows : Rows
         The model, where to start from, and the rows with their weights.
     max_iter : int, default=200
     tol : float, default=1e-8
@@ -93,12 +92,12 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
-    >>> from skribbon._moments import TrainingRows
+    >>> from skribbon._rows import Rows
     >>> from skribbon.models import as_parametric
     >>> from skribbon.models.newton import minimise
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
     >>> model = as_parametric(LinearRegression().fit(X, y), y, np.ones(4))
-    >>> theta, report = minimise(TrainingRows(model, X, y, np.array([2.0, 1.0, 1.0, 2.0])))
+    >>> theta, report = minimise(Rows(model, X, y, np.array([2.0, 1.0, 1.0, 2.0])))
     >>> theta, report.converged
     (array([ 0.947..., -0.0877...]), True)
     """
@@ -113,12 +112,12 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
     while n_iter < max_iter and point.distance > max(tol, point.floor):
         step = _step(point, damping, newton)
         if step is None and not newton:
-            newton, damping = _has_hessian(point), 1e-4
+            newton, damping = rows.model.has_hessian, 1e-4
             step = _step(point, damping, newton) if newton else None
         if step is None:
             break
         n_iter, (new, damping) = n_iter + 1, step
-        newton = newton or (new.distance > SLOW * point.distance and damping < 1e-2 and _has_hessian(point))
+        newton = newton or (new.distance > SLOW * point.distance and damping < 1e-2 and rows.model.has_hessian)
         point = new
         if verbose:
             print(
@@ -169,7 +168,7 @@ class _DampedSolver:
 
 def _try(old, step):
     """The point after a step if its objective is lower or, where rounding hides the difference, its gradient is."""
-    rows = replace(old.rows, model=old.rows.model.at(old.theta + step))
+    rows = old.rows.at(old.rows.model.at(old.theta + step))
     if not _value(rows) <= old.value + _noise(old):
         return None
     new = _evaluate(rows)
@@ -181,32 +180,26 @@ def _noise(point):
     return ROUNDING * max(1e-300, abs(point.value))
 
 
-def _has_hessian(point):
-    try:
-        Z, y, weight = next(iter(point.rows))
-        point.rows.model.hessian(Z[:1], y[:1], weight[:1])
-    except TypeError:
-        return False
-    return True
-
-
 def _value(rows):
     """The objective, up to a constant."""
-    model = rows.model
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too far is seen by its value
-        losses = sum(weight @ model.loss.value(model.raw(Z), y) for Z, y, weight in rows)
-    return losses / rows.weight.sum() + _penalty(model)
+        return rows.mean(_summed_loss, rows.n) + _penalty(rows.model)
+
+
+def _summed_loss(block):
+    return block.weight @ block.model.loss.value(block.f, block.y)
+
+
+def _first_order(block):
+    return Sums([block.score_sum(block.u), block.score_squares(block.u), block.ggn()])
 
 
 def _evaluate(rows):
-    model, total = rows.model, rows.weight.sum()
-    g, g2, ggn = 0.0, 0.0, 0.0
-    for Z, y, weight in rows:
-        g_block, g2_block, _ = model.score_moments(Z, y, weight, scatter=False)
-        g, g2, ggn = g + g_block, g2 + g2_block, ggn + model.ggn(Z, y, weight)
-    gradient = g / total + model.grad_penalty()
-    ggn = ggn / total + np.diag(model.l2)
-    distance, floor = _distance(gradient, g / total, g2 / total, np.diag(ggn), rows)
+    model = rows.model
+    g_bar, g2_bar, ggn = rows.mean(_first_order, rows.n)
+    gradient = g_bar + model.grad_penalty()
+    ggn = ggn + np.diag(model.l2)
+    distance, floor = _distance(gradient, g_bar, g2_bar, np.diag(ggn), rows)
     return _Point(rows, _value(rows), gradient, ggn, distance, floor)
 
 
@@ -218,12 +211,20 @@ def _penalty(model):
 def _distance(gradient, g_bar, g2_bar, curvature, rows):
     """Norm of the gradient in units of the mean score's standard error, and what rounding makes of zero."""
     scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
-    standard_error = np.linalg.norm(scale * np.sqrt(np.maximum(g2_bar - g_bar**2, 0) / rows.weight.sum()))
+    standard_error = np.linalg.norm(scale * np.sqrt(np.maximum(g2_bar - g_bar**2, 0) / rows.n))
     terms = np.linalg.norm(scale * (np.sqrt(g2_bar) + np.abs(gradient - g_bar)))
     rounding = 1e-14 * (terms + np.abs(rows.y).max())  # of a sum, and of the residuals of a perfect fit
     norm = np.linalg.norm(scale * gradient)
     unit = standard_error if standard_error > rounding else max(rounding, 1e-300)
     return float(norm / unit), float(rounding / unit)
+
+
+def training_rows(model, X, y, weight):
+    """Rows of a model from its training data as the user has them; targets that are not finite are refused."""
+    t = model.encode_target(y)
+    if not np.isfinite(t).all():
+        raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
+    return Rows(model, model.prepare(X), t, weight)
 
 
 @singledispatch
@@ -322,8 +323,7 @@ def polish(
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     model = as_parametric(estimator, y, weight)
     with_theta(estimator, model, model.theta)  # an estimator that cannot be written to says so before the work
-    rows = TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
-    theta, report = minimise(rows, max_iter, tol, verbose)
+    theta, report = minimise(training_rows(model, X, y, weight), max_iter, tol, verbose)
     if not report.converged and report.gradient_after > NEGLIGIBLE:
         warn_user(
             f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "

@@ -13,8 +13,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_levels
 from .._cv import RibbonCV
-from .._predictions import check_levels
 from ..exceptions import UndeterminedDirectionWarning, warn_user
 from ..models.huber import LocationScale
 from ..models.linear import LinearPredictor

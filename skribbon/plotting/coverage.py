@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._predictions import check_levels
+from .._checks import check_levels
 from .._typing import MatrixLike
 from ..metrics import coverage_curve, interval_coverage_score
 from ._drawing import (

@@ -3,12 +3,13 @@
 import warnings
 from functools import cache
 
+import blocks
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from skribbon._moments import Moments, TrainingRows
+from skribbon._rows import Moments, Rows
 from skribbon.models import AutogradRegressor, as_parametric
 from skribbon.models.architectures import mlp
 
@@ -59,7 +60,7 @@ def training_rows(name):
         estimator.fit(features, y)
     model = as_parametric(estimator, y, np.ones(N))
     weight = np.random.default_rng(1).integers(1, 4, N).astype(float)
-    return TrainingRows(model, model.prepare(features), model.encode_target(y), weight)
+    return Rows(model, model.prepare(features), model.encode_target(y), weight)
 
 
 def factor_of(curvature, rows):
@@ -88,7 +89,7 @@ def gauss_newton(rows, damping=0.0):
 def centred_scatter(rows):
     """H_Fc from the scores of single rows, (p, p)."""
     Z, y, weight = whole(rows)
-    return np.cov(rows.model.scores(Z, y).T, aweights=weight, bias=True)
+    return np.cov(blocks.scores(rows.model, Z, y).T, aweights=weight, bias=True)
 
 
 def assert_same_matrix(actual, expected, rtol):

@@ -17,7 +17,7 @@ from sklearn.linear_model import (
 )
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from skribbon._moments import Moments, TrainingRows
+from skribbon._rows import Moments, Rows
 from skribbon.curvature import (
     KFAC,
     Curvature,
@@ -55,7 +55,7 @@ def simulate(family, n=60, d=3, seed=0):
 def training_rows(estimator, X, y, weight=None):
     weight = np.ones(len(y)) if weight is None else weight
     model = as_parametric(estimator.fit(X, y), y, weight)
-    return TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
+    return Rows(model, model.prepare(X), model.encode_target(y), weight)
 
 
 def H_r(curvature, rows, l2=None):
@@ -96,7 +96,7 @@ def test_penalty_and_damping_enter_the_diagonal(curvature):
 def test_constant_weights_cancel_in_the_mean(curvature):
     X, y = simulate("poisson")
     rows = training_rows(PoissonRegressor(), X, y)
-    tripled = TrainingRows(rows.model, rows.X, rows.y, 3 * rows.weight)
+    tripled = Rows(rows.model, rows.X, rows.y, 3 * rows.weight)
     assert_allclose(H_r(curvature(), tripled), H_r(curvature(), rows), rtol=1e-12, atol=1e-14)
 
 
@@ -131,7 +131,7 @@ def test_fisher_without_scores_says_what_to_do():
 def test_indefinite_hessian_is_cured_by_ggn_and_by_the_damping_it_names():
     X, y = simulate("inverse-gaussian")
     rows = training_rows(TweedieRegressor(power=3, alpha=0.0, max_iter=1000), X, y)
-    rows = TrainingRows(rows.model, rows.X, rows.y / 10, rows.weight)  # far from the minimum of these targets
+    rows = Rows(rows.model, rows.X, rows.y / 10, rows.weight)  # far from the minimum of these targets
     with pytest.raises(CurvatureError, match="curvature='ggn'") as caught:
         H_r(Hessian(), rows)
     damping = float(str(caught.value).split("greater than ")[1].split(",")[0])
@@ -162,8 +162,8 @@ def test_a_curvature_that_users_write_is_told_what_is_missing():
     class Empty(Curvature):
         pass
 
-    with pytest.raises(TypeError, match="Empty must define of_rows"):
-        Empty().of_rows(None, None, None, None)
+    with pytest.raises(TypeError, match="Empty must define of_block"):
+        Empty().of_block(None)
     with pytest.raises(TypeError, match="Empty must define factored"):
         Empty().factored(None, None)
 

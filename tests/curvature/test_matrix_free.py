@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import blocks
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -24,7 +25,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonRegressor
-from skribbon._moments import TrainingRows
+from skribbon._rows import Rows
 from skribbon.curvature import MatrixFree
 from skribbon.curvature.matrix_free import conjugate_gradients
 from skribbon.exceptions import CurvatureError, SolverWarning
@@ -52,7 +53,7 @@ def test_solves_are_those_of_gauss_newton(name):
 @pytest.mark.parametrize("name", ["ridge", "poisson", "multinomial", "network", "network-ternary", "network-nll"])
 def test_solves_are_those_of_the_hessian(name):
     rows = training_rows(name)
-    H = rows.model.hessian(*whole(rows)) / rows.weight.sum()
+    H = blocks.hessian(rows.model, *whole(rows)) / rows.weight.sum()
     damping = 0.01 + max(0.0, -1.5 * np.linalg.eigvalsh(H)[0])  # a network's may be indefinite
     H_r = H + np.diag(rows.model.l2 + damping)
     factor, B = factor_of(MatrixFree("hessian", damping=damping, **PRECISE), rows), right_hand_sides(len(H_r))
@@ -112,8 +113,8 @@ def test_kronecker_preconditioner_halves_the_error_of_few_steps():
     settings = {"activation": "tanh", "solver": "lbfgs", "alpha": 0.3, "max_iter": 100, "random_state": 0}
     network = MLPRegressor(hidden_layer_sizes=(20, 10), **settings).fit(features, y)
     model = as_parametric(network, y, np.ones(500))
-    factor = factor_of(MatrixFree(), TrainingRows(model, features, y, np.ones(500)))
-    G, H_r = model.scores(features, y), factor.to_dense()
+    factor = factor_of(MatrixFree(), Rows(model, features, y, np.ones(500)))
+    G, H_r = blocks.scores(model, features, y), factor.to_dense()
     B = (G - G.mean(axis=0)).T @ rng.normal(size=(500, 10))
     solution = np.linalg.solve(H_r, B)
 
@@ -142,7 +143,7 @@ def test_singular_curvature_gives_the_variances_that_training_rows_can_see():
 def test_indefinite_hessian_is_an_error_that_names_the_cure():
     rows = training_rows("network-unpenalised")
     far = replace(rows, y=rows.y + 10 * np.sin(np.arange(N)))  # far from the minimum of these targets
-    smallest = np.linalg.eigvalsh(far.model.hessian(*whole(far)) / far.weight.sum())[0]
+    smallest = np.linalg.eigvalsh(blocks.hessian(far.model, *whole(far)) / far.weight.sum())[0]
     assert smallest < 0
     with pytest.raises(CurvatureError, match=r"indefinite: a direction has curvature -.*MatrixFree\(matrix='ggn'\)"):
         factor_of(MatrixFree("hessian"), far).solve(right_hand_sides(len(rows.model.theta)))
@@ -191,6 +192,6 @@ def test_draws_have_the_covariance_of_the_dense_sandwich(name):
 
 def test_preconditioner_is_diagonal_without_layers():
     model = as_parametric(LinearRegression().fit(X, Y), Y, np.ones(N))
-    rows = TrainingRows(model, X, Y, np.ones(N))
+    rows = Rows(model, X, Y, np.ones(N))
     factor, B = factor_of(MatrixFree(), rows), right_hand_sides(4)
     assert_allclose(factor._precondition(B), B / np.diag(gauss_newton(rows))[:, None], rtol=1e-12)

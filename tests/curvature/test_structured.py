@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._loss import Tweedie
-from skribbon._moments import TrainingRows
+from skribbon._rows import Rows
 from skribbon.curvature import KFAC, Diagonal, EmpiricalFisher, GaussNewton, Hessian, LastLayer, LowRank
 from skribbon.curvature.low_rank import randomised_eigh
 from skribbon.models import as_parametric
@@ -65,7 +65,7 @@ def fisher_error(estimator, simulate, n):
         features = rng.normal(size=(n, 2))
         y = simulate(rng, 0.2 + features @ [0.5, -0.3])
         model = as_parametric(estimator.fit(features, y), y, np.ones(n))
-        rows = TrainingRows(model, features, model.encode_target(y), np.ones(n))
+        rows = Rows(model, features, model.encode_target(y), np.ones(n))
         exact, fisher = (factor_of(curvature, rows).to_dense() for curvature in (Hessian(), EmpiricalFisher()))
         errors.append(np.linalg.norm(np.linalg.solve(exact, fisher) - np.eye(3)))
     return np.sqrt(np.mean(np.square(errors)))
@@ -162,7 +162,7 @@ def test_kfac_is_exact_without_hidden_layers(penalty, damping, outputs):
     l2 = np.r_[np.full(size, penalty), np.zeros(outputs)]  # on weights, not on biases
     theta = np.random.default_rng(0).normal(size=size + outputs)
     model = MultilayerPerceptron(theta=theta, loss=Squares(outputs), l2=l2, units=(3, outputs), activation="tanh")
-    rows = TrainingRows(model, X, Y, np.random.default_rng(1).integers(1, 4, N).astype(float))
+    rows = Rows(model, X, Y, np.random.default_rng(1).integers(1, 4, N).astype(float))
     factor, expected = factor_of(KFAC(damping=damping), rows), gauss_newton(rows, damping)
     assert_same_matrix(factor.to_dense(), expected, 1e-12)
     assert_same_matrix(factor.solve(np.eye(len(expected))), np.linalg.inv(expected), 1e-9)

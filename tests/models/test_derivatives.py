@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import autograd.numpy as anp
+import blocks
 import numpy as np
 import pytest
 from autograd import hessian, jacobian
@@ -150,10 +151,12 @@ def test_one_probe_row_is_enough():
 @pytest.mark.parametrize("name", ["network of two columns", "two formulas"])
 def test_chunks_of_rows_make_no_difference(name, monkeypatch):
     model = model_of(name)
-    whole = model.jacobian(X), model.scores(X, Y), model.ggn(X, Y, WEIGHT)
+    whole = model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)
     monkeypatch.setattr(_routes, "CHUNK_FLOATS", 0)
     monkeypatch.setattr(_routes, "MIN_CHUNK", 2)
-    for chunked, expected in zip((model.jacobian(X), model.scores(X, Y), model.ggn(X, Y, WEIGHT)), whole, strict=True):
+    for chunked, expected in zip(
+        (model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)), whole, strict=True
+    ):
         assert_allclose(chunked, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -171,23 +174,23 @@ def test_products_with_the_jacobian(model, name):
     (J, _), rng = reference(name), np.random.default_rng(2)
     for r in (1, 4):
         V, U = rng.normal(size=(J.shape[2], r)), rng.normal(size=(*J.shape[:2], r))
-        assert_allclose(model.jvp(X, V), J @ V, rtol=1e-9, atol=1e-11)
-        assert_allclose(model.vjp(X, U), np.einsum("nkp,nkr->pr", J, U), rtol=1e-9, atol=1e-11)
+        assert_allclose(blocks.jvp(model, X, V), J @ V, rtol=1e-9, atol=1e-11)
+        assert_allclose(blocks.vjp(model, X, U), np.einsum("nkp,nkr->pr", J, U), rtol=1e-9, atol=1e-11)
 
 
 def test_curvatures(model, name):
     (J, second), f = reference(name), model.raw(X)
     u, C = model.loss.gradient(f, Y), model.loss.hessian(f, Y)
     R = model.loss.curvature_root(f, Y)
-    assert_allclose(model.scores(X, Y), np.einsum("nk,nkp->np", u, J), rtol=1e-9, atol=1e-11)
+    assert_allclose(blocks.scores(model, X, Y), np.einsum("nk,nkp->np", u, J), rtol=1e-9, atol=1e-11)
     ggn = np.einsum("n,nkp,nkl,nlq->pq", WEIGHT, J, R @ R.transpose(0, 2, 1), J)
-    assert_allclose(model.ggn(X, Y, WEIGHT), ggn, rtol=1e-9, atol=1e-9)
+    assert_allclose(blocks.ggn(model, X, Y, WEIGHT), ggn, rtol=1e-9, atol=1e-9)
     H = np.einsum("n,nkp,nkl,nlq->pq", WEIGHT, J, C, J) + np.einsum("n,nk,nkpq->pq", WEIGHT, u, second)
     scale = np.abs(H).max()
-    assert_allclose(model.hessian(X, Y, WEIGHT), H, rtol=0, atol=1e-10 * scale)
+    assert_allclose(blocks.hessian(model, X, Y, WEIGHT), H, rtol=0, atol=1e-10 * scale)
     V = np.random.default_rng(3).normal(size=(len(H), 3))
-    assert_allclose(model.hessian_product(X, Y, WEIGHT, V), H @ V, rtol=0, atol=1e-9 * scale)
-    assert_allclose(model.ggn_product(X, Y, WEIGHT, V), ggn @ V, rtol=0, atol=1e-9 * scale)
+    assert_allclose(blocks.hessian_product(model, X, Y, WEIGHT, V), H @ V, rtol=0, atol=1e-9 * scale)
+    assert_allclose(blocks.ggn_product(model, X, Y, WEIGHT, V), ggn @ V, rtol=0, atol=1e-9 * scale)
 
 
 def test_softmax_sees_its_own_coordinates():
@@ -210,7 +213,7 @@ def test_softmax_sees_its_own_coordinates():
     assert_allclose(model.jacobian(X), J, rtol=1e-9, atol=1e-12)
     labels = np.arange(N) % 3.0
     u = loss.gradient(model.raw(X), labels)
-    assert_allclose(model.scores(X, labels), np.einsum("nk,nkp->np", u, J), rtol=1e-9, atol=1e-12)
+    assert_allclose(blocks.scores(model, X, labels), np.einsum("nk,nkp->np", u, J), rtol=1e-9, atol=1e-12)
 
 
 def test_wide_models_have_blocks_of_their_own(monkeypatch):
@@ -234,7 +237,9 @@ def test_last_layer(name):
     assert_allclose(last.theta, whole.theta[-p:])
     assert_allclose(last.raw(X), whole.raw(X))
     assert_allclose(last.jacobian(X), whole.jacobian(X)[:, :, -p:], rtol=1e-9, atol=1e-12)
-    assert_allclose(last.hessian(X, Y, WEIGHT), whole.hessian(X, Y, WEIGHT)[-p:, -p:], rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        blocks.hessian(last, X, Y, WEIGHT), blocks.hessian(whole, X, Y, WEIGHT)[-p:, -p:], rtol=1e-9, atol=1e-9
+    )
     assert_allclose(pickle.loads(pickle.dumps(last)).raw(X), last.raw(X))
 
 
@@ -267,7 +272,7 @@ def test_supplied_jacobian(flat):
     assert isinstance(route, Supplied)
     supplied = replace(model, route=route)
     assert_allclose(supplied.jacobian(X), model.jacobian(X), rtol=1e-12)
-    assert_allclose(supplied.scores(X, Y), model.scores(X, Y), rtol=1e-12)
+    assert_allclose(blocks.scores(supplied, X, Y), blocks.scores(model, X, Y), rtol=1e-12)
     assert_allclose(pickle.loads(pickle.dumps(supplied)).jacobian(X), model.jacobian(X), rtol=1e-12)
 
 

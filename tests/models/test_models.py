@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import autograd.numpy as anp
+import blocks
 import numpy as np
 import pytest
 from autograd import grad, hessian, jacobian
@@ -16,7 +17,7 @@ from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ri
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 
-from skribbon._moments import Moments, TrainingRows
+from skribbon._rows import Moments, Rows
 from skribbon.curvature import GaussNewton, Hessian
 from skribbon.models import as_parametric
 
@@ -222,13 +223,13 @@ def test_target_survives_encoding(fitted):
 
 # ---------------------------------------------------------------------- first derivatives
 def test_scores_of_single_rows(fitted, oracle):
-    G = fitted.model.scores(fitted.Z, fitted.t)
+    G = blocks.scores(fitted.model, fitted.Z, fitted.t)
     expected = jacobian(lambda theta: oracle.rows(theta)[:ROWS])(oracle.lift @ fitted.model.theta)
     assert_same_matrix(G[:ROWS] @ oracle.lift.T, expected, 1e-11)
 
 
 def test_sum_of_scores(fitted, oracle):
-    G = fitted.model.scores(fitted.Z, fitted.t)
+    G = blocks.scores(fitted.model, fitted.Z, fitted.t)
     expected = grad(oracle.total)(oracle.lift @ fitted.model.theta)
     scale = fitted.weight @ np.abs(G)  # the sum itself nearly vanishes at an optimum
     assert_allclose(oracle.lift @ (G.T @ fitted.weight), expected, rtol=0, atol=1e-12 * scale.max())
@@ -237,7 +238,7 @@ def test_sum_of_scores(fitted, oracle):
 def test_stationarity(fitted):
     """The optimum of loss plus penalty: what Ribbon expands around, and the test of every penalty's scale."""
     model, weight = fitted.model, fitted.weight
-    mean_score = model.scores(fitted.Z, fitted.t).T @ weight / weight.sum()
+    mean_score = blocks.scores(model, fitted.Z, fitted.t).T @ weight / weight.sum()
     assert np.abs(mean_score + model.grad_penalty()).max() < fitted.case.gradient
 
 
@@ -255,7 +256,7 @@ def test_stochastic_networks_penalise_by_minibatch(weighted):
     network.set_params(learning_rate_init=3e-3, max_iter=800, n_iter_no_change=800).fit(X, y, sample_weight=weight)
     model = as_parametric(network, y, weight)
     assert_allclose(model.l2[:6], 3.0 / (15 * weight.mean()))
-    gradient = model.scores(X, y).T @ weight / weight.sum() + model.l2 * model.theta
+    gradient = blocks.scores(model, X, y).T @ weight / weight.sum() + model.l2 * model.theta
     assert np.abs(gradient).max() < 0.1 * np.abs(model.l2 * model.theta).max()  # steps stay noisy
 
 
@@ -286,32 +287,27 @@ def test_jacobian_and_jvp(fitted):
     wide = rng.normal(size=(len(model.theta), 3))
     lower = np.tril(rng.normal(size=(len(model.theta),) * 2))  # the ribbon's root has this form
     for V in (wide, lower):
-        assert_allclose(model.jvp(Z, V), J @ V, rtol=1e-10, atol=1e-10)
+        assert_allclose(blocks.jvp(model, Z, V), J @ V, rtol=1e-10, atol=1e-10)
 
 
-def test_vjp_and_weighted_scores(fitted):
-    model, Z, t = fitted.model, fitted.Z, fitted.t
+def test_vjp(fitted):
+    model, Z = fitted.model, fitted.Z
     J, rng = model.jacobian(Z), np.random.default_rng(0)
-    U, gamma = rng.normal(size=(*J.shape[:2], 3)), rng.gamma(1.0, size=(len(t), 4))
-    assert_allclose(model.vjp(Z, U), np.einsum("nkp,nkr->pr", J, U), rtol=1e-10, atol=1e-10)
-    assert_allclose(model.weighted_scores(Z, t, gamma), model.scores(Z, t).T @ gamma, rtol=1e-10, atol=1e-10)
+    U = rng.normal(size=(*J.shape[:2], 3))
+    assert_allclose(blocks.vjp(model, Z, U), np.einsum("nkp,nkr->pr", J, U), rtol=1e-10, atol=1e-10)
 
 
-def test_score_moments(fitted):
+def test_sums_of_scores(fitted):
     model, Z, t, weight = fitted.model, fitted.Z, fitted.t, fitted.weight
-    G = model.scores(Z, t)
-    g, g2, gg = model.score_moments(Z, t, weight)
-    assert_allclose(g, G.T @ weight, rtol=1e-10, atol=1e-10)
-    assert_same_matrix(gg, G.T @ (weight[:, None] * G), 1e-12)
-    for squares in (g2, model.score_moments(Z, t, weight, scatter=False)[1]):
-        assert_same_matrix(squares, weight @ G**2, 1e-12)
-    assert_allclose(model.score_moments(Z, t, weight, scatter=False)[0], g, rtol=1e-10, atol=1e-10)
-    assert model.score_moments(Z, t, weight, scatter=False)[2] == 0
+    G, rows = blocks.scores(model, Z, t), blocks.block(model, Z, t, weight)
+    assert_allclose(rows.score_sum(rows.u), G.T @ weight, rtol=1e-10, atol=1e-10)
+    assert_same_matrix(rows.score_scatter(rows.u), G.T @ (weight[:, None] * G), 1e-12)
+    assert_same_matrix(rows.score_squares(rows.u), weight @ G**2, 1e-12)
 
 
 # ---------------------------------------------------------------------- second derivatives
 def test_hessian(fitted, oracle):
-    H = fitted.model.hessian(fitted.Z, fitted.t, fitted.weight)
+    H = blocks.hessian(fitted.model, fitted.Z, fitted.t, fitted.weight)
     expected = hessian(oracle.total)(oracle.lift @ fitted.model.theta)
     assert_same_matrix(oracle.lift @ H @ oracle.lift.T, expected, 1e-10)
 
@@ -321,24 +317,24 @@ def test_ggn_is_the_hessian_at_the_mean_target(fitted, oracle):
     # the Hessian at that target is both the expected Hessian and the Gauss-Newton matrix
     mean = oracle.mean()
     expected = hessian(lambda theta: oracle.total(theta, mean))(oracle.theta)
-    ggn = fitted.model.ggn(fitted.Z, fitted.t, fitted.weight)
+    ggn = blocks.ggn(fitted.model, fitted.Z, fitted.t, fitted.weight)
     assert_same_matrix(oracle.lift @ ggn @ oracle.lift.T, expected, 1e-8)
 
 
 def test_products_and_diagonal_are_those_of_the_matrices(fitted):
     model, data = fitted.model, (fitted.Z, fitted.t, fitted.weight)
     V = np.random.default_rng(0).normal(size=(len(model.theta), 3))
-    ggn, H = model.ggn(*data), model.hessian(*data)
-    assert_same_matrix(model.ggn_diagonal(*data), np.diag(ggn), 1e-12)
-    assert_same_matrix(model.ggn_product(*data, V), ggn @ V, 1e-12)
-    assert_same_matrix(model.hessian_product(*data, V), H @ V, 1e-12)
+    ggn, H = blocks.ggn(model, *data), blocks.hessian(model, *data)
+    assert_same_matrix(blocks.ggn_diagonal(model, *data), np.diag(ggn), 1e-12)
+    assert_same_matrix(blocks.ggn_product(model, *data, V), ggn @ V, 1e-12)
+    assert_same_matrix(blocks.hessian_product(model, *data, V), H @ V, 1e-12)
 
 
 def test_root_jacobian_squares_to_the_ggn_of_each_row(fitted):
     model, Z, t = fitted.model, fitted.Z[:5], fitted.t[:5]
-    A = model.root_jacobian(Z, t)
+    A = blocks.root_jacobian(model, Z, t)
     for i in range(len(t)):
-        ggn = model.ggn(Z[i : i + 1], t[i : i + 1], np.ones(1))
+        ggn = blocks.ggn(model, Z[i : i + 1], t[i : i + 1], np.ones(1))
         assert_allclose(A[i].T @ A[i], ggn, rtol=1e-10, atol=1e-14)
 
 
@@ -348,7 +344,7 @@ def test_ggn_equals_hessian_for_canonical_losses_of_linear_models(fitted):
         (1, "log"),
     )
     model, data = fitted.model, (fitted.Z, fitted.t, fitted.weight)
-    H, ggn = model.hessian(*data), model.ggn(*data)
+    H, ggn = blocks.hessian(model, *data), blocks.ggn(model, *data)
     expected = canonical and (not fitted.case.is_network)
     assert (np.abs(H - ggn).max() < 1e-10 * np.abs(H).max()) == expected
 
@@ -360,7 +356,7 @@ def test_claimed_semi_definiteness_holds_away_from_the_fit(fitted):
     if not model.exact_is_psd:
         return
     shuffled = np.random.default_rng(0).permutation(fitted.t)
-    H = model.hessian(fitted.Z, shuffled, fitted.weight)
+    H = blocks.hessian(model, fitted.Z, shuffled, fitted.weight)
     assert np.linalg.eigvalsh(H)[0] > -1e-12 * np.abs(H).max()
 
 
@@ -375,7 +371,7 @@ def test_at_moves_parameters_and_penalty(fitted):
     assert_allclose(moved.grad_penalty() - model.grad_penalty(), model.l2 * (theta - model.theta), atol=1e-14)
     back = moved.at(model.theta)
     assert_allclose(back.grad_penalty(), model.grad_penalty(), atol=1e-14)
-    assert_allclose(back.scores(Z, fitted.t), model.scores(Z, fitted.t), rtol=1e-12, atol=1e-12)
+    assert_allclose(blocks.scores(back, Z, fitted.t), blocks.scores(model, Z, fitted.t), rtol=1e-12, atol=1e-12)
 
 
 def test_last_layer_is_a_linear_model_of_the_hidden_units(fitted):
@@ -400,14 +396,14 @@ def test_layers_and_kronecker_sums(fitted):
     """Each layer's scores are outer products of inputs and gradients, so the sums are those of their factors."""
     model, Z, t, weight = fitted.model, fitted.Z, fitted.t, fitted.weight
     if not fitted.case.is_network:
-        assert not hasattr(model, "kronecker_sums")
+        assert not model.layers
         return
     assert sorted(np.concatenate([index.ravel() for index in model.layers])) == list(range(len(model.theta)))
-    A_rows = model.root_jacobian(Z, t)  # (n, r, p)
+    A_rows = blocks.root_jacobian(model, Z, t)  # (n, r, p)
     inputs = Z
     for index, (A, S), W, b in zip(
         model.layers,
-        model.kronecker_sums(Z, t, weight),
+        blocks.kronecker_sums(model, Z, t, weight),
         fitted.estimator.coefs_,
         fitted.estimator.intercepts_,
         strict=True,
@@ -427,11 +423,11 @@ def test_layers_and_kronecker_sums(fitted):
 # ---------------------------------------------------------------------- forms of X, weights
 def everything(model, Z, t, weight):
     """Raw predictions, scores and curvatures as dense arrays."""
-    G = model.scores(Z, t)
+    G = blocks.scores(model, Z, t)
     G = G.toarray() if sparse.issparse(G) else G
-    tangent = model.jvp(Z, np.eye(len(model.theta)))
-    curvatures = model.ggn(Z, t, weight), model.hessian(Z, t, weight)
-    return model.raw(Z), G, *curvatures, model.jacobian(Z), tangent, model.root_jacobian(Z, t)
+    tangent = blocks.jvp(model, Z, np.eye(len(model.theta)))
+    curvatures = blocks.ggn(model, Z, t, weight), blocks.hessian(model, Z, t, weight)
+    return model.raw(Z), G, *curvatures, model.jacobian(Z), tangent, blocks.root_jacobian(model, Z, t)
 
 
 def test_sparse_rows_equal_dense_rows(fitted_accepting_sparse):
@@ -463,16 +459,16 @@ def test_fit_in_single_precision(estimator):
     y = X[:, 0] + rng.normal(size=100) > 0
     model = as_parametric(estimator.fit(X, y.astype(np.float32)), y.astype(np.float32), np.ones(100))
     assert model.theta.dtype == model.l2.dtype == model.grad_penalty().dtype == np.float64
-    G = model.scores(model.rows(model.prepare(X)), model.encode_target(y))
+    G = blocks.scores(model, model.rows(model.prepare(X)), model.encode_target(y))
     assert np.abs(G.mean(axis=0) + model.grad_penalty()).max() < 1e-6  # rounding of single precision
 
 
 def test_integer_weights_are_repeated_rows(fitted):
     model, case = fitted.model, fitted.case
     counts = np.random.default_rng(3).integers(0, 4, len(case.y))
-    weighted = TrainingRows(model, model.prepare(case.X), fitted.t, counts.astype(float))
+    weighted = Rows(model, model.prepare(case.X), fitted.t, counts.astype(float))
     X, t = model.prepare(np.repeat(case.X, counts, axis=0)), np.repeat(fitted.t, counts)
-    repeated = TrainingRows(model, X, t, np.ones(counts.sum()))
+    repeated = Rows(model, X, t, np.ones(counts.sum()))
     for curvature in (Hessian(), GaussNewton()):
         once, many = Moments.from_rows(weighted, curvature), Moments.from_rows(repeated, curvature)
         assert once.n == many.n == counts.sum()

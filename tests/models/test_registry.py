@@ -5,6 +5,7 @@ import re
 import warnings
 from dataclasses import dataclass
 
+import blocks
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -217,7 +218,7 @@ def test_supported(estimator, y):
     model = as_parametric(fitted(estimator, y), y, np.ones(N))
     assert isinstance(model, ParametricModel)
     assert (model.classes is not None) == (y is not REGRESSION)
-    G = model.scores(model.rows(model.prepare(X)), model.encode_target(y))
+    G = blocks.scores(model, model.rows(model.prepare(X)), model.encode_target(y))
     assert G.shape == (N, len(model.theta)) == (N, len(model.l2))
     assert np.isfinite(G).all()
 

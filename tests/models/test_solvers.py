@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonRegressor
-from skribbon._moments import TrainingRows
+from skribbon._rows import Rows
 from skribbon.models import as_parametric, newton, polish
 from skribbon.models.architectures import mlp
 from skribbon.models.newton import minimise
@@ -45,7 +45,7 @@ TIGHT = {"solver": "newton-cholesky", "tol": 1e-12}
 
 def rows_of(estimator, y, weight):
     model = as_parametric(estimator, y, np.ones(N))
-    return TrainingRows(model, model.prepare(X), model.encode_target(y), weight)
+    return Rows(model, model.prepare(X), model.encode_target(y), weight)
 
 
 # ---------------------------------------------------------------------- minimise: any model, any weights
@@ -67,7 +67,7 @@ def test_other_weights_give_the_refit_of_scikit_learn(name):
     data = np.column_stack([X, X[:, :1]]) if name == "collinear" else X
     model = as_parametric(estimator.fit(data, y), y, np.ones(N))
     start = model.raw(model.rows(data))
-    rows = TrainingRows(model, model.prepare(data), model.encode_target(y), DIRICHLET)
+    rows = Rows(model, model.prepare(data), model.encode_target(y), DIRICHLET)
     theta, report = minimise(rows)
     refit = as_parametric(estimator.fit(data, y, sample_weight=DIRICHLET), y, DIRICHLET)
     Z = model.rows(data)
@@ -180,7 +180,7 @@ def test_polish_of_a_softmax_network():
     network = AutogradClassifier(mlp((3,)), l2=0.05, tol=1e-2, random_state=0).fit(X, TERNARY)
     polished = polish(network, X, TERNARY)
     rows = rows_of(polished, TERNARY, np.ones(N))
-    g = sum(rows.model.score_moments(Z, y, w)[0] for Z, y, w in rows) / N + rows.model.grad_penalty()
+    g = rows.sum(lambda block: block.score_sum(block.u)) / N + rows.model.grad_penalty()
     assert np.abs(g).max() < 1e-9
 
 
@@ -291,7 +291,7 @@ def test_a_minimum_at_a_kink_ends_and_is_told(newton, monkeypatch):
     with pytest.warns(ConvergenceWarning):
         fitted.fit(ones, -np.ones(20))
     if not newton:
-        monkeypatch.delattr("skribbon.models.derivatives.AutogradModel.hessian")
+        monkeypatch.setattr("skribbon.models.derivatives.AutogradModel.has_hessian", False)
     with pytest.warns(ConvergenceWarning, match="polish stopped after .* steps with a gradient of"):
         polished = polish(fitted, ones, -np.ones(20), max_iter=1000)
     assert abs(polished.params_["a"]) < 1e-3

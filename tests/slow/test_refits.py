@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import blocks
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -78,7 +79,7 @@ def covariance_z(draws, S):
 
 def score_mean(ribbon, X, y):
     model = ribbon.model_
-    return model.scores(model.rows(model.prepare(X)), model.encode_target(y)).mean(axis=0)
+    return blocks.scores(model, model.rows(model.prepare(X)), model.encode_target(y)).mean(axis=0)
 
 
 @pytest.mark.parametrize("name", PENALISED)
@@ -127,7 +128,7 @@ def median_error(ribbon, X, y, n_draws, rng):
     """Median distance of theta-hat + Delta theta_w from the exact refit at the same weights."""
     model = ribbon.fit(X, y).model_
     n, Z, target = len(y), model.rows(model.prepare(X)), model.encode_target(y)
-    IF = influence(Dense(model.hessian(Z, target, np.ones(n)) / n), model.scores(Z, target))
+    IF = influence(Dense(blocks.hessian(model, Z, target, np.ones(n)) / n), blocks.scores(model, Z, target))
     base, errors = clone(ribbon.estimator), []
     for w in rng.dirichlet(np.ones(n), size=n_draws):
         exact = parameters(base.fit(X, y, sample_weight=n * w), ribbon)

@@ -1,5 +1,8 @@
 """Sums over rows do not depend on how the rows are cut."""
 
+from functools import partial
+
+import blocks
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,9 +10,9 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier
 
-from skribbon import _moments
-from skribbon._linalg import Dense
-from skribbon._moments import Moments, Sums, TrainingRows, row_blocks
+from skribbon import _rows
+from skribbon._rows import Moments, Rows, Sums, row_blocks
+from skribbon._training import Training, leverages
 from skribbon.curvature import EmpiricalFisher, GaussNewton, Hessian
 from skribbon.models import as_parametric
 
@@ -22,7 +25,7 @@ def rows_of(estimator, form=np.asarray):
     y = rng.integers(0, 3, N)
     weight = rng.integers(0, 4, N).astype(float)
     model = as_parametric(estimator.fit(X, y), y, weight)
-    return TrainingRows(model, form(X), model.encode_target(y), weight)
+    return Rows(model, form(X), model.encode_target(y), weight)
 
 
 MODELS = {
@@ -56,7 +59,7 @@ def assert_same(a, b):
 
 
 def part(rows, where):
-    return TrainingRows(rows.model, rows.X[where], rows.y[where], rows.weight[where])
+    return Rows(rows.model, rows.X[where], rows.y[where], rows.weight[where])
 
 
 # ---------------------------------------------------------------------- blocks
@@ -68,15 +71,15 @@ def test_blocks_cover_every_row_once(n, width):
 
 
 def test_blocks_shrink_with_the_width_of_a_row(monkeypatch):
-    monkeypatch.setattr(_moments, "BLOCK_BYTES", 8 * 10_000)
-    assert [len(row_blocks(1000, width)) for width in (1, 20, 10**6)] == [1, 2, 16]  # 64 rows at least
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 8 * 10_000)
+    assert [len(row_blocks(1000, width)) for width in (1, 20, 10**6)] == [1, 2, 63]  # 16 rows at least
 
 
 def test_block_size_does_not_matter(rows, curvature, monkeypatch):
     whole = Moments.from_rows(rows, curvature)
-    assert len(list(rows)) == 1
-    monkeypatch.setattr(_moments, "BLOCK_BYTES", 1)
-    assert len(list(rows)) == 7
+    assert rows.sum(lambda block: 1) == 1
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
+    assert rows.sum(lambda block: 1) == 25
     assert_same(Moments.from_rows(rows, curvature), whole)
 
 
@@ -85,29 +88,39 @@ def test_moments_add(rows, curvature):
     assert_same(left + right, Moments.from_rows(rows, curvature))
 
 
-def test_leverages_and_scores_by_block(rows, monkeypatch):
-    moments = Moments.from_rows(rows, GaussNewton())
-    H_r = GaussNewton().factor(rows, moments)
-    whole = rows.leverages(H_r, moments.n)
-    monkeypatch.setattr(_moments, "BLOCK_BYTES", 1)
-    assert_allclose(rows.leverages(H_r, moments.n), whole, rtol=1e-10)
-    blocks = list(rows.scores(np.zeros_like(moments.g), np.full(N, 4.0)))  # a factor of 4 doubles the scores
-    assert_allclose(sum(weigh(weight[:, None])[:, 0] for weigh, weight in blocks), 2 * moments.g, atol=1e-10)
-    assert sum(len(weight) for _, weight in blocks) == N
+def test_map_keeps_the_order_of_rows(rows, monkeypatch):
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
+    y, weight = rows.map(lambda block: (block.y, block.weight))
+    assert (y == rows.y).all() and (weight == rows.weight).all()
+    assert_allclose(rows.map(lambda block: block.f), rows.model.raw(rows.model.rows(rows.X)), rtol=1e-12)
+
+
+def test_a_block_runs_the_model_once(rows, monkeypatch):
+    count, propagate = [], type(rows.model).tangent
+    monkeypatch.setattr(type(rows.model), "tangent", lambda self, Z: count.append(1) or propagate(self, Z))
+    Moments.from_rows(rows, GaussNewton())
+    assert len(count) == 1
+
+
+def test_leverages_by_block(rows, monkeypatch):
+    training = Training.of(rows, GaussNewton())
+    whole = rows.map(partial(leverages, training.hat))
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
+    assert_allclose(rows.map(partial(leverages, training.hat)), whole, rtol=1e-10)
 
 
 # ---------------------------------------------------------------------- what the sums are
 def test_moments_against_plain_formulas(rows):
     model, weight = rows.model, rows.weight
     Z = model.rows(rows.X)
-    G = model.scores(Z, rows.y)
+    G = blocks.scores(model, Z, rows.y)
     G = G.toarray() if sparse.issparse(G) else G
     moments = Moments.from_rows(rows, GaussNewton())
     g_bar = weight @ G / weight.sum()
     assert moments.n == weight.sum()
     assert_allclose(moments.g_bar, g_bar, atol=1e-13)
     assert_allclose(moments.H_Fc, np.cov(G.T, fweights=weight.astype(int), ddof=0), atol=1e-12)
-    assert_allclose(moments.curvature, model.ggn(Z, rows.y, weight), rtol=1e-10, atol=1e-10)
+    assert_allclose(moments.curvature, blocks.ggn(model, Z, rows.y, weight), rtol=1e-10, atol=1e-10)
 
 
 def test_chi2_is_pearsons():
@@ -124,9 +137,10 @@ def test_leverages_are_the_hat_matrix_of_ridge():
     rows = MODELS["ridge"]()
     Z, n = rows.model.rows(rows.X), rows.weight.sum()
     H = Z.T @ (rows.weight[:, None] * Z) / n + np.diag(rows.model.l2)
-    expected = np.diag(Z @ np.linalg.inv(H) @ Z.T) / n
-    assert_allclose(rows.leverages(Dense(H), n), expected, rtol=1e-10)
-    assert_allclose(rows.weight @ expected, Dense(H).effective_parameters(rows.model.l2), rtol=1e-10)
+    expected = np.minimum(rows.weight, 1) * np.diag(Z @ np.linalg.inv(H) @ Z.T) / n
+    training = Training.of(rows, GaussNewton())
+    assert_allclose(training.leverages, expected, rtol=1e-10)
+    assert_allclose(rows.weight @ expected, training.effective_parameters, rtol=1e-10)
 
 
 def test_sums_add_and_divide_element_by_element():

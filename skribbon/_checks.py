@@ -1,0 +1,95 @@
+"""Checks of what users hand over; what does not pass is refused by an error that names it and the way out."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from ._compat import check_sample_weight
+
+
+def check_target(estimator, y):
+    """y as a vector, labels where the estimator is a classifier."""
+    name, kind = type(estimator).__name__, "Classifier" if is_classifier(estimator) else "Regressor"
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {shape}: {name} models one output. Fit one for each "
+            f"column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict intervals."
+        )
+    y = column_or_1d(y, warn=True)
+    if is_classifier(estimator):
+        check_classification_targets(y)
+    return y
+
+
+def check_observations(y, n):
+    """Observed values of n rows as numbers, (n,); anything else is refused rather than broadcast."""
+    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    if len(y) != n:
+        raise ValueError(f"y must have an observation for each of the {n} rows of X, got {len(y)}.")
+    return y
+
+
+def checked_weight(sample_weight, X):
+    """Frequencies (n,): finite, not negative, not all zero."""
+    sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (sample_weight < 0).any() or not (sample_weight > 0).any():
+        raise ValueError("sample_weight must not be negative, and must contain at least one non-zero number.")
+    return sample_weight
+
+
+def check_levels(values, name):
+    """One probability or a sequence of them, as (array, was_scalar)."""
+    try:
+        levels = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        levels = np.array([])
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
+    return levels, np.ndim(values) == 0
+
+
+def check_single_level(value):
+    """One level, where there is room for one only."""
+    levels, scalar = check_levels(value, "confidence_level")
+    if not scalar:
+        raise ValueError(f"confidence_level must be a single number here, got {value!r}.")
+    return float(levels[0])
+
+
+def check_count(value, name, lowest=1):
+    """A whole number."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
+        raise ValueError(f"{name} must be an integer >= {lowest}, got {value!r}.")
+    return int(value)
+
+
+def check_name(value, name, allowed):
+    """One of the allowed names."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+
+
+def check_table(X):
+    """A table with rows, not the promise of one."""
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
+
+
+def holds_numbers(y):
+    """Whether y (n,) is numeric."""
+    try:
+        y.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for
+
+
+def index_of(X):
+    """The index of a table, None of anything else: a list has an ``index`` too."""
+    return X.index if hasattr(X, "iloc") else None

@@ -1,0 +1,430 @@
+"""What every estimator around a base model shares: fitting it, its weights, seeds and tags; and what a Ribbon adds."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from ._checks import check_count, check_name, check_table, check_target, checked_weight, holds_numbers
+from ._compat import routing_enabled
+from ._linearisation import LinearisationReport, compare_with_refits
+from ._predictive import Latent, RawDraws
+from ._ribbon import rescaling
+from ._rows import row_blocks
+from ._training import Training
+from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
+from .curvature import machine_bytes, resolve_curvature
+from .exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
+from .models import as_parametric
+from .models.base import is_supported
+from .models.newton import training_rows
+
+SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
+LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
+MAX_SEED = np.iinfo(np.int32).max
+
+
+class FittedModel:
+    """What is fitted holds a ``model_``, and takes a new fit over as a whole."""
+
+    model_: Any
+
+    def _adopt(self, fitted: dict[str, Any]) -> Self:
+        return adopt(self, fitted)
+
+    def _validated(self, X):
+        """X as the base model takes it; a copy where the base model would overwrite it."""
+        check_is_fitted(self)
+        check_table(X)
+        if not self.model_.preprocess:  # a pipeline's transformers check X, and may take text or columns in any order
+            if len(getattr(X, "shape", (0, 0))) == 1:
+                check_array(X)  # says how to reshape
+            if hasattr(self, "n_features_in_"):
+                validate_data(self, X, reset=False, skip_check_array=True)
+        return own_copy(getattr(self, "estimator_", None), X)
+
+
+class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
+    """A base model ``estimator``, or ``_default_estimator()`` if that is None; needs ``random_state``."""
+
+    # ------------------------------------------------------------------ fit
+    def _fit_base(self, X, y, sample_weight):
+        """Fit a clone of the base model to all rows.
+
+        Returns
+        -------
+        fitted : dict
+            ``estimator_`` and what it knows of the features.
+        model : ParametricModel
+        weight : ndarray of shape (n_samples,)
+            What the base model really received, ones if none.
+        """
+        estimator = clone(self._get_estimator())
+        self._check_kind(estimator)
+        check_table(X)
+        if is_regressor(self) and not holds_numbers(y):
+            raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
+        leaf, _ = innermost(estimator)
+        if not is_supported(leaf):
+            as_parametric(leaf, y, sample_weight)  # says so before the work of a fit
+        self._seed(estimator)
+        fit_params, received = {}, None
+        if sample_weight is not None:
+            sample_weight = checked_weight(sample_weight, X)
+            fit_params, received = self._route_weight(estimator, sample_weight)
+        elif routing_enabled():
+            process_routing(self, "fit")
+        if isinstance(leaf, FrozenEstimator):  # whose fit looks at nothing
+            check_consistent_length(X, y)
+            if is_regressor(self):
+                check_array(y, ensure_2d=False, input_name="y")
+        estimator.fit(own_copy(estimator, X), y, **fit_params)
+        weight = np.ones(len(y)) if received is None else received
+        fitted = {"estimator_": estimator}
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                fitted[name] = getattr(estimator, name)
+        return fitted, parametric_model(estimator, y, weight), weight
+
+    def _route_weight(self, estimator, sample_weight):
+        """Keyword arguments that carry the weights to the innermost model, and the weights it will see."""
+        leaf, prefix = innermost(estimator)
+        if routing_enabled():
+            params = process_routing(self, "fit", sample_weight=sample_weight).estimator.fit
+            consumed = isinstance(leaf, FrozenEstimator) or leaf.get_metadata_routing().consumes(
+                "fit", ["sample_weight"]
+            )
+            return params, sample_weight if consumed else None
+        if not isinstance(leaf, FrozenEstimator) and not has_fit_parameter(leaf, "sample_weight"):
+            raise ValueError(f"{type(leaf).__name__}.fit takes no sample_weight; fit without it.")
+        return {f"{prefix}sample_weight": sample_weight}, sample_weight
+
+    def _seed(self, estimator):
+        """Give every random_state inside the base model that is still None a seed drawn from ours."""
+        if self.random_state is not None:
+            seed_all(estimator, check_random_state(self.random_state))
+
+    def _check_kind(self, estimator):
+        """A classifier belongs in a classifier and a regressor in a regressor."""
+        name = type(self).__name__
+        if is_classifier(self) and is_regressor(estimator):
+            raise TypeError(f"estimator={estimator!r} is a regressor; use {name.replace('Classifier', 'Regressor')}.")
+        if is_regressor(self) and is_classifier(estimator):
+            raise TypeError(f"estimator={estimator!r} is a classifier; use {name.replace('Regressor', 'Classifier')}.")
+
+    # ------------------------------------------------------------------ scikit-learn's manners
+    def _get_estimator(self):
+        """The base model, or the default with weights requested when routing is on."""
+        if self.estimator is not None:
+            return self.estimator
+        return requesting_weights(self._default_estimator())
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self._get_estimator(), method_mapping=mapping)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        try:
+            base = get_tags(self._get_estimator())
+        except (AttributeError, TypeError):  # not an estimator at all; fit will say so
+            return tags
+        tags.input_tags = base.input_tags
+        tags.non_deterministic = base.non_deterministic
+        tags.target_tags.positive_only = base.target_tags.positive_only
+        tags.array_api_support = False
+        return tags
+
+
+class UncertainParameters(Wrapper):
+    """A fitted ``model_`` and a Ribbon ``ribbon_``: how its parameters are distributed around ``model_.theta``."""
+
+    def _latent(self, X):
+        """The ribbon at all rows of prepared X."""
+        latent = latent_at(self.model_, self.ribbon_, X)
+        self._warn_of_reach(X)
+        return latent
+
+    def _raw_root(self, X):
+        """Root (n, k, r) of the covariance of raw predictions over all rows of prepared X together."""
+        model, root = self.model_, self.ribbon_.root
+        blocks = row_blocks(X.shape[0], latent_width(model, self.ribbon_))
+        return np.concatenate([model.tangent(model.rows(X[rows])).jvp(root) for rows in blocks])
+
+    def _warn_of_reach(self, X):
+        """Say so where prepared rows X lean on what the training rows tell nothing about, or a single one of them."""
+        far, leaning = (
+            self._reach(X, D, limit) for D, limit in ((self.ribbon_.null, SEEN_LIMIT), (self.ribbon_.lone, LEAN_LIMIT))
+        )
+        if far:
+            warn_user(
+                f"{far} of {X.shape[0]} rows move along directions that the training data do not determine (collinear "
+                "or constant columns, too few rows, saturated units); their uncertainty is understated. Drop redundant "
+                "columns, or train on rows like these.",
+                UndeterminedDirectionWarning,
+            )
+        if leaning:
+            warn_user(
+                f"{leaning} of {X.shape[0]} rows lean on a single training row each, such as the only one of its "
+                "category: how far off that row was cannot be seen, so their uncertainty is understated. Merge rare "
+                "categories, or penalise the base model.",
+                LeverageWarning,
+            )
+
+    def _reach(self, X, directions, limit):
+        """How many rows of X move along any of the directions (p, m) by more than the limit."""
+        if not directions.shape[1]:
+            return 0
+        count, width = 0, self.model_.row_width + self.model_.n_outputs * directions.shape[1]
+        for rows in row_blocks(X.shape[0], width):
+            reach = np.abs(self.model_.tangent(self.model_.rows(X[rows])).jvp(directions)).max(axis=(1, 2))
+            count += int((reach > limit).sum())
+        return count
+
+    @property
+    def covariance_(self) -> FloatArray:
+        """Covariance (p, p) of the parameters ``model_.theta``, coefficients first and the intercept last."""
+        check_is_fitted(self)
+        p = len(self.model_.theta)
+        if 8 * p**2 > machine_bytes() / 2:
+            raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
+        return self.ribbon_.covariance
+
+    def _training(self, fitted, model, X, y, weight, correction="HC0", closed_form=False, centre=True):
+        """Curvature and moments of the training rows; completes ``fitted`` by what they tell."""
+        curvature = resolve_curvature(self.curvature, getattr(self, "damping", "auto"), model, len(y))
+        model = curvature.view(model)
+        rows = training_rows(model, X, y, weight)
+        if centre and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
+            rows = rows.at(model.centred(rows.X))
+        closed_form = closed_form and curvature.holds_square(len(model.theta))
+        training = Training.of(rows, curvature, correction, closed_form)
+        fitted |= {"model_": model, "curvature_": curvature, "stationarity_": training.stationarity()}
+        return training, closed_form
+
+
+def latent_at(model, ribbon, X):
+    """The ribbon at all rows of prepared X; memory beyond the result is that of one block."""
+    pieces, width = [], latent_width(model, ribbon)
+    for rows in row_blocks(X.shape[0], width):
+        Z = model.rows(X[rows])
+        tangent = model.tangent(Z)
+        draws = None if ribbon.shifts is None else ribbon.predict(model, Z, ribbon.shifts)
+        pieces.append(Latent.from_root(tangent.f, tangent.jvp(ribbon.root), draws))
+    return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width))
+
+
+def latent_width(model, ribbon):
+    """Floats that a row takes on the way to its latent prediction."""
+    return max(
+        model.row_width, model.n_outputs * max(A.shape[1] for A in (ribbon.root, ribbon.shifts) if A is not None)
+    )
+
+
+class BaseRibbon(UncertainParameters):
+    """Shared machinery; see RibbonRegressor and RibbonClassifier."""
+
+    def _fit(self, X, y, sample_weight):
+        """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
+        self._check_parameters()
+        fitted, model, weight = self._fit_base(X, y, sample_weight)
+        training, closed_form = self._training(
+            fitted, model, own_copy(fitted["estimator_"], X), y, weight, self.correction, self.predictive == "gaussian"
+        )
+        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
+        ribbon = training.ribbon(float(self.alpha), self.correction, closed_form, self.n_draws, seed)
+        ribbon = replace(ribbon, exact=self.predictive == "direct")
+        ribbon = (
+            ribbon.gaussian() if self.predictive == "gaussian" else replace(ribbon, exact=self.predictive == "direct")
+        )
+        fitted |= {
+            "ribbon_": ribbon.mapped(training.rows.model.uncentred),
+            "effective_parameters_": float(training.effective_parameters),
+            "n_observations_": float(training.n),
+        }
+        return fitted, training
+
+    def _check_parameters(self):
+        if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
+            raise ValueError(
+                f"alpha must be a finite number > 0, got {self.alpha!r}. It is the Dirichlet concentration: "
+                "1 is the Bayesian bootstrap, larger values give narrower intervals."
+            )
+        check_name(self.correction, "correction", get_args(Correction))
+        check_name(self.predictive, "predictive", get_args(PredictiveName))
+        check_count(self.n_draws, "n_draws", 2)
+
+    def with_alpha(self, alpha: float) -> Self:
+        """The fitted Ribbon as it would be at another alpha: nothing is fitted again.
+
+        Parameters
+        ----------
+        alpha : float
+            Dirichlet concentration; larger means less uncertainty.
+
+        Returns
+        -------
+        Ribbon of the same kind
+            A copy that shares all else with this one. Drawn weights are scaled, not drawn again.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ratio = ribbon.with_alpha(4.0).predict_std(X, kind="epistemic") / ribbon.predict_std(X, kind="epistemic")
+        >>> print(ratio.mean().round(2))
+        0.5
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.alpha = alpha
+        other._check_parameters()
+        other.ribbon_ = self.ribbon_.scaled(rescaling(self.n_observations_, self.alpha, alpha))
+        return other
+
+    def check_linearisation(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        n_refits: int = 5,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> LinearisationReport:
+        """Compare the linear step with exact refits at the same Dirichlet weights.
+
+        Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
+        gradient of zero. Where it moves predictions much as the linear step does, the ribbon is what refitting would
+        have given.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            What the estimator was fitted on, as y and ``sample_weight``.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        n_refits : int, default=5
+        random_state : int, RandomState or None, default=None
+        verbose : int, default=0
+            Prints a line for every refit.
+
+        Returns
+        -------
+        LinearisationReport
+            Prints as a summary; ``to_frame()`` has a row per refit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
+        >>> report.to_frame()[["prediction_error", "size_ratio", "correlation"]].round(2)
+               prediction_error  size_ratio  correlation
+        refit
+        1                  0.20        0.93         0.98
+        2                  0.25        0.86         0.98
+        3                  0.13        1.00         0.99
+        """
+        X, y = self._validated(X), check_target(self, y)
+        check_consistent_length(X, y)
+        weight = np.ones(len(y)) if sample_weight is None else checked_weight(sample_weight, X)
+        if not np.isclose(weight.sum(), self.n_observations_):
+            raise ValueError(
+                "X, y and sample_weight must be what the estimator was fitted on: "
+                f"{self.n_observations_:g} observations, got {weight.sum():g}."
+            )
+        rows = training_rows(self.model_, X, y, weight)
+        rng = check_random_state(random_state)
+        return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
+
+
+# ---------------------------------------------------------------------- base models
+def parametric_model(estimator, y, weight):
+    """A fitted estimator as a ParametricModel that knows which columns its innermost model expects."""
+    model, leaf = as_parametric(estimator, y, weight), fitted_leaf(estimator)
+    return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
+
+
+def innermost(estimator):
+    """The model at the core of pipelines and target transformers, and the prefix of its fit parameters."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        leaf, prefix = innermost(last)
+        return leaf, f"{name}__{prefix}"
+    if isinstance(estimator, TransformedTargetRegressor):
+        return innermost(requesting_weights(LinearRegression()) if estimator.regressor is None else estimator.regressor)
+    return estimator, ""
+
+
+def fitted_leaf(estimator):
+    """The fitted model at the core of a fitted estimator."""
+    if isinstance(estimator, Pipeline):
+        return fitted_leaf(estimator.steps[-1][1])
+    if isinstance(estimator, TransformedTargetRegressor):
+        return fitted_leaf(estimator.regressor_)
+    if isinstance(estimator, FrozenEstimator):
+        return fitted_leaf(estimator.estimator)
+    return estimator
+
+
+def requesting_weights(default):
+    """A default estimator asks for the weights by itself when routing is on, as scikit-learn's defaults do."""
+    return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+
+
+def seed_all(estimator, rng, override=False):
+    """Give every random_state inside that is None, or every one, a number drawn from ``rng``."""
+    params = estimator.get_params(deep=True)
+    names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and (override or v is None))
+    return estimator.set_params(**{name: rng.randint(MAX_SEED) for name in names})
+
+
+def own_copy(estimator, X):
+    """X, or a copy of it where something inside the estimator was told to overwrite its input."""
+    if estimator is None or not hasattr(X, "copy"):
+        return X
+    params = estimator.get_params(deep=True)
+    overwrites = any(k.split("__")[-1] in ("copy", "copy_X") and v is False for k, v in params.items())
+    return X.copy() if overwrites else X
+
+
+def adopt(estimator, fitted):
+    """The estimator with a whole fit taken over at once, in place of all that an earlier one left.
+
+    Until here fit has touched nothing, so that there is no half-fitted state, whatever goes wrong.
+    """
+    parameters = {name: value for name, value in vars(estimator).items() if not _is_fitted_name(name)}
+    estimator.__dict__ = {**parameters, **fitted}
+    return estimator
+
+
+def _is_fitted_name(name):
+    return name.endswith("_") and not name.startswith("__")

@@ -1,0 +1,554 @@
+"""What is predicted: an uncertain raw prediction, the law of an observation given it, and the scale of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+from sklearn.utils import check_random_state
+
+from ._checks import check_count, check_levels, check_observations
+from ._laws import LocationFamily, Normal, Student
+from ._linalg import batch_gram
+from ._loss import Loss
+from ._rows import row_blocks
+from ._softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
+from ._target import TargetScale
+from ._typing import FloatArray, Levels, RandomState
+
+NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+CRPS_LEVELS = (np.arange(200) + 0.5) / 200
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """The raw prediction of some rows, before the link or softmax.
+
+    Attributes
+    ----------
+    f : ndarray of shape (n, k)
+        Raw prediction.
+    covariance : ndarray of shape (..., n, k, k)
+        J_x Cov(Delta theta_w) J_x', row by row; a leading axis is a path of alphas.
+    draws : ndarray of shape (..., n, k, B) or None
+        Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
+    source : callable or None
+        ``source(n_samples, rng)`` gives joint draws of all rows, (n, k, n_samples).
+    """
+
+    f: FloatArray
+    covariance: FloatArray
+    draws: FloatArray | None = None
+    source: Callable[[int, Any], FloatArray] | None = None
+
+    @classmethod
+    def from_root(cls, f, root, draws=None):
+        """Of a root (n, k, r) of the covariance over all rows."""
+        return cls(f, batch_gram(root), draws)
+
+    @classmethod
+    def concatenate(cls, pieces, source=None):
+        """Rows of several into one, with a source of joint draws."""
+        if len(pieces) == 1:
+            return replace(pieces[0], source=source)
+        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
+        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
+        return cls(f, covariance, draws, source)
+
+    def scaled(self, factors):
+        """At other alphas: deviations from f multiplied by sqrt(factor); several factors (A,) make a leading axis."""
+        factors = np.asarray(factors, dtype=float)
+        c = factors.reshape(*factors.shape, *[1] * self.covariance.ndim)
+        draws = None
+        if self.draws is not None:
+            f = self.f[:, :, None]
+            draws = f + np.sqrt(c) * (self.draws - f)
+        return Latent(self.f, c * self.covariance, draws)
+
+    def moved_to(self, f):
+        """The same spread around other raw predictions."""
+        draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
+        return Latent(f, self.covariance, draws)
+
+
+@dataclass(frozen=True, eq=False)
+class RawDraws:
+    """Joint draws of the raw prediction of all rows of prepared X: each is one function over all of them."""
+
+    model: Any
+    ribbon: Any
+    X: Any
+    width: int
+
+    def __call__(self, n_samples, rng):
+        shifts = self.ribbon.draw(n_samples, rng)
+        blocks = row_blocks(self.X.shape[0], max(self.width, self.model.n_outputs * n_samples))
+        return np.concatenate(
+            [self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts) for rows in blocks]
+        )
+
+
+# ---------------------------------------------------------------------- regression
+class Drawn(Normal):
+    """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them."""
+
+    def __init__(self, draws):
+        mean = draws.mean(axis=-1)
+        super().__init__(mean, ((draws - mean[..., None]) ** 2).mean(axis=-1))
+        self._draws = draws
+
+    def take(self, index):
+        return Normal(*self.parameters).take(index)
+
+    def ppf(self, q):
+        q = np.asarray(q, dtype=float)
+        values = np.quantile(self._draws, q, axis=-1)
+        return values if q.ndim == 0 else np.moveaxis(values, 0, -1)
+
+    def cdf(self, y):
+        return (self._draws <= np.asarray(y)[..., None]).mean(axis=-1)
+
+    def cdf_below(self, y):
+        return (self._draws < np.asarray(y)[..., None]).mean(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive:
+    r"""Distribution of an observation at each of n rows, or of the mean function there.
+
+    It is made by ``predict_distribution``; a row of X is a row here.
+
+    .. math:: y \mid f \sim \mathrm{law}(f, \phi(x)), \qquad f \sim N(\hat f, J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x')
+
+    Attributes
+    ----------
+    latent : Latent
+        The uncertain raw prediction.
+    loss : Loss
+        Says how an observation is distributed given the raw prediction.
+    dispersion : ndarray of shape (n,)
+        Of the observations around their mean.
+    tails : float
+        Degrees of freedom of the noise around a least-squares prediction; infinity is normal.
+    target : TargetScale
+        From the scale that the base model was fitted on to that of y.
+    kind : {"prediction", "confidence"}
+        Whether an observation or the mean function.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
+    >>> distribution.quantile(0.95).round(0)
+    array([296., 158.])
+    >>> distribution.crps(y[:2]).round(1)
+    array([32.6, 13.2])
+    """
+
+    latent: Latent
+    loss: Loss
+    dispersion: FloatArray
+    tails: float
+    target: TargetScale
+    kind: Literal["prediction", "confidence"] = "prediction"
+
+    def __len__(self):
+        return len(self.latent.f)
+
+    @property
+    def _family(self):
+        return self.loss.law(self.dispersion, self.tails)
+
+    @cached_property
+    def law(self):
+        """Law (..., n) on the inner scale: of the fitted target for a prediction, of f for the mean function."""
+        f, variance, draws = self.latent.f[:, 0], self.latent.covariance[..., 0, 0], self.latent.draws
+        if self.kind == "confidence":
+            return Normal(f, variance) if draws is None else Drawn(draws[..., 0, :])
+        return self._family.marginal(f, variance) if draws is None else self._family.mixture(draws[..., 0, :])
+
+    @property
+    def _inner_is_outer(self):
+        return self.target.is_identity and (self.kind == "prediction" or not self._curved)
+
+    @property
+    def _curved(self):
+        """Whether the link is one."""
+        return not isinstance(self._family, LocationFamily)
+
+    def _outer(self, inner):
+        return self.target.decode(self.loss.mean(inner) if self.kind == "confidence" else inner)
+
+    def _inner(self, y):
+        t = self.target.encode(y)
+        return self.loss.from_mean(t) if self.kind == "confidence" else t
+
+    # ------------------------------------------------------------------ moments
+    def _by_nodes(self):
+        """Values (..., n, nodes) that stand for the distribution; Student's tails, of no variance behind exp, as normal."""
+        law = (
+            self.law
+            if not np.isfinite(self.tails) or self.target.is_identity
+            else Normal(self.law.mean(), self.law.var())
+        )
+        return self._outer(law.ppf(ndtr(NODES)))
+
+    def mean(self) -> FloatArray:
+        """Means.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if self._inner_is_outer:
+            return self.law.mean()
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.nan_to_num(self._by_nodes() @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+
+    def var(self) -> FloatArray:
+        """Variances.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if self._inner_is_outer:
+            return self.law.var()
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = self._by_nodes()
+            variance = (values - (values @ WEIGHTS)[..., None]) ** 2 @ WEIGHTS
+        return np.nan_to_num(variance, nan=np.inf, posinf=np.inf)
+
+    def std(self) -> FloatArray:
+        """Standard deviations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.sqrt(self.var())
+
+    # ------------------------------------------------------------------ quantiles
+    def quantile(self, q: Levels) -> FloatArray:
+        """Quantiles.
+
+        Parameters
+        ----------
+        q : float or sequence of Q floats
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, Q)
+        """
+        q, scalar = check_levels(q, "q")
+        values = self._quantile(q)
+        return values[..., 0] if scalar else values
+
+    def _quantile(self, q):
+        return self._outer(self.law.ppf(q if self.target.increasing else 1 - q)) + 0.0
+
+    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
+        """Central intervals.
+
+        Parameters
+        ----------
+        confidence_level : float or sequence of L floats, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, 2, L)
+            Lower and upper ends; the last axis is there if a sequence of levels was given.
+        """
+        levels, scalar = check_levels(confidence_level, "confidence_level")
+        tails = (1 - levels) / 2
+        ends = self._quantile(np.concatenate([tails, 1 - tails]))
+        intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
+        return intervals[..., 0] if scalar else intervals
+
+    # ------------------------------------------------------------------ at observed values
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """P(Y <= y).
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        inner = self._inner(self._checked(y))
+        return self.law.cdf(inner) if self.target.increasing else 1 - self.law.cdf_below(inner)
+
+    def cdf_below(self, y: ArrayLike) -> FloatArray:
+        """P(Y < y): less than :meth:`cdf` at counts, and at other values that have a probability of their own.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        inner = self._inner(self._checked(y))
+        return self.law.cdf_below(inner) if self.target.increasing else 1 - self.law.cdf(inner)
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """Logarithm of the density, of counts of the probability.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        y = self._checked(y)
+        if self._inner_is_outer:
+            return self.law.logpdf(y)
+        inner, slope = self._inner(y), self.target.log_slope(y)
+        possible = np.isfinite(inner) & (slope > -np.inf)
+        inner = np.where(possible, inner, 0.0)
+        if self.kind == "confidence":
+            slope = slope - np.log(self.loss.mean_derivative(inner))
+        return np.where(possible, self.law.logpdf(inner) + np.where(possible, slope, 0.0), -np.inf)
+
+    @property
+    def has_closed_crps(self) -> bool:
+        """Whether :meth:`crps` is a formula, and no integral."""
+        return self._inner_is_outer and isinstance(self.law, Normal | Student)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Continuous ranked probability score of each observation, in units of y; smaller is better.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        y = self._checked(y)
+        if self._inner_is_outer:
+            return self.law.crps(y)
+        return pinball_crps(self._quantile(CRPS_LEVELS), CRPS_LEVELS, y)
+
+    def _checked(self, y):
+        return check_observations(y, len(self)) if np.ndim(y) else np.full(len(self), float(y))
+
+    # ------------------------------------------------------------------ draws, parts and paths
+    def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
+        """Draws; each is one function over all rows, with an observation around it at each.
+
+        Parameters
+        ----------
+        n_samples : int, default=100
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n)
+        """
+        rng = check_random_state(random_state)
+        f = self.latent.source(check_count(n_samples, "n_samples"), rng)[:, 0]  # (n, n_samples)
+        if self.kind == "confidence":
+            return self._outer(f).T
+        family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.tails)
+        return self._outer(family.conditional(f).sample(rng)).T
+
+    def standard_errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard deviations of the mean function and of observations around it, by the delta method at a link.
+
+        Returns
+        -------
+        epistemic : ndarray of shape (n,)
+        aleatoric : ndarray of shape (n,)
+            Around the mean at the raw prediction; of a transformed target that of normal noise of the same variance.
+        """
+        f = self.latent.f[:, 0]
+        epistemic = np.abs(self.slope()) * np.sqrt(self.latent.covariance[:, 0, 0])
+        law = self._family.conditional(f)
+        if self.target.is_identity:
+            return epistemic, law.std()
+        around = Normal(law.mean(), law.var()) if not self._curved else law
+        y = self.target.decode(around.ppf(ndtr(NODES)))
+        mean = y @ WEIGHTS
+        return epistemic, np.sqrt((y - mean[:, None]) ** 2 @ WEIGHTS)
+
+    def slope(self):
+        """d(prediction)/df through the inverse link and the target's inverse transform, (n,)."""
+        f = self.latent.f[:, 0]
+        slope = self.loss.mean_derivative(f)
+        if self.target.is_identity:
+            return slope
+        t, spread = self.loss.mean(f), np.sqrt(self._family.conditional(f).var())
+        step = 1e-4 * np.where(spread > 0, spread, np.maximum(np.abs(t), 1e-300))
+        right, left = t + step, t - step
+        return slope * (self.target.decode(right) - self.target.decode(left)) / (right - left)
+
+    def prediction(self):
+        """The base model's own prediction, (n,)."""
+        return self.target.decode(self.loss.mean(self.latent.f[:, 0]))
+
+    def scaled(self, factors: ArrayLike) -> Predictive:
+        """The same with the epistemic covariance multiplied by a factor; several make a leading axis.
+
+        Parameters
+        ----------
+        factors : float or array-like of shape (A,)
+
+        Returns
+        -------
+        Predictive
+        """
+        return replace(self, latent=self.latent.scaled(factors))
+
+
+def pinball_crps(quantiles, levels, y):
+    """CRPS (..., n) from quantiles (..., n, Q): twice the pinball loss, averaged over evenly spaced levels."""
+    error = np.asarray(y)[..., None] - quantiles
+    return 2 * np.maximum(levels * error, (levels - 1) * error).mean(axis=-1)
+
+
+# ---------------------------------------------------------------------- classification
+@dataclass(frozen=True, eq=False)
+class ClassProbabilities:
+    """Distribution of the class probabilities of n rows, made by ``predict_distribution`` of a classifier.
+
+    Attributes
+    ----------
+    latent : Latent
+        The uncertain logits, in the coordinates of the loss.
+    loss : Loss
+        With ``n_classes`` and ``probabilities(f)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skribbon import RibbonClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> distribution = RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:])
+    >>> distribution.mean().round(2)
+    array([[0.48, 0.52]])
+    >>> distribution.interval(0.9).round(2)
+    array([[[0.39, 0.57],
+            [0.43, 0.61]]])
+    """
+
+    latent: Latent
+    loss: Loss
+
+    def __len__(self):
+        return len(self.latent.f)
+
+    def mean(self) -> FloatArray:
+        """Averaged probabilities.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Rows sum to one.
+        """
+        f, covariance = self.latent.f, self.latent.covariance
+        if self.latent.draws is not None:
+            mean = self.loss.probabilities(self.latent.draws).mean(axis=-1)
+        elif self.loss.n_classes == 2:
+            mean = logistic_mean(f[:, 0], covariance[:, 0, 0])
+        else:
+            mean = softmax_mean(f, covariance, self.loss.output_map)
+        return mean / mean.sum(axis=-1, keepdims=True)
+
+    def mean_path(self, factors: ArrayLike) -> FloatArray:
+        """Averaged probabilities with the covariance multiplied by each of some factors.
+
+        Parameters
+        ----------
+        factors : array-like of shape (A,)
+
+        Returns
+        -------
+        ndarray of shape (A, n, K)
+        """
+        if self.latent.draws is None and self.loss.n_classes > 2:
+            return softmax_mean_path(self.latent.f, self.latent.covariance, self.loss.output_map, np.asarray(factors))
+        return np.stack([self.scaled(factor).mean() for factor in np.asarray(factors)])
+
+    def quantile(self, q: Levels) -> FloatArray:
+        """Quantiles of every class probability.
+
+        Parameters
+        ----------
+        q : float or sequence of Q floats
+
+        Returns
+        -------
+        ndarray of shape (n, K) or (n, K, Q)
+        """
+        q, scalar = check_levels(q, "q")
+        f, covariance = self.latent.f, self.latent.covariance
+        if self.latent.draws is not None:
+            values = np.moveaxis(np.quantile(self.loss.probabilities(self.latent.draws), q, axis=-1), 0, -1)
+        elif self.loss.n_classes == 2:
+            values = logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
+        else:
+            values = softmax_quantiles(f, covariance, self.loss.output_map, q)
+        return values[..., 0] if scalar else values
+
+    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
+        """Central interval of every class probability.
+
+        Parameters
+        ----------
+        confidence_level : float or sequence of L floats, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n, K, 2) or (n, K, 2, L)
+        """
+        levels, scalar = check_levels(confidence_level, "confidence_level")
+        tails = (1 - levels) / 2
+        ends = self.quantile(np.concatenate([tails, 1 - tails]))
+        intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
+        return intervals[..., 0] if scalar else intervals
+
+    def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
+        """Draws; each is one classifier over all rows.
+
+        Parameters
+        ----------
+        n_samples : int, default=100
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n, K)
+        """
+        rng = check_random_state(random_state)
+        draws = self.latent.source(check_count(n_samples, "n_samples"), rng)
+        return self.loss.probabilities(draws).transpose(2, 0, 1)
+
+    def scaled(self, factor: float) -> ClassProbabilities:
+        """The same with the covariance multiplied by a factor.
+
+        Parameters
+        ----------
+        factor : float
+
+        Returns
+        -------
+        ClassProbabilities
+        """
+        return replace(self, latent=self.latent.scaled(factor))

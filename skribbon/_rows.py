@@ -1,0 +1,250 @@
+"""Training rows as the mathematics sees them: everything that fit learns is a sum over them.
+
+``Rows`` has two verbs. ``rows.sum(f)`` adds up f(block) over blocks of rows, f returning anything that adds;
+``rows.map(f)`` concatenates, for what is really wanted row by row. f is a pure function of a ``Block`` that pickle can
+store, so that it does not matter where the rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
+LEAST_ROWS = 16  # of a block, however wide a row is
+
+
+class Block:
+    """Some training rows at a model's parameters; what the model and its loss say there is computed once.
+
+    Attributes
+    ----------
+    model : ParametricModel
+    Z : ndarray or sparse matrix of shape (b, d)
+        Rows as the model's tangent takes them.
+    y, weight : ndarray of shape (b,)
+        Targets as the loss sees them, and frequencies.
+    index : int
+        Which block this is, for what is drawn at random in it.
+    """
+
+    def __init__(self, model, Z, y, weight, index=0):
+        self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
+
+    def take(self, rows):
+        """Some of the rows."""
+        return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index)
+
+    @cached_property
+    def tangent(self):
+        """The model linearised at these rows."""
+        return self.model.tangent(self.Z)
+
+    @property
+    def f(self):
+        """Raw predictions, (b, k)."""
+        return self.tangent.f
+
+    @cached_property
+    def u(self):
+        """Gradients of the loss in f, (b, k)."""
+        return self.model.loss.gradient(self.f, self.y)
+
+    @cached_property
+    def R(self):
+        """Root of the expected curvature of the loss in f, (b, k, r)."""
+        return self.model.loss.curvature_root(self.f, self.y)
+
+    @cached_property
+    def C(self):
+        """Exact curvature of the loss in f, (b, k, k)."""
+        return self.model.loss.hessian(self.f, self.y)
+
+    def weighted(self, A):
+        """sqrt(weight_i) A_i: the Gram matrix of what results counts each row ``weight`` times."""
+        return A * np.sqrt(self.weight).reshape(-1, *[1] * (A.ndim - 1))
+
+    # ------------------------------------------------------------------ sums over the block
+    def total(self):
+        """Number of observations."""
+        return self.weight.sum()
+
+    def score_sum(self, u):
+        """sum_i weight_i J_i' u_i, (p,), of any u (b, k)."""
+        return self.tangent.vjp((u * self.weight[:, None])[:, :, None])[:, 0]
+
+    def score_scatter(self, u):
+        """sum_i weight_i (J_i' u_i)(J_i' u_i)', (p, p)."""
+        return self.tangent.gram(self.weighted(u)[:, :, None])
+
+    def score_squares(self, u):
+        """Diagonal of :meth:`score_scatter`, (p,)."""
+        return self.tangent.squares(self.weighted(u)[:, :, None])
+
+    def ggn(self):
+        """Generalised Gauss-Newton matrix, the sum of weight_i J_i' R_i R_i' J_i, (p, p)."""
+        return self.tangent.gram(self.weighted(self.R))
+
+    def ggn_diagonal(self):
+        """Diagonal of :meth:`ggn`, (p,)."""
+        return self.tangent.squares(self.weighted(self.R))
+
+    def ggn_product(self, V):
+        """:meth:`ggn` times V (p, r), without a (p, p) array."""
+        R = self.weighted(self.R)
+        return self.tangent.vjp(R @ (R.transpose(0, 2, 1) @ self.tangent.jvp(V)))
+
+    def hessian(self):
+        """Exact second derivative of the summed loss in theta, (p, p)."""
+        return self.tangent.hessian(*self._second_order())
+
+    def hessian_product(self, V):
+        """:meth:`hessian` times V (p, r)."""
+        return self.tangent.hessian_product(*self._second_order(), V)
+
+    def _second_order(self):
+        return self.C * self.weight[:, None, None], self.u * self.weight[:, None]
+
+    def kronecker_sums(self):
+        """Per dense layer, sums over rows of its inputs' and of its outputs' products; see PerceptronTangent."""
+        return self.tangent.kronecker_sums(self.weighted(self.R), self.weight)
+
+    def chi2(self):
+        """Pearson's sum of squared residuals; zero for a classifier."""
+        loss = self.model.loss
+        return 0.0 if loss.n_classes else float(self.weight @ loss.squared_residuals(self.f, self.y))
+
+
+def row_blocks(n, row_width):
+    """Slices that cut n rows into blocks whose (rows, row_width) float64 array takes about BLOCK_BYTES."""
+    size = max(LEAST_ROWS, BLOCK_BYTES // (8 * max(1, row_width)))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Prepared training rows of a model, in memory.
+
+    Attributes
+    ----------
+    model : ParametricModel
+    X : ndarray or CSR matrix of shape (n_rows, d)
+    y : ndarray of shape (n_rows,)
+        As the loss sees it.
+    weight : ndarray of shape (n_rows,)
+        Frequencies.
+    """
+
+    model: Any
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def n(self):
+        """Number of observations."""
+        return float(self.weight.sum())
+
+    def _blocks(self, width):
+        slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
+        for index, rows in enumerate(slices):
+            yield Block(self.model, self.model.rows(self.X[rows]), self.y[rows], self.weight[rows], index)
+
+    def sum(self, f, width=None):
+        """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
+        return reduce(add, map(f, self._blocks(width)))
+
+    def map(self, f, width=None):
+        """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
+        pieces = [f(block) for block in self._blocks(width)]
+        if isinstance(pieces[0], tuple):
+            return tuple(np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        return np.concatenate(pieces)
+
+    def mean(self, f, n, width=None):
+        """:meth:`sum` over n, the number of observations."""
+        return self.sum(f, width) / n
+
+    def at(self, model):
+        """The same rows seen by another model."""
+        return replace(self, model=model)
+
+
+class Sums(tuple):
+    """Several sums over rows that are kept together: they add and divide element by element."""
+
+    def __add__(self, other):
+        return Sums(a + b for a, b in zip(self, other, strict=True))
+
+    def __truediv__(self, n):
+        return Sums(a / n for a in self)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over rows, each row counted ``weight`` times; two of them add.
+
+    Attributes
+    ----------
+    n : float
+        Sum of the weights: the number of observations.
+    g : ndarray of shape (p,)
+        Sum of the scores g_i.
+    g2 : ndarray of shape (p,)
+        Sum of g_i^2, coordinate by coordinate.
+    gg : ndarray of shape (p, p)
+        Sum of g_i g_i'; zero if it was not asked for.
+    curvature : ndarray or any object that adds
+        Sum of what the chosen curvature takes from each row, for dense curvatures H_i (p, p).
+    chi2 : float
+        Pearson's sum of (y_i - mu_i)^2 / V(mu_i); the residual sum of squares of a least-squares model.
+    """
+
+    n: float
+    g: np.ndarray
+    g2: np.ndarray
+    gg: np.ndarray | float
+    curvature: Any
+    chi2: float
+
+    def __add__(self, other):
+        mine, theirs = vars(self), vars(other)
+        return Moments(**{name: mine[name] + theirs[name] for name in mine})
+
+    @property
+    def g_bar(self):
+        """Mean score, (p,): minus the penalty's gradient at a penalised optimum."""
+        return self.g / self.n
+
+    @property
+    def H_Fc(self):
+        """Centred second moment of the scores, H_F - g_bar g_bar', (p, p)."""
+        return self.gg / self.n - np.outer(self.g_bar, self.g_bar)
+
+    @property
+    def standard_error(self):
+        """Of the mean score, (p,)."""
+        return np.sqrt(np.maximum(self.g2 / self.n - self.g_bar**2, 0.0) / self.n)
+
+    @classmethod
+    def from_rows(cls, rows, curvature, scatter=True):
+        """Add up the blocks of ``rows``. Memory beyond X: O(p^2) and one block."""
+        return rows.sum(partial(cls.of_block, curvature, scatter))
+
+    @classmethod
+    def of_block(cls, curvature, scatter, block):
+        """Of a single block."""
+        u = block.u
+        gg = block.score_scatter(u) if scatter else 0.0
+        return cls(
+            n=block.total(),
+            g=block.score_sum(u),
+            g2=np.diag(gg).copy() if scatter else block.score_squares(u),
+            gg=gg,
+            curvature=curvature.of_block(block),
+            chi2=block.chi2(),
+        )

@@ -1,0 +1,459 @@
+"""Class probabilities of normal logits: the mean of a softmax and the quantiles of each of its entries.
+
+With K classes, f ~ N(m, S) has k = K - 1 coordinates and the logits are eta = basis f, so that eta ~ N(basis m, C),
+C = basis S basis'. Nothing below depends on the order of the classes: all is computed from eta and C, with the classes
+of each row in an order of their own. A row takes one of two routes.
+
+- *Log-odds.* The log-odds of class c, eta_c - log sum_{j != c} exp(eta_j), is close to normal where only two classes
+  matter or where C is small: its mean to second and its variance to first order in C give all that is asked for.
+- *Nodes.* Otherwise fixed quasi-random nodes stand for the normal law, in the differences to the leading class. Classes
+  that cannot matter are left out, and the number of nodes follows from how far a few of them scatter.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit, ndtr, ndtri
+from scipy.stats import qmc
+
+CHUNK_BYTES = 2**24  # of one temporary array
+BLOCK_BYTES = 2**19  # of one that is gone through several times, to stay in the cache
+NARROW, WIDE = 0.3, 3.0  # variances up to which, and beyond which, a normal law is narrower than the logistic density
+STEP = 0.25  # of the trapezoidal rules, which converge geometrically for both: their errors are rounding
+HERMITE_NODES, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+HERMITE_WEIGHTS = HERMITE_WEIGHTS / HERMITE_WEIGHTS.sum()
+NORMAL_NODES = np.arange(-7.0, 7.0 + STEP / 2, STEP)
+NORMAL_WEIGHTS = np.exp(-(NORMAL_NODES**2) / 2) / np.exp(-(NORMAL_NODES**2) / 2).sum()
+LOGISTIC_NODES = np.arange(-24.0, 24.0 + STEP / 2, STEP)
+LOGISTIC_WEIGHTS = STEP * expit(LOGISTIC_NODES) * expit(-LOGISTIC_NODES)
+
+NEGLIGIBLE = 1e-4  # total probability of the classes that are left out
+SCATTER = (0.02, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, up to which
+PAIRS = (128, 512, 2048)  # so many pairs are enough for a mean, and
+QUANTILE_PAIRS = (256, 1024, 4096)  # for quantiles
+MOST_PAIRS = 16384
+SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of sets of classes
+WIDEST = 1e4  # variance of a logit beyond which probabilities are zero or one
+TIE = 1e-13  # classes whose sort keys differ by less, relative to the logits, are exchangeable
+
+
+# ---------------------------------------------------------------------- two classes
+def logistic_mean(f, variance):
+    """Mean probabilities (n, 2) of two classes whose log-odds is N(f, variance), both of shape (n,)."""
+    f, variance = np.broadcast_arrays(np.asarray(f, dtype=float), np.asarray(variance, dtype=float))
+    return np.stack([_mean_expit(-f, variance), _mean_expit(f, variance)], axis=-1)
+
+
+def logistic_quantiles(f, variance, q):
+    """Quantiles (n, 2, Q) of the probabilities of two classes; exact, as the sigmoid keeps the order."""
+    f, std = np.asarray(f, dtype=float)[:, None], np.sqrt(np.maximum(variance, 0.0))[:, None]
+    z = std * ndtri(np.asarray(q, dtype=float))
+    return np.stack([expit(-f + z), expit(f + z)], axis=1)
+
+
+def _mean_expit(mean, variance):
+    """E expit(N(mean, variance)), for arrays of one shape."""
+    out = np.empty(mean.shape)
+    tier = np.searchsorted([0.0, NARROW, WIDE], variance)
+    for i, rule in enumerate((_point_rule, _hermite_rule, _normal_rule, _logistic_rule)):
+        here = tier == i
+        if here.any():
+            out[here] = _by_block(rule, mean[here], np.sqrt(np.maximum(variance[here], 0)))
+    return out
+
+
+def _by_block(rule, mean, std):
+    out = np.empty(len(mean))
+    for rows in _chunks(len(mean), 8 * len(LOGISTIC_NODES), BLOCK_BYTES):
+        out[rows] = rule(mean[rows, None], std[rows, None])
+    return out
+
+
+def _point_rule(mean, std):
+    return expit(mean[:, 0])
+
+
+def _hermite_rule(mean, std):
+    """int expit(mean + std z) phi(z) dz, for narrow laws."""
+    return _expit(mean + std * HERMITE_NODES) @ HERMITE_WEIGHTS
+
+
+def _normal_rule(mean, std):
+    """The same by the trapezoidal rule."""
+    return _expit(mean + std * NORMAL_NODES) @ NORMAL_WEIGHTS
+
+
+def _logistic_rule(mean, std):
+    """The same by parts, int Phi((mean - x) / std) expit'(x) dx, for wide laws."""
+    return ndtr((mean - LOGISTIC_NODES) / std) @ LOGISTIC_WEIGHTS
+
+
+def _expit(x):
+    """Sigmoid in place, several times as fast as scipy's, with a relative error of rounding."""
+    np.negative(x, out=x)
+    np.minimum(x, 700.0, out=x)
+    np.exp(x, out=x)
+    x += 1
+    return np.divide(1, x, out=x)
+
+
+# ---------------------------------------------------------------------- any number of classes
+def softmax_mean(f, covariance, basis):
+    """Mean of softmax(basis f) for f ~ N(f, covariance).
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, k)
+    covariance : ndarray of shape (n, k, k) or (A, n, k, k)
+    basis : ndarray of shape (K, k)
+
+    Returns
+    -------
+    ndarray of shape (n, K) or (A, n, K)
+        Rows sum to one.
+    """
+    if np.ndim(covariance) == 4:
+        return np.stack([softmax_mean(f, S, basis) for S in covariance])
+    return softmax_mean_path(f, covariance, basis, [1.0])[0]
+
+
+def softmax_mean_path(f, covariance, basis, factors):
+    """Means (A, n, K) of softmax(basis f) where ``covariance`` (n, k, k) is scaled by each of the factors (A,)."""
+    factors = np.asarray(factors, dtype=float)
+    out = np.empty((len(factors), len(f), len(basis)))
+    for rows in _chunks(len(f), 8 * len(basis) ** 2):
+        out[:, rows] = _Rows(f[rows], covariance[rows], basis, factors.max(initial=0.0)).means(factors)
+    return out
+
+
+def softmax_quantiles(f, covariance, basis, q):
+    """Quantiles (n, K, Q) of each entry of softmax(basis f) for f ~ N(f, covariance), at the levels q (Q,).
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, k)
+    covariance : ndarray of shape (n, k, k) or (A, n, k, k)
+    basis : ndarray of shape (K, k)
+    q : ndarray of shape (Q,)
+
+    Returns
+    -------
+    ndarray of shape (n, K, Q) or (A, n, K, Q)
+    """
+    if np.ndim(covariance) == 4:
+        return np.stack([softmax_quantiles(f, S, basis, q) for S in covariance])
+    q = np.asarray(q, dtype=float)
+    out = np.empty((len(f), len(basis), len(q)))
+    for rows in _chunks(len(f), 8 * len(basis) ** 2):
+        out[rows] = _Rows(f[rows], covariance[rows], basis, 1.0).quantiles(q)
+    return out
+
+
+def _chunks(n, row_bytes, budget=CHUNK_BYTES):
+    step = max(1, budget // row_bytes)
+    return [slice(start, start + step) for start in range(0, n, step)]
+
+
+class _Rows:
+    """Rows f (n, k) with their covariance (n, k, k), of which only multiples up to ``largest`` are asked for.
+
+    All that the log-odds need is there for the unscaled covariance, in differences to the leading class t: with w the
+    softmax of the other classes, v_j = Var(eta_j - eta_t), b = Cov(eta - eta_t) w.
+    """
+
+    def __init__(self, f, covariance, basis, largest):
+        K, k = basis.shape
+        self.basis, self.largest = basis, largest
+        eta = f @ basis.T
+        self.SB = (covariance.reshape(-1, k) @ basis.T).reshape(-1, k, K)
+        self.c = np.maximum(np.einsum("ck,nkc->nc", basis, self.SB), 0)  # Var(eta)
+        self.tie_break = _tie_break(self.c, np.einsum("nkc,nkc->nc", self.SB, self.SB))
+        top = (eta + self.tie_break).argmax(axis=1)[:, None]
+        self.m = eta - np.take_along_axis(eta, top, axis=1)
+        with_top = (basis[top[:, 0], None] @ self.SB)[:, 0]
+        c_top = np.take_along_axis(self.c, top, axis=1)
+        self.v = np.maximum(self.c + c_top - 2 * with_top, 0)
+        np.put_along_axis(self.v, top, 0.0, axis=1)
+
+        others = self.m.copy()
+        np.put_along_axis(others, top, -np.inf, axis=1)
+        second = others.max(axis=1, keepdims=True)
+        self.w = np.exp(others - second)
+        total = self.w.sum(axis=1, keepdims=True)
+        self.w /= total
+        self.lead = -(second + np.log(total))  # log-odds of the leading class
+        Cw = ((self.w @ basis)[:, None] @ self.SB)[:, 0]
+        self.b = Cw - with_top - np.take_along_axis(Cw, top, axis=1) + c_top
+        np.put_along_axis(self.b, top, 0.0, axis=1)
+
+        # for each class c, with w the softmax of the classes other than c: log-odds at the mean, the curvature
+        # sum_j w_j C_jj - w'Cw = tr(C Hess log sum exp), and the variance (e_c - w)' C (e_c - w)
+        a, d = (self.w * self.v).sum(axis=1, keepdims=True), (self.w * self.b).sum(axis=1, keepdims=True)
+        X = expit(-self.lead)
+        p = X * self.w
+        rest = 1 - p
+        np.put_along_axis(rest, top, 1.0, axis=1)
+        self.log_odds = self.m - np.log1p(np.exp(-self.lead)) - np.log(rest)
+        ww = (X**2 * d - 2 * p * X * self.b + p**2 * self.v) / rest**2
+        self.curvature = (X * a - p * self.v) / rest - ww
+        self.variance = self.v - 2 * (X * self.b - p * self.v) / rest + ww
+        for array, value in ((self.log_odds, self.lead), (self.curvature, a - d), (self.variance, d)):
+            np.put_along_axis(array, top, value, axis=1)
+        self.curvature, self.variance = np.maximum(self.curvature, 0), np.maximum(self.variance, 0)
+
+    def normal_log_odds(self, factor):
+        """Mean and variance (n, K) of the log-odds."""
+        return self.log_odds - factor * self.curvature / 2, factor * self.variance
+
+    def means(self, factors):
+        """Mean probabilities (A, n, K)."""
+        means, hard = zip(*(self._simple_means(factor) for factor in factors), strict=True)
+        ordered = self._ordered(np.flatnonzero(np.any(hard, axis=0)))
+        for out, is_hard, factor in zip(means, hard, factors, strict=True):
+            self._fill(out, ordered, is_hard, factor, _node_means)
+            out /= out.sum(axis=1, keepdims=True)
+        return np.stack(means)
+
+    def quantiles(self, q):
+        """Quantiles (n, K, Q) of the probabilities."""
+        mean, variance = self.normal_log_odds(1.0)
+        out = expit(mean[:, :, None] + np.sqrt(variance)[:, :, None] * ndtri(q))
+        is_hard = self._simple_means(1.0)[1] | self._skew(expit(mean))
+        ordered = self._ordered(np.flatnonzero(is_hard))
+        self._fill(out, ordered, is_hard, 1.0, lambda m, root: _node_quantiles(m, root, q))
+        return out
+
+    def _simple_means(self, factor):
+        """Means (n, K) of normal log-odds, and the rows (n,) for which they do not do."""
+        mean = _mean_expit(*self.normal_log_odds(factor))
+        total = mean.sum(axis=1)
+        v = factor * self.v
+        near = expit(self.m / np.sqrt(1 + np.pi / 8 * v))  # chance against the leading class alone, roughly
+        largest = np.where(near > 1e-4, v, 0).max(axis=1)
+        curved = factor * (mean * (1 - mean) * self.curvature).max(axis=1) * largest
+        third = (near * v).sum(axis=1) - (near * v).max(axis=1)
+        simple = (curved < 0.003) & (np.abs(total - 1) < 2e-4) & (third < 0.3 * near.sum(axis=1))
+        return mean / np.maximum(total, 1e-3)[:, None], ~(simple | (largest < 0.2))  # a total far from one is hard
+
+    def _skew(self, p):
+        """Rows (n,) whose log-odds have the skewness or the second-order variance to move an interval visibly."""
+        shift = p * (1 - p) * self.curvature
+        spread = p * (1 - p) * np.sqrt(self.variance)
+        wider = (self.curvature**2 > 0.05 * self.variance) & (spread + shift > 0.005)
+        return ((shift > 0.006) | wider).any(axis=1)
+
+    def _ordered(self, rows):
+        """The rows (r,), the order (r, K) of their classes, a root of the covariance, and which neighbours are tied.
+
+        The root (r, K-1, K-1) is that of the differences to the first class in this order.
+        """
+        m, c = self.m[rows], self.c[rows]
+        C = self.basis @ self.SB[rows]
+        mean_c = np.maximum(c.mean(axis=1, keepdims=True), np.finfo(float).tiny)
+        key = m / np.sqrt(1 + c / mean_c)  # the same order for every multiple of the covariance
+        key += self.tie_break[rows]
+        order = np.argsort(-key, axis=1, kind="stable")
+        C = np.take_along_axis(np.take_along_axis(C, order[:, :, None], axis=1), order[:, None, :], axis=2)
+        D = C[:, 1:, 1:] - C[:, 1:, :1] - C[:, :1, 1:] + C[:, :1, :1]
+        tied = np.diff(np.take_along_axis(key, order, axis=1), axis=1) > -TIE * (1 - m.min(axis=1, keepdims=True))
+        return rows, order, _semidefinite_cholesky(D), tied
+
+    def _fill(self, out, ordered, is_hard, factor, rule):
+        """Replace the hard rows of ``out`` (n, K) or (n, K, Q) by what the nodes say."""
+        rows, order, root, tied = ordered
+        here = is_hard[rows]
+        if not here.any():
+            return
+        rows, order, root, tied = rows[here], order[here], root[here], tied[here]
+        m = np.take_along_axis(self.m[rows], order, axis=1)
+        v = np.take_along_axis(self.v[rows], order, axis=1)
+        bound = _mean_expit(m, factor * v)  # E softmax_j is at most E expit(eta_j - eta_t)
+        tail = np.cumsum(bound[:, ::-1], axis=1)[:, ::-1]
+        kept = np.maximum((tail >= NEGLIGIBLE).sum(axis=1), 2)
+        sizes = np.array([*SIZES, len(self.basis)])
+        sizes = sizes[sizes <= len(self.basis)]
+        kept = sizes[np.searchsorted(sizes, kept)]
+        values = _along(out[rows], order)
+        for L in np.unique(kept):
+            group = np.flatnonzero(kept == L)
+            lead = rule(m[group, :L], np.sqrt(factor) * root[group, : L - 1, : L - 1])
+            if lead.ndim == 2:
+                rest = np.minimum(values[group, L:], bound[group, L:])
+                lead = lead * (1 - rest.sum(axis=1, keepdims=True))
+                values[group, L:] = rest
+            values[group, :L] = lead
+        if tied.any():
+            values = _average_ties(values, tied)
+        unordered = np.empty_like(values)
+        index = order if values.ndim == 2 else np.broadcast_to(order[:, :, None], values.shape)
+        np.put_along_axis(unordered, index, values, axis=1)
+        out[rows] = unordered
+
+
+def _tie_break(diagonal, square):
+    """Small terms (n, K) that tell classes of equal logits apart, by C_cc and (C^2)_cc in units of their means."""
+    floor = np.finfo(float).tiny
+    c = diagonal / np.maximum(diagonal.mean(axis=1, keepdims=True), floor)
+    s = square / np.maximum(square.mean(axis=1, keepdims=True), floor)
+    return 1e-7 / diagonal.shape[1] * (c + s)
+
+
+def _along(values, order):
+    return np.take_along_axis(values, order if values.ndim == 2 else order[:, :, None], axis=1)
+
+
+def _average_ties(values, tied):
+    """Exchangeable classes, neighbours in the order, share the average of what the nodes gave them."""
+    values = values.copy()
+    for i in np.flatnonzero(tied.any(axis=1)):
+        group = np.concatenate([[0], np.cumsum(~tied[i])])
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        sums = np.add.reduceat(values[i], starts, axis=0)
+        counts = np.bincount(group)
+        values[i] = (sums / (counts if sums.ndim == 1 else counts[:, None]))[group]
+    return values
+
+
+def _semidefinite_cholesky(D):
+    """Lower triangular roots of a stack D (n, k, k); the column of a pivot that may be mere rounding is zero.
+
+    A pivot t times the largest diagonal entry leaves eps / t of rounding in the next ones: t > sqrt(eps) tells them
+    from zero.
+    """
+    L = np.zeros_like(D)
+    least = np.maximum(1e-7 * np.einsum("nii->ni", D).max(axis=1), np.finfo(float).tiny)
+    for j in range(D.shape[1]):
+        column = D[:, j:, j] - (L[:, j:, :j] @ L[:, j, :j, None])[:, :, 0]
+        pivot = column[:, 0]
+        good = pivot > least
+        L[:, j:, j] = column * (good / np.sqrt(np.where(good, pivot, 1.0)))[:, None]
+    return L
+
+
+def _nodes(k, pairs):
+    """Points (k, 2 pairs) of the standard normal law."""
+    return _more_nodes(max(2 ** int(np.ceil(np.log2(k))), 8), pairs)[:k]
+
+
+@lru_cache(maxsize=32)
+def _more_nodes(k, pairs):
+    """Sobol's points in antithetic pairs, read-only; as far as that is possible, the first have unit covariance.
+
+    Linear and quadratic functions of them are then integrated exactly. The root is triangular: the first coordinates
+    by themselves have the same property.
+    """
+    u = qmc.Sobol(k, scramble=True, seed=0).random(pairs)
+    z = ndtri(np.clip(u, 1e-10, 1 - 1e-10)).T
+    z /= np.sqrt((z**2).mean(axis=1, keepdims=True))
+    first = z[: pairs // 4]
+    first[:] = np.linalg.solve(np.linalg.cholesky(first @ first.T / pairs), first)
+    z = np.concatenate([z, -z], axis=1)
+    z.setflags(write=False)
+    return z
+
+
+def _exponentials(m, root, z):
+    """exp(eta - shift) (r, L, N) at the nodes, eta - shift, and the inverses of the sums (r, 1, N)."""
+    e = np.empty((len(m), m.shape[1], z.shape[1]))
+    np.matmul(root, z, out=e[:, 1:])
+    e[:, 1:] += (m[:, 1:] - m[:, :1])[:, :, None]
+    e[:, 0] = 0
+    if e.max() > 500:  # else the first class, of logit zero, keeps the sums from underflow
+        e -= e.max(axis=1, keepdims=True)
+    exponentials = np.exp(e)
+    return exponentials, e, 1 / exponentials.sum(axis=1, keepdims=True)
+
+
+def _node_means(m, root):
+    """Means (r, L) over as many nodes as the scatter over the first ones asks for."""
+    means, scatter = _pilot(m, root)
+    L = m.shape[1]
+    most = 2 ** int(np.ceil(np.log2(512 * L)))  # more dimensions, more nodes; of very many classes, each matters less
+    most = min(max(most, PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
+    for pairs, group in _tiers(scatter, (*PAIRS, most))[1:]:
+        z = _nodes(L - 1, pairs)
+        means[group] = 0
+        for rows in _chunks(len(group), 16 * pairs * L, BLOCK_BYTES):
+            i = group[rows]
+            for some in _chunks(2 * pairs, 8 * len(i) * L, BLOCK_BYTES):
+                e, _, scale = _exponentials(m[i], root[i], z[:, some])
+                means[i] += (e @ scale.transpose(0, 2, 1))[:, :, 0] / (2 * pairs)
+    return means
+
+
+def _pilot(m, root):
+    """Means (r, L) over the first nodes, and the scatter (r,) of antithetic averages, largest over the classes."""
+    pairs = PAIRS[0]
+    means, scatter = np.empty(m.shape), np.empty(len(m))
+    z = _nodes(m.shape[1] - 1, pairs)
+    for rows in _chunks(len(m), 16 * pairs * m.shape[1], BLOCK_BYTES):
+        e, _, scale = _exponentials(m[rows], root[rows], z)
+        e *= scale
+        average = (e[:, :, :pairs] + e[:, :, pairs:]) / 2
+        means[rows] = average.mean(axis=2)
+        scatter[rows] = average.std(axis=2).max(axis=1)
+    return means, scatter
+
+
+def _tiers(scatter, sizes):
+    """Numbers of pairs, and the rows for which each is enough; the last one has to be."""
+    tier = np.minimum(np.searchsorted(SCATTER, scatter), len(sizes) - 1)
+    return [(pairs, np.flatnonzero(tier == i)) for i, pairs in enumerate(sizes)]
+
+
+def _node_quantiles(m, root, q):
+    """Quantiles (r, L, Q) over the nodes."""
+    r, L = m.shape
+    out = np.empty((r, L, len(q)))
+    own, d = _own_shifts(root)
+    for pairs, group in _tiers(_pilot(m, root)[1], QUANTILE_PAIRS):
+        z = _nodes(L - 1, pairs)
+        for rows in _chunks(len(group), 16 * pairs * L, BLOCK_BYTES):
+            i = group[rows]
+            out[i] = _smoothed_quantiles(m[i], root[i], own[i], d[i], z, q)
+    return out
+
+
+def _own_shifts(root):
+    """What no other class shares of each logit: factors (r, L, L-1) of the nodes, and the variances (r, L).
+
+    A shift of class c alone moves the differences to the first class by t_c = e_c, or -1 for the first. With D their
+    covariance, the shift has variance d_c = 1 / (t_c' D^-1 t_c) and is d_c t_c' D^-1 root z. Singular D leave none.
+    """
+    pivots = np.einsum("nii->ni", root)
+    regular = (pivots > 0).all(axis=1)
+    inverse = np.linalg.inv(np.where(regular[:, None, None], root, np.eye(root.shape[1])))
+    directions = np.concatenate([-inverse.sum(axis=2)[:, None], inverse.transpose(0, 2, 1)], axis=1)
+    d = regular[:, None] / (directions**2).sum(axis=2)
+    return directions * d[:, :, None], np.where(d < WIDEST, d, 0.0)
+
+
+def _smoothed_quantiles(m, root, own, d, z, q):
+    """Quantiles (r, L, Q): of the log-odds at the nodes, then a Newton step on a smoother distribution function.
+
+    Given all that the classes share, the log-odds of class c is normal with variance d_c, so that its distribution
+    function is the mean of Phi((t - mu) / sqrt(d_c)) over the nodes, where mu is the log-odds less the shift.
+    """
+    e, log_e, scale = _exponentials(m, root, z)
+    lead = e.argmax(axis=1)[:, None]
+    total = 1 / scale
+    np.put_along_axis(e, lead, 0.0, axis=1)
+    rest = total - e  # without cancellation: only the largest term can be close to the sum
+    np.put_along_axis(rest, lead, np.maximum(e.sum(axis=1, keepdims=True), np.finfo(float).tiny), axis=1)
+    log_e -= np.log(rest, out=rest)
+    log_odds = log_e
+    t = np.moveaxis(np.quantile(log_odds, q, axis=2), 0, 2)
+    shared = np.matmul(own, z, out=e)
+    np.subtract(log_odds, shared, out=shared)
+    h = np.sqrt(d)[:, :, None]
+    slope = np.divide(1, h, out=np.zeros_like(h), where=h > 0)
+    for i in range(len(q)):
+        x = (t[:, :, i, None] - shared) * slope
+        np.clip(x, -8, 8, out=x)
+        square = x * x
+        F = 1 / (1 + np.exp(-x * (1.5976 + 0.07056 * square)))  # Phi to 1.4e-4, and on average far closer
+        density = np.exp(square / -2).mean(axis=2) / np.sqrt(2 * np.pi)
+        near = density * z.shape[1]  # nodes within reach: a few of them say nothing
+        step = (q[i] - F.mean(axis=2)) / np.maximum(density, 1e-300) * near / (near + 10)
+        t[:, :, i] += h[:, :, 0] * np.clip(step, -1, 1)
+    return expit(np.sort(t, axis=2)[:, :, np.argsort(np.argsort(q))])

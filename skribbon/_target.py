@@ -1,0 +1,131 @@
+"""The scale of the target: from what a model was fitted on to what the user measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+HUGE = 1e300  # an end of the scale beyond this is infinite
+STEP = 1e-5  # of differences, relative to y
+
+
+@dataclass(frozen=True, eq=False)
+class TargetScale:
+    """The way from the scale that a model was fitted on to that of y, increasing or decreasing all along.
+
+    An inverse transform may turn back (the square of a negative root), jump (the reciprocal around zero) or end (a
+    power transform) beyond the values that the transform can have. There t stands still: ``lower`` and ``upper`` are
+    how far the inverse was found to be one, and ``ends`` are the y there.
+    """
+
+    model: Any = None
+    lower: float = -np.inf
+    upper: float = np.inf
+    ends: tuple[float, float] = (-np.inf, np.inf)  # y at lower and at upper
+    inside: float = 0.0  # some y between them
+
+    @classmethod
+    def of(cls, model, t):
+        """Of a model, from its training targets t on the fitted scale."""
+        if model.target_transformer is None:
+            return cls()
+        t = np.unique(np.quantile(t, np.linspace(0, 1, 101)))
+        y = cls(model)._decode(t)
+        steps = np.diff(y) if y[-1] >= y[0] else -np.diff(y)
+        if not np.isfinite(y).all() or (steps < -1e-9 * np.abs(y).max()).any():
+            raise ValueError(
+                "The inverse of the target's transformer is not monotone over the training targets, so that no "
+                f"interval can be carried back through it: {model.target_transformer!r}. Use one that is, such as log, "
+                "or PowerTransformer."
+            )
+        increasing = bool(y[-1] >= y[0])
+        scale = cls(model, ends=(-np.inf, np.inf) if increasing else (np.inf, -np.inf), inside=float(y[len(y) // 2]))
+        lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
+        return replace(scale, lower=lower, upper=upper, ends=(scale._end(0, lower), scale._end(1, upper)))
+
+    @property
+    def is_identity(self):
+        """Whether y is what the model was fitted on."""
+        return self.model is None
+
+    @property
+    def increasing(self):
+        """Whether larger values on the fitted scale mean larger targets."""
+        return self.ends[0] <= self.ends[1]
+
+    def decode(self, t):
+        """Values on the fitted scale to the scale of y; those beyond the ends to the ends."""
+        if self.is_identity:
+            return t
+        inner = (self.lower < t) & (t < self.upper) & (np.abs(t) < HUGE)
+        y = self._decode(np.where(inner, t, np.clip(0.0, max(self.lower, -HUGE), min(self.upper, HUGE))))
+        return np.where(inner, y, np.where(t < (self.upper if np.isfinite(self.upper) else 0.0), *self.ends)) + 0.0
+
+    def encode(self, y):
+        """Values of y on the fitted scale; those beyond the ends are infinite."""
+        if self.is_identity:
+            return y
+        low, high = min(self.ends), max(self.ends)
+        t = self._encode(np.where((low < y) & (y < high), y, self.inside))
+        far = np.inf if self.increasing else -np.inf
+        ends = [(y == self.ends[0], self.lower), (y == self.ends[1], self.upper), (y < low, -far), (y > high, far)]
+        return np.select([where for where, _ in ends], [value for _, value in ends], t)
+
+    def log_slope(self, y):
+        """log |dt/dy| by differences in steps that follow the size of y, of one side where the other has an end."""
+        if self.is_identity:
+            return np.zeros_like(y)
+        low, high = min(self.ends), max(self.ends)
+        possible = (low <= y) & (y <= high) & np.isfinite(y)
+        y = np.where(possible, y, self.inside)
+        step = STEP * np.where(y == 0, STEP * max(abs(self.inside), 1e-300), np.abs(y))
+        left, right = np.maximum(y - step, low), np.minimum(y + step, high)
+        with np.errstate(all="ignore"):
+            slope = np.log(np.abs(self._encode(right) - self._encode(left)) / (right - left))
+        return np.where(possible & ~np.isnan(slope), slope, -np.inf)
+
+    def _decode(self, t):
+        with np.errstate(all="ignore"):
+            return np.asarray(self.model.decode_target(t), dtype=float)
+
+    def _encode(self, y):
+        with np.errstate(all="ignore"):
+            return self.model.encode_target(y)
+
+    def _reach(self, low, high, side):
+        """How far beyond the training targets the inverse goes on in its direction, and comes back."""
+        start = low if side < 0 else high
+        span = max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-300)
+        (y_start,) = self._decode(np.array([start]))
+
+        def holds(step):
+            t = np.array([start + side * step])
+            y = self._decode(t)
+            forward = side * (y[0] - y_start) if self.increasing else side * (y_start - y[0])
+            if not np.isfinite(y[0]) or forward < 0:
+                return False
+            try:
+                return bool(abs(self._encode(y)[0] - t[0]) <= 1e-6 * (step + span))
+            except ValueError:  # a transformer that refuses what its inverse gave
+                return False
+
+        good, steps = 0.0, span * 2.0 ** np.arange(-10, 200)
+        for bad in steps[np.abs(start + side * steps) < HUGE]:
+            if not holds(bad):
+                break
+            good = bad
+        else:
+            return side * np.inf
+        for _ in range(60):
+            middle = (good + bad) / 2
+            good, bad = (middle, bad) if holds(middle) else (good, middle)
+        return float(start + side * good)
+
+    def _end(self, which, t):
+        """y at an end of the scale."""
+        if np.isinf(t):
+            return self.ends[which]
+        (y,) = self._decode(np.array([t]))
+        return float(np.sign(y) * np.inf) if abs(y) > HUGE else float(y)
