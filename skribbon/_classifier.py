@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 
 from ._checks import check_count, check_levels, check_single_level, check_target, index_of
-from ._estimator import BaseRibbon, latent_at
+from ._estimator import BaseRibbon, latent_at, weighted_mean
 from ._predictive import ClassProbabilities, Latent
 from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature
@@ -357,5 +357,5 @@ def leave_one_out(fitted, training):
     chosen = np.maximum(distribution.mean()[np.arange(len(own)), own], np.finfo(float).tiny)
     return {
         "loo_distribution_": distribution,
-        "loo_score_": float(np.average(np.log(chosen), weights=rows.weight)),
+        "loo_score_": weighted_mean(np.log(chosen), rows.weight),
     }

@@ -274,8 +274,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
-        elif not _is_clear(path, alphas):
-            return  # where alpha hardly matters, being at the edge says nothing
+        elif not _is_clear(path, alphas) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
+            return  # where alpha hardly matters, or logits are too small already, being at the edge says nothing
         elif best == len(alphas) - 1:
             reason = f"The largest alpha, {alphas[best]:g}, is best: the data ask for no epistemic part."
         elif best == 0:

@@ -237,6 +237,11 @@ def latent_at(model, ribbon, X):
     return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width))
 
 
+def weighted_mean(values, weight):
+    """Mean over the rows that count."""
+    return float(np.average(values[weight > 0], weights=weight[weight > 0]))
+
+
 def latent_width(model, ribbon):
     """Floats that a row takes on the way to its latent prediction."""
     return max(
@@ -369,7 +374,14 @@ class BaseRibbon(UncertainParameters):
 # ---------------------------------------------------------------------- base models
 def parametric_model(estimator, y, weight):
     """A fitted estimator as a ParametricModel that knows which columns its innermost model expects."""
-    model, leaf = as_parametric(estimator, y, weight), fitted_leaf(estimator)
+    leaf = fitted_leaf(estimator)
+    with np.errstate(invalid="ignore", over="ignore"):
+        model = as_parametric(estimator, y, weight)
+    if not np.isfinite(model.theta).all():
+        raise ValueError(
+            f"{type(leaf).__name__} was fitted to parameters that are not finite, as without a penalty it is to counts "
+            "that are all zero. Look at the target, scale the columns of X, or penalise the model."
+        )
     return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
 
 
@@ -413,7 +425,7 @@ def own_copy(estimator, X):
         return X
     params = estimator.get_params(deep=True)
     overwrites = any(k.split("__")[-1] in ("copy", "copy_X") and v is False for k, v in params.items())
-    return X.copy() if overwrites else X
+    return copy.deepcopy(X) if overwrites else X  # in the same order in memory
 
 
 def adopt(estimator, fitted):

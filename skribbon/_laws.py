@@ -32,6 +32,7 @@ MANY_JUMPS = 30.0  # a compound law with a higher rate is replaced by three mome
 MANY_COUNTS = 1e4  # so is a negative binomial law whose mean is that many times its dispersion
 NORMAL_TAILS = 1e6  # degrees of freedom from which Student's law is normal to seven digits
 HUGE = 1e15  # a Poisson mean beyond is drawn from the normal law: whole numbers no longer matter
+HALVINGS = 1100  # from the whole range of floats to neighbours
 CHUNK = 2**19  # numbers in a temporary array
 PAIRS = 256  # normal components up to which the score of a mixture is a sum over pairs
 REACH = 6.0  # standard deviations of f beyond which nothing is integrated
@@ -593,6 +594,10 @@ class Mixture(Law):
         parameters = (p.reshape(-1, B)[index] for p in law.parameters)
         return Mixture(type(law)(*parameters, **law.constants), self.weights)
 
+    def _component(self, b):
+        law = self.law
+        return type(law)(*(p[..., b] for p in law.parameters), **law.constants)
+
     def _point(self):
         points, means = self.law._point(), self.law._mean()
         return points.all(axis=-1) & (means == means[..., :1]).all(axis=-1)
@@ -621,6 +626,21 @@ class Mixture(Law):
 
     def _cdf_below_at(self, y):
         return np.clip(self.law._cdf_below_at(y[..., None]) @ self.weights, 0, 1)
+
+    def _ppf(self, q):
+        """Between the smallest and the largest quantile of the components; halved to the last digits.
+
+        Components may be far apart and narrow, a staircase on which no faster search is safe.
+        """
+        ends = np.stack([self._component(b)._ppf_at(q) for b in range(self.law.shape[-1])], axis=-1)
+        low, high = ends.min(axis=-1), ends.max(axis=-1)
+        for _ in range(HALVINGS):
+            middle = np.floor(low / 2 + high / 2) if self.discrete else low / 2 + high / 2
+            enough = self._cdf_at(middle) >= q
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            if np.all(high - low <= (1.0 if self.discrete else 1e-13 * np.abs(high))):
+                break
+        return np.where(self._cdf_at(low) >= q, low, high)
 
     def _logpdf_at(self, y):
         return logsumexp(self.law._logpdf_at(y[..., None]), axis=-1, b=self.weights)

@@ -113,10 +113,19 @@ class Drawn(Normal):
         return values if q.ndim == 0 else np.moveaxis(values, 0, -1)
 
     def cdf(self, y):
-        return (self._draws <= np.asarray(y)[..., None]).mean(axis=-1)
+        return self._rank(y, np.less_equal)
 
     def cdf_below(self, y):
-        return (self._draws < np.asarray(y)[..., None]).mean(axis=-1)
+        return self._rank(y, np.less)
+
+    def _rank(self, y, compare):
+        """The inverse of the linear interpolation between draws that their quantiles are."""
+        y, ordered = np.asarray(y, dtype=float)[..., None], np.sort(self._draws, axis=-1)
+        B, below = ordered.shape[-1], compare(ordered, y).sum(axis=-1, keepdims=True)
+        left, right = (np.take_along_axis(ordered, np.clip(below + k, 0, B - 1), axis=-1) for k in (-1, 0))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.nan_to_num((y - left) / (right - left), nan=0.0, posinf=0.0, neginf=0.0)
+        return np.clip((below - 1 + np.clip(part, 0, 1)) / max(B - 1, 1), 0, 1)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +183,13 @@ class Predictive:
         f, variance, draws = self.latent.f[:, 0], self.latent.covariance[..., 0, 0], self.latent.draws
         if self.kind == "confidence":
             return Normal(f, variance) if draws is None else Drawn(draws[..., 0, :])
-        return self._family.marginal(f, variance) if draws is None else self._family.mixture(draws[..., 0, :])
+        if draws is None:
+            return self._family.marginal(f, variance)
+        return (
+            self._family.mixture(draws[..., 0, :])
+            if np.any(self.dispersion)
+            else Drawn(self.loss.mean(draws[..., 0, :]))
+        )
 
     @property
     def _inner_is_outer(self):
@@ -384,9 +399,10 @@ class Predictive:
         if self.target.is_identity:
             return epistemic, law.std()
         around = Normal(law.mean(), law.var()) if not self._curved else law
-        y = self.target.decode(around.ppf(ndtr(NODES)))
-        mean = y @ WEIGHTS
-        return epistemic, np.sqrt((y - mean[:, None]) ** 2 @ WEIGHTS)
+        with np.errstate(invalid="ignore", over="ignore"):
+            y = self.target.decode(around.ppf(ndtr(NODES)))
+            variance = (y - (y @ WEIGHTS)[:, None]) ** 2 @ WEIGHTS
+        return epistemic, np.sqrt(np.nan_to_num(variance, nan=np.inf, posinf=np.inf))
 
     def slope(self):
         """d(prediction)/df through the inverse link and the target's inverse transform, (n,)."""
@@ -395,13 +411,16 @@ class Predictive:
         if self.target.is_identity:
             return slope
         t, spread = self.loss.mean(f), np.sqrt(self._family.conditional(f).var())
-        step = 1e-4 * np.where(spread > 0, spread, np.maximum(np.abs(t), 1e-300))
+        step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
         right, left = t + step, t - step
-        return slope * (self.target.decode(right) - self.target.decode(left)) / (right - left)
+        with np.errstate(invalid="ignore", over="ignore"):
+            change = (self.target.decode(right) - self.target.decode(left)) / (right - left)
+        return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # both beyond the same end
 
     def prediction(self):
         """The base model's own prediction, (n,)."""
-        return self.target.decode(self.loss.mean(self.latent.f[:, 0]))
+        t = self.loss.mean(self.latent.f[:, 0])
+        return t if self.target.is_identity else self.target.model.decode_target(t)
 
     def scaled(self, factors: ArrayLike) -> Predictive:
         """The same with the epistemic covariance multiplied by a factor; several make a leading axis.

@@ -15,7 +15,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_count, check_levels, check_name, check_single_level, check_target, index_of
-from ._estimator import BaseRibbon, latent_at, own_copy
+from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
 from ._predictive import Latent, Predictive
 from ._target import TargetScale
 from ._typing import (
@@ -533,5 +533,5 @@ def leave_one_out(fitted, training):
     return {
         "loo_distribution_": replace(distribution, target=fitted["target_scale_"]),
         "loo_residuals_": rows.y - model.loss.mean(latent.f[:, 0]),
-        "loo_score_": float(np.average(distribution.logpdf(rows.y), weights=rows.weight)),
+        "loo_score_": weighted_mean(distribution.logpdf(rows.y), rows.weight),
     }

@@ -52,17 +52,25 @@ class Block:
     @cached_property
     def u(self):
         """Gradients of the loss in f, (b, k)."""
-        return self.model.loss.gradient(self.f, self.y)
+        return self._counted(self.model.loss.gradient(self.f, self.y))
 
     @cached_property
     def R(self):
         """Root of the expected curvature of the loss in f, (b, k, r)."""
-        return self.model.loss.curvature_root(self.f, self.y)
+        return self._counted(self.model.loss.curvature_root(self.f, self.y))
 
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
-        return self.model.loss.hessian(self.f, self.y)
+        return self._counted(self.model.loss.hessian(self.f, self.y))
+
+    def _counted(self, A):
+        """A, with zeros for rows of no weight, whose loss need not even be finite."""
+        if self.weight.all():
+            return A
+        A = np.array(A)
+        A[self.weight == 0] = 0.0
+        return A
 
     def weighted(self, A):
         """sqrt(weight_i) A_i: the Gram matrix of what results counts each row ``weight`` times."""
@@ -116,7 +124,7 @@ class Block:
     def chi2(self):
         """Pearson's sum of squared residuals; zero for a classifier."""
         loss = self.model.loss
-        return 0.0 if loss.n_classes else float(self.weight @ loss.squared_residuals(self.f, self.y))
+        return 0.0 if loss.n_classes else float(self.weight @ self._counted(loss.squared_residuals(self.f, self.y)))
 
 
 def row_blocks(n, row_width):

@@ -27,6 +27,7 @@ NORMAL_WEIGHTS = np.exp(-(NORMAL_NODES**2) / 2) / np.exp(-(NORMAL_NODES**2) / 2)
 LOGISTIC_NODES = np.arange(-24.0, 24.0 + STEP / 2, STEP)
 LOGISTIC_WEIGHTS = STEP * expit(LOGISTIC_NODES) * expit(-LOGISTIC_NODES)
 
+HUGE = 1e10  # a variance, or a logit, beyond which a softmax is an argmax
 NEGLIGIBLE = 1e-4  # total probability of the classes that are left out
 SCATTER = (0.02, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, up to which
 PAIRS = (128, 512, 2048)  # so many pairs are enough for a mean, and
@@ -120,9 +121,12 @@ def softmax_mean(f, covariance, basis):
 def softmax_mean_path(f, covariance, basis, factors):
     """Means (A, n, K) of softmax(basis f) where ``covariance`` (n, k, k) is scaled by each of the factors (A,)."""
     factors = np.asarray(factors, dtype=float)
+    if len(factors) > 1 and _largest(covariance).max(initial=0.0) * factors.max() > HUGE:
+        return np.concatenate([softmax_mean_path(f, factor * covariance, basis, [1.0]) for factor in factors])
+    f, covariance = _bounded(f, covariance)
     out = np.empty((len(factors), len(f), len(basis)))
     for rows in _chunks(len(f), 8 * len(basis) ** 2):
-        out[:, rows] = _Rows(f[rows], covariance[rows], basis, factors.max(initial=0.0)).means(factors)
+        out[:, rows] = _Rows(f[rows], covariance[rows], basis).means(factors)
     return out
 
 
@@ -143,10 +147,28 @@ def softmax_quantiles(f, covariance, basis, q):
     if np.ndim(covariance) == 4:
         return np.stack([softmax_quantiles(f, S, basis, q) for S in covariance])
     q = np.asarray(q, dtype=float)
+    f, covariance = _bounded(f, covariance)
     out = np.empty((len(f), len(basis), len(q)))
     for rows in _chunks(len(f), 8 * len(basis) ** 2):
-        out[rows] = _Rows(f[rows], covariance[rows], basis, 1.0).quantiles(q)
+        out[rows] = _Rows(f[rows], covariance[rows], basis).quantiles(q)
     return out
+
+
+def _largest(covariance):
+    """The largest variance of each row, (n,)."""
+    return np.einsum("nkk->nk", covariance).max(axis=1)
+
+
+def _bounded(f, covariance):
+    """Logits in units in which neither they nor their variances overflow: so far out a softmax is an argmax.
+
+    That is the same in any unit.
+    """
+    unit = np.maximum(np.sqrt(np.maximum(_largest(covariance), 0) / HUGE), np.abs(f).max(axis=1) / HUGE)
+    unit = np.maximum(unit, 1.0)
+    if (unit == 1).all():
+        return f, covariance
+    return f / unit[:, None], covariance / unit[:, None, None] / unit[:, None, None]
 
 
 def _chunks(n, row_bytes, budget=CHUNK_BYTES):
@@ -155,15 +177,15 @@ def _chunks(n, row_bytes, budget=CHUNK_BYTES):
 
 
 class _Rows:
-    """Rows f (n, k) with their covariance (n, k, k), of which only multiples up to ``largest`` are asked for.
+    """Rows f (n, k) with their covariance (n, k, k), and what multiples of it do.
 
     All that the log-odds need is there for the unscaled covariance, in differences to the leading class t: with w the
     softmax of the other classes, v_j = Var(eta_j - eta_t), b = Cov(eta - eta_t) w.
     """
 
-    def __init__(self, f, covariance, basis, largest):
+    def __init__(self, f, covariance, basis):
         K, k = basis.shape
-        self.basis, self.largest = basis, largest
+        self.basis = basis
         eta = f @ basis.T
         self.SB = (covariance.reshape(-1, k) @ basis.T).reshape(-1, k, K)
         self.c = np.maximum(np.einsum("ck,nkc->nc", basis, self.SB), 0)  # Var(eta)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-HUGE = 1e300  # an end of the scale beyond this is infinite
+HUGE = 1e300  # stands for infinity where a transformer takes none
+FAR = 1e9  # ends of so many times a training target are infinite, and of so small a part of it are zero
 STEP = 1e-5  # of differences, relative to y
 
 
@@ -43,7 +44,7 @@ class TargetScale:
         increasing = bool(y[-1] >= y[0])
         scale = cls(model, ends=(-np.inf, np.inf) if increasing else (np.inf, -np.inf), inside=float(y[len(y) // 2]))
         lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
-        return replace(scale, lower=lower, upper=upper, ends=(scale._end(0, lower), scale._end(1, upper)))
+        return replace(scale, lower=lower, upper=upper, ends=(scale._end(lower, y[0]), scale._end(upper, y[-1])))
 
     @property
     def is_identity(self):
@@ -59,9 +60,9 @@ class TargetScale:
         """Values on the fitted scale to the scale of y; those beyond the ends to the ends."""
         if self.is_identity:
             return t
-        inner = (self.lower < t) & (t < self.upper) & (np.abs(t) < HUGE)
-        y = self._decode(np.where(inner, t, np.clip(0.0, max(self.lower, -HUGE), min(self.upper, HUGE))))
-        return np.where(inner, y, np.where(t < (self.upper if np.isfinite(self.upper) else 0.0), *self.ends)) + 0.0
+        lower, upper = max(self.lower, -HUGE), min(self.upper, HUGE)
+        y = self._decode(np.clip(t, lower, upper))
+        return np.where(t <= lower, self.ends[0], np.where(t >= upper, self.ends[1], y)) + 0.0
 
     def encode(self, y):
         """Values of y on the fitted scale; those beyond the ends are infinite."""
@@ -123,9 +124,9 @@ class TargetScale:
             good, bad = (middle, bad) if holds(middle) else (good, middle)
         return float(start + side * good)
 
-    def _end(self, which, t):
-        """y at an end of the scale."""
-        if np.isinf(t):
-            return self.ends[which]
-        (y,) = self._decode(np.array([t]))
-        return float(np.sign(y) * np.inf) if abs(y) > HUGE else float(y)
+    def _end(self, t, y):
+        """What y tends to at an end t of the scale, from y at the training target nearest to it."""
+        (end,) = self._decode(np.array([np.clip(t, -HUGE, HUGE)]))
+        if not abs(end) <= FAR * max(abs(y), abs(self.inside)):
+            return float(np.copysign(np.inf, end))
+        return 0.0 if abs(end) * FAR < abs(y) else float(end)

@@ -158,7 +158,8 @@ class Training:
         rank = rows.model.loss.curvature_rank
         few = len(rows.model.theta) <= SMALL_LEVERAGE * rank * rows.n
         as_they_are = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
-        moments = Moments.from_rows(rows, curvature, scatter=closed_form and as_they_are)
+        with np.errstate(all="ignore"):  # what overflows is told below
+            moments = Moments.from_rows(rows, curvature, scatter=closed_form and as_they_are)
         _check_finite(moments)
         H_r = curvature.factor(rows, moments)
         return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)))
@@ -300,11 +301,12 @@ def _squared_residuals(block):
 
 
 def _check_finite(moments):
-    with np.errstate(invalid="ignore"):
-        numbers = [moments.n, moments.g, moments.g2, moments.gg, moments.chi2]
+    numbers = [moments.n, moments.g, moments.g2, moments.gg, moments.chi2]
+    if isinstance(moments.curvature, np.ndarray):
+        numbers.append(moments.curvature)
     if not all(np.isfinite(number).all() for number in numbers):
         raise ValueError(
             "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large that "
-            "they overflow. Bring the columns of X to a common scale (StandardScaler in a pipeline), and y too "
+            "they overflow, or a mean has left the range of its family. Bring the columns of X to a common scale (StandardScaler in a pipeline), and y too "
             "(TransformedTargetRegressor), or penalise the base model."
         )

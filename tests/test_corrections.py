@@ -7,7 +7,7 @@ from scipy.optimize import least_squares
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
@@ -74,7 +74,101 @@ def test_a_row_that_decides_its_own_prediction_is_warned_about():
     assert np.isfinite(ribbon.covariance_).all()
 
 
+def test_jackknife_of_ridge_is_the_corrected_scatter():
+    """HC3 from refits without each row: n H_r (theta_(i) - theta) is the row's corrected score.
+
+    Scores of a penalised model do not add up to zero; they are measured from their mean, minus the penalty's gradient.
+    """
+    X, y = (a[:60] for a in load_diabetes(return_X_y=True))
+    Z, n, penalty = 20 * X, 60, 30.0  # strong enough for the centre to matter
+    model = Ridge(penalty, fit_intercept=False)
+    theta = model.fit(Z, y).coef_
+    H_r = Z.T @ Z / n + penalty / n * np.eye(10)
+    deleted = np.array([clone(model).fit(np.delete(Z, i, 0), np.delete(y, i)).coef_ for i in range(n)])
+    corrected = n * (deleted - theta) @ H_r  # (n, p), one row's gradient each
+    g_bar = -penalty / n * theta
+    centred = corrected - g_bar
+    H_inverse = np.linalg.inv(H_r)
+    expected = H_inverse @ (centred.T @ centred / n) @ H_inverse / (n + 1)
+    ribbon = RibbonRegressor(model, correction="HC3").fit(Z, y)
+    np.testing.assert_allclose(ribbon.covariance_, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
+    uncentred = H_inverse @ (corrected.T @ corrected / n) @ H_inverse / (n + 1)
+    assert np.abs(uncentred / expected - 1).max() > 0.01  # the test can tell
+
+
+@pytest.mark.parametrize(("correction", "power"), [("HC2", -0.5), ("HC3", -1.0)])
+def test_corrections_of_several_classes_are_matrices(correction, power):
+    """(I - C_i A_i)^power u_i, written densely in the coordinates of the logits."""
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.random.default_rng(0).uniform(size=150) < 0.2, (y + 1) % 3, y)
+    X, y = X[::3], y[::3]
+    model = LogisticRegression(C=1.0, tol=1e-10, max_iter=5000)
+    ribbon = RibbonClassifier(model, correction=correction).fit(X, y)
+    P, (n, _), B = ribbon.estimator_.predict_proba(X), X.shape, ribbon.model_.loss.basis
+    Z = np.column_stack([X, np.ones(n)])
+    J = np.einsum("kl,nd->nkld", np.eye(2), Z).reshape(n, 2, -1)
+    u = (P - np.eye(3)[y]) @ B
+    C = np.einsum("ck,nc,cl->nkl", B, P, B) - np.einsum("nk,nl->nkl", P @ B, P @ B)
+    H_r = np.einsum("nkp,nkl,nlq->pq", J, C, J) / n + np.diag(ribbon.model_.l2)
+    A = J @ np.linalg.inv(H_r) @ J.transpose(0, 2, 1) / n
+    corrected = []
+    for i in range(n):
+        values, vectors = np.linalg.eig(np.eye(2) - C[i] @ A[i])
+        assert values.min() > 0.01  # no leverage is capped
+        corrected.append(J[i].T @ (vectors @ np.diag(values**power) @ np.linalg.inv(vectors)) @ u[i])
+    centred = np.array(corrected) - np.einsum("nkp,nk->p", J, u) / n
+    H_inverse = np.linalg.inv(H_r)
+    expected = H_inverse @ (centred.T @ centred / n) @ H_inverse / (n + 1)
+    np.testing.assert_allclose(ribbon.covariance_, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+def test_leverages_add_up_to_the_effective_parameters():
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.random.default_rng(0).integers(1, 3, len(y)).astype(float)
+    iris, labels = load_iris(return_X_y=True)
+    cases = [
+        (RibbonRegressor(GammaRegressor(alpha=0.01)), 20 * X, y, weight),
+        (RibbonRegressor(PoissonRegressor(alpha=0.01)), 20 * X, np.round(y / 30), weight),
+        (RibbonClassifier(LogisticRegression(max_iter=5000)), iris, labels, np.ones(150)),
+    ]
+    for ribbon, X, y, weight in cases:
+        _, training = ribbon._fit(X, y, weight)
+        total = weight @ training.leverages * training.rows.model.loss.curvature_rank
+        assert total == pytest.approx(training.effective_parameters, rel=1e-8)
+
+
+def test_leverages_are_capped():
+    """A row of leverage 0.9975, capped at 0.99: its score is taken 100 times, not 400."""
+    x = np.r_[np.ones(20), 80.0]
+    y = np.random.default_rng(0).normal(size=21) + 0.5 * x
+    H = x @ x / 21
+    theta = x @ y / (x @ x)
+    h = x**2 / (x @ x)
+    assert 0.99 < h[-1] < 0.999
+    for correction, power in (("HC2", 1), ("HC3", 2)):
+        with pytest.warns(LeverageWarning, match="1 of 21 rows"):
+            ribbon = RibbonRegressor(LinearRegression(fit_intercept=False), correction=correction).fit(x[:, None], y)
+        scores = x * (x * theta - y)
+        expected = (scores**2 / (1 - np.minimum(h, 0.99)) ** power).mean() / H**2 / 22
+        assert ribbon.covariance_[0, 0] == pytest.approx(expected, rel=1e-8)
+
+
 # ---------------------------------------------------------------------- leave-one-out
+def test_leave_one_out_of_a_gamma_model_uses_the_curvature_that_was_factored():
+    """One exact Newton step; with the expected curvature of the row that is left out the error is three times that."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.exp(X @ [0.5, -0.3, 0.2]) * rng.gamma(2.0, 0.5, 60)
+    model = GammaRegressor(alpha=0, solver="newton-cholesky", tol=1e-10)
+    ribbon = RibbonRegressor(model, store_loo=True).fit(X, y)
+    exact = np.log(exact_leave_one_out(model, X, y, "predict"))
+    ours, plain = ribbon.loo_distribution_.latent.f[:, 0], np.log(ribbon.predict(X))
+    error = np.sqrt(np.mean((ours - exact) ** 2))
+    assert error < 0.25 * np.sqrt(np.mean((plain - exact) ** 2))
+    expected = RibbonRegressor(model, store_loo=True, curvature="ggn").fit(X, y).loo_distribution_.latent.f[:, 0]
+    assert error < 0.6 * np.sqrt(np.mean((expected - exact) ** 2))
+
+
 def exact_leave_one_out(estimator, X, y, method):
     out = []
     for i in range(len(y)):

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import scoringrules
+import statsmodels.api as sm
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
 
 from skribbon import AutogradRegressor, RibbonRegressor
@@ -13,7 +15,7 @@ from skribbon._laws import LocationFamily
 from skribbon.metrics import interval_coverage_score, nll_scorer
 from skribbon.models import StudentT
 from skribbon.models.architectures import mlp
-from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
+from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise, _better_than_the_first
 
 
 def simulated(n, noise, seed=0):
@@ -201,3 +203,33 @@ def test_least_squares_noise_needs_rows():
     X, y = simulated(1, constant)
     with pytest.raises(ValueError, match="n_samples=1"):
         RibbonRegressor(LinearRegression(fit_intercept=False), noise="train").fit(X, y)
+
+
+# ---------------------------------------------------------------------- the parts of noise that depends on x
+def test_squared_residuals_are_taken_over_one_minus_their_leverage():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:40], y[:40]
+    reference = sm.OLS(y, np.column_stack([X, np.ones(40)])).fit()
+    expected = np.mean(reference.resid**2 / (1 - reference.get_influence().hat_matrix_diag))
+    ribbon = RibbonRegressor(noise=HeteroskedasticNoise(tails=np.inf)).fit(X, y)
+    assert ribbon.noise_.dispersion_ == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(500, 1))
+    y = np.exp(1.5 * X[:, 0]) * rng.normal(size=500)
+    noise = HeteroskedasticNoise(GammaRegressor(alpha=0), tails=np.inf)
+    ribbon = RibbonRegressor(noise=noise).fit(X, y)
+    assert ribbon.noise_.shrinkage_ > 0.5
+    inside, far = ribbon.predict_std([[1.0], [10.0]], kind="aleatoric")
+    assert far < 1.2 * inside  # a log-linear variance would have made it exp(13) times as large
+
+
+def test_a_gain_within_a_standard_error_is_none():
+    weight = np.ones(100)
+    first = np.zeros(100)
+    gain = np.r_[np.full(50, 1.0), np.full(50, -0.9)]  # mean 0.05, standard error 0.095
+    assert _better_than_the_first([first, first - gain], weight) == 0
+    assert _better_than_the_first([first, first - gain - 0.1], weight) == 1
+    assert _better_than_the_first([first, first - gain], 9 * weight) == 1  # nine times the rows: a third of the error

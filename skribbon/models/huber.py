@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.linear_model import HuberRegressor
 
-from .._loss import HuberWithScale
+from .._loss import HuberWithScale, Tweedie
 from .base import ParametricModel, Tangent, as_parametric
+from .linear import linear_model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +47,17 @@ class LocationScaleTangent(Tangent):
         return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
 
 
+COLLAPSED = 1e-8  # scale over size of the targets: nothing is left of it
+LARGER_EPSILON = (
+    "HuberRegressor's scale has collapsed to zero, where it minimises absolute deviations, which have a kink: use a "
+    "larger epsilon, such as 1.35."
+)
+
+
 @as_parametric.register(HuberRegressor)
 def _(estimator, y, sample_weight):
+    if estimator.scale_ <= COLLAPSED * np.abs(y).max():  # a perfect fit, at which all losses are alike, or epsilon = 1
+        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
     intercept = [estimator.intercept_] if estimator.fit_intercept else []
     theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
     l2 = np.zeros_like(theta)

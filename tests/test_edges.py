@@ -1,0 +1,441 @@
+"""Where the middle ends: extreme scales, degenerate data, half-made input: the right answer or a clear word."""
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
+from sklearn.model_selection import KFold
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTransformer, StandardScaler
+
+from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
+from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
+from skribbon.models import StudentT, polish
+
+LEVELS = [0.5, 0.8, 0.9, 0.99]
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 3))
+Y = 1 + X @ [1.0, -0.5, 0.2] + 0.5 * rng.normal(size=80)
+POSITIVE = np.exp(0.3 * X[:, 0]) * rng.gamma(4.0, 0.25, 80)
+COUNTS = rng.poisson(np.exp(0.5 + 0.3 * X[:, 0])).astype(float)
+
+
+def assert_nested(intervals):
+    """(n, 2, L) of increasing levels."""
+    assert not np.isnan(intervals).any()
+    lower, upper = intervals[:, 0], intervals[:, 1]  # infinite ends have no differences
+    assert (lower[:, 1:] <= lower[:, :-1]).all() and (upper[:, :-1] <= upper[:, 1:]).all() and (lower <= upper).all()
+
+
+# ---------------------------------------------------------------------- laws at every scale
+@pytest.mark.parametrize("model", [PoissonRegressor(alpha=0), GammaRegressor(alpha=0), TweedieRegressor(power=1.5)])
+def test_far_rows_have_nested_intervals(model):
+    y = COUNTS[:30] if isinstance(model, PoissonRegressor) else POSITIVE[:30]
+    ribbon = RibbonRegressor(model).fit(X[:30, :1], y)
+    far = np.array([[100.0], [-100.0], [1e4], [-1e4]])
+    assert_nested(ribbon.predict_interval(far, LEVELS))
+    quantiles = ribbon.predict_quantiles(far, [0.05, 0.5, 0.95])
+    assert (quantiles[:, :-1] <= quantiles[:, 1:]).all()
+    assert (ribbon.predict_samples(far, 3, random_state=0) >= 0).all()
+
+
+def test_a_compound_law_near_a_perfect_fit_has_an_end():
+    mean = np.exp(2 + X[:, 0])
+    y = mean * (1 + 1e-4 * rng.normal(size=80))
+    model = TweedieRegressor(power=1.5, alpha=0, tol=1e-8, max_iter=1000)
+    lower, upper = RibbonRegressor(model).fit(X[:, :1], y).predict_interval(X[:, :1]).T
+    assert (np.abs(upper / lower - 1) < 1e-2).all() and interval_coverage_score(y, np.c_[lower, upper]) > 0.8
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1e-100, 1e100])
+def test_the_unit_of_a_gamma_target_does_not_matter(scale):
+    model = GammaRegressor(alpha=0, solver="newton-cholesky", tol=1e-10)
+    ends = RibbonRegressor(model).fit(X, POSITIVE).predict_interval(X, LEVELS)
+    scaled = RibbonRegressor(model).fit(X, POSITIVE * scale).predict_interval(X, LEVELS)
+    assert_allclose(scaled / scale, ends, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- target transforms
+TRANSFORMS = {
+    "sqrt": {"func": np.sqrt, "inverse_func": np.square},
+    "reciprocal": {"func": np.reciprocal, "inverse_func": np.reciprocal},
+    "log": {"func": np.log, "inverse_func": np.exp},
+    "power": {"transformer": PowerTransformer()},
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_intervals_behind_a_transform_are_nested_and_hold_the_median(name):
+    ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS[name])).fit(X, POSITIVE)
+    new = 3 * X
+    intervals, median = ribbon.predict_interval(new, LEVELS), ribbon.predict_quantiles(new, [0.5])
+    assert_nested(intervals)
+    assert ((intervals[:, 0] <= median) & (median <= intervals[:, 1])).all()
+    assert not np.isnan(ribbon.predict_std(new)).any()
+    y = ribbon.predict_quantiles(X, [0.3])[:, 0]
+    inside = np.isfinite(y) & (y > 0)
+    assert inside.sum() > 60
+    assert_allclose(ribbon.predictive_cdf(X[inside], y[inside]), 0.3, atol=1e-6)
+
+
+def test_the_square_of_a_root_below_zero_is_not_an_observation():
+    """The root's normal law reaches below zero; all that lies there is the smallest target, not a large one."""
+    ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS["sqrt"])).fit(X, POSITIVE)
+    lower = ribbon.predict_interval(X - [10.0, 0, 0], 0.99)[:, 0]
+    assert (lower == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_likelihoods_follow_the_unit_of_a_log_target(scale):
+    ribbon = RibbonRegressor(TransformedTargetRegressor(Ridge(), **TRANSFORMS["log"])).fit(X, POSITIVE * scale)
+    t = np.log(POSITIVE * scale)
+    plain = RibbonRegressor(Ridge()).fit(X, t)
+    expected = plain.log_density(X, t) - t  # the density of y is that of log y over y
+    assert_allclose(ribbon.log_density(X, POSITIVE * scale), expected, rtol=1e-6)
+
+
+def test_an_inverse_that_turns_back_among_the_training_targets_is_refused():
+    folded = TransformedTargetRegressor(LinearRegression(), func=lambda y: y, inverse_func=np.abs, check_inverse=False)
+    with pytest.raises(ValueError, match="not monotone"):
+        RibbonRegressor(folded).fit(X, Y - Y.mean())
+
+
+# ---------------------------------------------------------------------- input
+def test_a_frozen_model_looks_at_its_input():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frozen = FrozenEstimator(Ridge().fit(frame, Y))
+    ribbon = RibbonRegressor(frozen)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        ribbon.fit(frame, Y[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.fit(frame, np.where(np.arange(80) == 3, np.nan, Y))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        ribbon.fit(X[:, :2], Y)
+    with pytest.raises(ValueError, match="feature names"):
+        ribbon.fit(frame[["b", "a", "c"]], Y)
+
+
+def test_names_behind_a_transformer_that_does_not_check_them():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    ribbon = RibbonRegressor(make_pipeline(FunctionTransformer(), Ridge())).fit(frame, Y)
+    for method in (ribbon.predict, ribbon.predict_interval):
+        with pytest.raises(ValueError, match="feature names"):
+            method(frame[["b", "a", "c"]])
+
+
+def test_labels_that_the_base_model_has_not_seen_are_refused():
+    features, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(features[:100], y[:100])
+    with pytest.raises(ValueError, match=r"labels that the model was not fitted on: \[.*2.*\]"):
+        RibbonClassifier(FrozenEstimator(model)).fit(features, y)
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(features[:100], y[:100])
+    with pytest.raises(ValueError, match="labels that the model was not fitted on"):
+        RibbonCV(FrozenEstimator(ribbon)).fit(features, y)
+
+
+def test_what_overwrites_its_input_gets_a_copy():
+    plain = RibbonRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, Y)
+    for model in (make_pipeline(StandardScaler(copy=False), LinearRegression(copy_X=False)),):
+        own = 5 + 3 * X
+        before = own.copy()
+        ribbon = RibbonRegressor(model).fit(own, Y)
+        assert_allclose(ribbon.predict_std(own), plain.predict_std(X), rtol=1e-10)
+        assert_allclose(ribbon.predict(own, return_std=True)[1], plain.predict_std(X), rtol=1e-10)
+        assert_array_equal(own, before)
+
+
+@pytest.mark.parametrize("estimator", [RibbonRegressor(Ridge()), RibbonCV(Ridge(), cv=3)])
+def test_a_fit_is_all_or_nothing(estimator):
+    estimator = clone(estimator)
+    broken = X.copy()
+    broken[0, 0] = np.nan
+    with pytest.raises(ValueError):
+        estimator.fit(broken, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+    estimator.fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    before = estimator.predict_interval(frame)
+    wrong = "curvature" if isinstance(estimator, RibbonRegressor) else "alphas"
+    with pytest.raises(ValueError):
+        estimator.set_params(**{wrong: "none such" if wrong == "curvature" else [-1.0]}).fit(2 * X, Y)
+    assert_array_equal(estimator.predict_interval(frame), before)
+    estimator.set_params(**{wrong: "auto" if wrong == "curvature" else None}).fit(X, Y)
+    assert not hasattr(estimator, "feature_names_in_")
+
+
+def test_a_refit_leaves_nothing_of_the_one_before():
+    ribbon = RibbonRegressor(store_loo=True).fit(X, Y)
+    assert len(ribbon.loo_residuals_) == 80
+    ribbon.set_params(store_loo=False).fit(X, Y)
+    assert not hasattr(ribbon, "loo_residuals_") and not hasattr(ribbon, "loo_distribution_")
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-200])
+def test_sums_that_overflow_are_said(scale):
+    if scale > 1:
+        with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
+            RibbonRegressor(LinearRegression()).fit(scale * X, Y)
+    else:
+        assert np.isfinite(RibbonRegressor(Ridge()).fit(X, scale * Y).predict_interval(X)).all()
+
+
+def test_predictions_do_not_depend_on_other_threads():
+    network = MLPRegressor(hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=1.0, random_state=0)
+    ribbon = RibbonRegressor(network.set_params(max_iter=2000)).fit(X, Y)
+    expected = [ribbon.predict_std(row[None]) for row in X]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            assert_array_equal(list(pool.map(lambda row: ribbon.predict_std(row[None]), X)), expected)
+
+
+# ---------------------------------------------------------------------- degenerate data
+def test_a_collapsed_huber_scale_has_no_width_or_is_told():
+    constant = RibbonRegressor(HuberRegressor(epsilon=1.0)).fit(X, np.ones(80))
+    assert_allclose(constant.predict_interval(X), 1.0, atol=1e-6)
+
+
+def test_counts_that_are_all_zero():
+    for model in (PoissonRegressor(alpha=0.0), PoissonRegressor(alpha=1.0)):
+        try:
+            interval = RibbonRegressor(model).fit(X, np.zeros(80)).predict_interval(X)
+        except ValueError as error:
+            assert "not finite" in str(error)
+        else:
+            assert_array_equal(interval[:, 0], 0.0)
+
+
+@pytest.mark.parametrize("df", [2.5, 3.0, 4.0])
+def test_students_loss_has_students_law(df):
+    heavy = Y + stats.t(df).rvs(80, random_state=0)
+    model = AutogradRegressor(lambda w, X: X @ w, init=np.zeros(3), loss=StudentT(df), l2=1e-3)
+    ribbon = RibbonRegressor(model).fit(X, heavy)
+    inner, outer = (np.diff(ribbon.predict_interval(X[:1], level))[0, 0] for level in (0.5, 0.999))
+    assert outer / inner > 1.5 * stats.norm.ppf(0.9995) / stats.norm.ppf(0.75)
+
+
+def test_the_transform_of_counts_is_uniform():
+    many = np.random.default_rng(1).normal(size=(4000, 1))
+    counts = np.random.default_rng(2).poisson(np.exp(0.3 * many[:, 0])).astype(float)
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0), noise=1.0).fit(many, counts)
+    assert stats.kstest(pit_values(ribbon, many, counts), "uniform").pvalue > 0.01
+    assert stats.kstest(ribbon.predictive_cdf(many, counts), "uniform").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3", "auto"])
+def test_a_prediction_that_leans_on_a_single_row_is_warned_about(correction):
+    kinds = np.array(["a"] * 150 + ["b"] * 149 + ["c"])[:, None]
+    y = np.random.default_rng(0).normal(size=300)
+    model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeverageWarning)
+        ribbon = RibbonRegressor(model, correction=correction).fit(kinds, y)
+    with pytest.warns(LeverageWarning, match="1 of 3 rows lean on a single training row"):
+        ribbon.predict_interval(np.array([["a"], ["b"], ["c"]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeverageWarning)
+        ribbon.predict_interval(np.array([["a"], ["b"]]))
+
+
+def test_leverage_is_warned_of_once():
+    kinds = np.array(["a"] * 20 + ["b"])[:, None]
+    model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        RibbonRegressor(model, correction="HC3", noise="loo").fit(kinds, np.arange(21.0))
+    assert [w.category for w in caught] == [LeverageWarning]
+
+
+@pytest.mark.parametrize("offset", [0.0, 3e7, 1e10])
+def test_an_offset_of_a_column_does_not_matter(offset):
+    far = X + np.array([offset, 0.0, 0.0])
+    expected, moved = RibbonRegressor().fit(X, Y), RibbonRegressor().fit(far, Y)
+    rtol = 1e-7 + 3e-14 * offset  # what the column itself has lost
+    stds = (ribbon.predict_std(Z, kind="epistemic") for ribbon, Z in ((moved, far), (expected, X)))
+    assert_allclose(*stds, rtol=rtol)
+    assert_allclose(np.diag(moved.covariance_)[:3], np.diag(expected.covariance_)[:3], rtol=rtol)
+
+
+def test_weights_that_sum_to_one_are_the_reason_that_is_named():
+    with pytest.warns(LeverageWarning, match=r"these weights sum to 1, .* in place of 80"):
+        RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
+
+
+def test_columns_that_least_squares_drops_are_the_reason_that_is_named():
+    apart = X * [1e12, 1.0, 1e-12]
+    with pytest.warns(NotStationaryWarning, match="StandardScaler"):
+        RibbonRegressor().fit(apart, Y)
+
+
+def test_a_perfect_fit_is_at_its_minimum():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotStationaryWarning)
+        for model in (LinearRegression(), Ridge(1e-12), LinearRegression(fit_intercept=False)):
+            ribbon = RibbonRegressor(model).fit(X, X @ [1.0, 2.0, 3.0])
+            assert ribbon.stationarity_ < 0.25
+
+
+def test_small_classifiers_are_not_told_of_an_edge_that_says_nothing():
+    features, y = load_iris(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(150)[:40]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AlphaEdgeWarning)
+        RibbonCV(LogisticRegression(C=1e4, max_iter=5000, tol=1e-8), cv=4).fit(features[rows, :2], y[rows] > 0)
+
+
+# ---------------------------------------------------------------------- many classes
+def test_many_classes():
+    K = 70
+    many = np.random.default_rng(0).normal(size=(400, 5))
+    y = np.random.default_rng(1).integers(0, K, 400)
+    ribbon = RibbonClassifier(LogisticRegression(C=0.1)).fit(many, y)
+    proba, interval = ribbon.predict_proba(many[:5]), ribbon.predict_proba_interval(many[:5])
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert ((interval[..., 0] <= proba) & (proba <= interval[..., 1])).all()
+    names = np.array([f"{(k * 37) % K:02d}" for k in range(K)])[y]  # the same classes in another order
+    other = RibbonClassifier(LogisticRegression(C=0.1)).fit(many, names).predict_proba(many[:5])
+    assert_allclose(other[:, [(k * 37) % K for k in range(K)]], proba, atol=1e-3)
+
+
+def test_the_mean_leverage_of_many_classes_is_that_of_the_rows():
+    digits, y = (a[:100] for a in load_digits(return_X_y=True))
+    scaled = digits / 16
+    model = LogisticRegression(C=1.0, max_iter=2000)
+    fits = {c: RibbonClassifier(model, correction=c).fit(scaled, y) for c in ("HC0", "HC1", "HC2", "HC3")}
+    traces = {c: np.trace(ribbon.covariance_) for c, ribbon in fits.items()}
+    mean_leverage = fits["HC1"].effective_parameters_ / (100 * 9)
+    assert traces["HC1"] / traces["HC0"] == pytest.approx(1 / (1 - mean_leverage), rel=1e-10)
+    assert traces["HC0"] < traces["HC2"] < traces["HC3"] < 4 * traces["HC0"]
+
+
+def test_blocks_of_many_classes_keep_to_their_budget():
+    import tracemalloc
+
+    K, d = 40, 20
+    many = np.random.default_rng(0).normal(size=(1500, d))
+    y = np.random.default_rng(1).integers(0, K, 1500)
+    base = FrozenEstimator(LogisticRegression(C=0.01, max_iter=200).fit(many, y))
+    p = (K - 1) * (d + 1)
+    tracemalloc.start()
+    RibbonClassifier(base).fit(many, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * 8 * p**2 + 10 * 8 * 2**20  # the squares that a dense curvature names, and some blocks
+
+
+# ---------------------------------------------------------------------- platforms
+def test_no_platform_call_is_needed(monkeypatch):
+    for name in ("sysconf", "getuid", "uname", "sched_getaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    RibbonRegressor().fit(X, Y).predict_interval(X)
+    RibbonClassifier().fit(X, Y > 1).predict_proba(X)
+
+
+# ---------------------------------------------------------------------- what used to be a bare traceback
+def test_rates_have_a_likelihood():
+    exposure = rng.uniform(0.2, 2, 80)
+    rates = rng.poisson(exposure * np.exp(0.3 * X[:, 0])) / exposure
+    tuned = RibbonCV(PoissonRegressor(alpha=0), alphas=[0.3, 1, 3], scoring="nll").fit(X, rates, sample_weight=exposure)
+    assert np.isfinite(tuned.cv_results_["mean_test_nll"]).all()
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, rates)
+    assert np.isfinite(ribbon.log_density(X, rates)).all()
+    assert 0.8 < interval_coverage_score(rates, ribbon.predict_interval(X)) <= 1
+
+
+def test_a_score_that_is_never_finite_is_refused():
+    features = np.linspace(0, 1, 40)[:, None]
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(features, np.ones(40))
+    with pytest.raises(ValueError, match="not a finite number at any alpha"):
+        RibbonCV(FrozenEstimator(ribbon), scoring="nll").fit(features, np.full(40, -1.0))
+
+
+def test_tables_of_lists():
+    frame = RibbonRegressor().fit(X, Y).predict_frame(X[:2].tolist())
+    assert list(frame.index) == [0, 1]
+
+
+def test_a_fold_without_weight():
+    weight = np.r_[np.zeros(20), np.ones(60)]
+    with pytest.raises(ValueError, match="weight of zero"):
+        RibbonCV(Ridge(), cv=KFold(4)).fit(X, Y, sample_weight=weight)
+
+
+def test_several_levels_where_one_is_meant():
+    with pytest.raises(ValueError, match="single number"):
+        RibbonCV(Ridge(), confidence_level=[0.5, 0.9]).fit(X, Y)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        mean_interval_score(Y, np.c_[Y, Y], confidence_level=90)
+    levels, covered = coverage_curve(RibbonRegressor().fit(X, Y), X, Y, confidence_levels=0.9)
+    assert levels.shape == covered.shape == (1,)
+
+
+def test_a_generator_of_folds_is_used_up():
+    tuned = RibbonCV(Ridge(), cv=KFold(3).split(X)).fit(X, Y)
+    with pytest.raises(ValueError, match="generator is used up"):
+        tuned.fit(X, Y)
+
+
+def test_parameters_set_after_a_fit_wait_for_the_next():
+    ribbon = RibbonRegressor().fit(X, Y)
+    before = ribbon.predict_interval(X)
+    assert_array_equal(ribbon.set_params(predictive="pushforward").predict_interval(X), before)
+
+
+def test_one_class_only():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"one class only|at least 2 classes|at least two"):
+            RibbonClassifier(MLPClassifier(hidden_layer_sizes=(2,), max_iter=2)).fit(X, np.zeros(80))
+
+
+def test_observations_of_another_length_or_without_a_value():
+    ribbon = RibbonRegressor().fit(X, Y)
+    for y in (Y[:5], Y[:1]):
+        with pytest.raises(ValueError, match="an observation for each of the 80 rows"):
+            ribbon.log_density(X, y)
+    gap = np.where(np.arange(80) == 3, np.nan, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.log_density(X, gap)
+    with pytest.raises(ValueError, match="NaN"):
+        interval_coverage_score(gap, np.c_[Y, Y])
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.check_linearisation(X, gap)
+    network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=50, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        polish(network, X, gap)
+
+
+def test_the_density_of_a_point():
+    point = RibbonRegressor(noise=0.0, alpha=1e300).fit(X, X @ [1.0, 2.0, 3.0])
+    density = point.log_density(X, np.zeros(80))
+    assert not np.isnan(density).any()
+
+
+def test_a_query_is_not_a_table():
+    class LazyFrame:
+        def collect(self):
+            return X
+
+    with pytest.raises(TypeError, match=r"call X.collect\(\) first"):
+        RibbonRegressor().fit(LazyFrame(), Y)
