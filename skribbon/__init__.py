@@ -3,6 +3,7 @@
 from . import curvature, exceptions, metrics, models, noise
 from ._classifier import RibbonClassifier
 from ._cv import RibbonCV
+from ._predictive import ClassProbabilities, Predictive
 from ._regressor import RibbonRegressor
 from .models import AutogradClassifier, AutogradRegressor
 
@@ -11,6 +12,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AutogradClassifier",
     "AutogradRegressor",
+    "ClassProbabilities",
+    "Predictive",
     "RibbonCV",
     "RibbonClassifier",
     "RibbonRegressor",

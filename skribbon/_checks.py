@@ -75,21 +75,6 @@ def check_name(value, name, allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
-def check_table(X):
-    """A table with rows, not the promise of one."""
-    if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
-
-
-def holds_numbers(y):
-    """Whether y (n,) is numeric."""
-    try:
-        y.astype(float)
-    except (TypeError, ValueError):
-        return False
-    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for
-
-
 def index_of(X):
     """The index of a table, None of anything else: a list has an ``index`` too."""
     return X.index if hasattr(X, "iloc") else None

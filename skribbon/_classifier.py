@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 
-from ._checks import check_count, check_levels, check_single_level, check_target, index_of
+from ._checks import check_single_level, check_target, index_of
 from ._estimator import BaseRibbon, latent_at, weighted_mean
 from ._predictive import ClassProbabilities, Latent
 from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
@@ -127,7 +127,6 @@ class ClassificationMethods:
                [0.48, 0.52],
                [0.5 , 0.5 ]])
         """
-        check_count(n_samples, "n_samples")
         return self.predict_distribution(X).sample(n_samples, random_state)
 
     def predict_proba_interval(self, X: MatrixLike, confidence_level: Levels = 0.9) -> FloatArray:
@@ -153,7 +152,6 @@ class ClassificationMethods:
         array([[[0.39, 0.57],
                 [0.43, 0.61]]])
         """
-        check_levels(confidence_level, "confidence_level")
         return self.predict_distribution(X).interval(confidence_level)
 
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from ._checks import check_count, check_name, check_table, check_target, checked_weight, holds_numbers
+from ._checks import check_count, check_name, check_target, checked_weight
 from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
 from ._predictive import Latent, RawDraws
@@ -29,8 +29,7 @@ from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomS
 from .curvature import machine_bytes, resolve_curvature
 from .exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 from .models import as_parametric
-from .models.base import is_supported
-from .models.newton import training_rows
+from .models.base import is_supported, training_rows
 
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
@@ -48,7 +47,7 @@ class FittedModel:
     def _validated(self, X):
         """X as the base model takes it; a copy where the base model would overwrite it."""
         check_is_fitted(self)
-        check_table(X)
+        _check_table(X)
         if not self.model_.preprocess:  # a pipeline's transformers check X, and may take text or columns in any order
             if len(getattr(X, "shape", (0, 0))) == 1:
                 check_array(X)  # says how to reshape
@@ -74,8 +73,8 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
         """
         estimator = clone(self._get_estimator())
         self._check_kind(estimator)
-        check_table(X)
-        if is_regressor(self) and not holds_numbers(y):
+        _check_table(X)
+        if is_regressor(self) and not _holds_numbers(y):
             raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
         leaf, _ = innermost(estimator)
         if not is_supported(leaf):
@@ -198,7 +197,7 @@ class UncertainParameters(Wrapper):
         """How many rows of X move along any of the directions (p, m) by more than the limit."""
         if not directions.shape[1]:
             return 0
-        count, width = 0, self.model_.row_width + self.model_.n_outputs * directions.shape[1]
+        count, width = 0, self.model_.row_width + self.model_.loss.n_outputs * directions.shape[1]
         for rows in row_blocks(X.shape[0], width):
             reach = np.abs(self.model_.tangent(self.model_.rows(X[rows])).jvp(directions)).max(axis=(1, 2))
             count += int((reach > limit).sum())
@@ -245,7 +244,7 @@ def weighted_mean(values, weight):
 def latent_width(model, ribbon):
     """Floats that a row takes on the way to its latent prediction."""
     return max(
-        model.row_width, model.n_outputs * max(A.shape[1] for A in (ribbon.root, ribbon.shifts) if A is not None)
+        model.row_width, model.loss.n_outputs * max(A.shape[1] for A in (ribbon.root, ribbon.shifts) if A is not None)
     )
 
 
@@ -436,6 +435,21 @@ def adopt(estimator, fitted):
     parameters = {name: value for name, value in vars(estimator).items() if not _is_fitted_name(name)}
     estimator.__dict__ = {**parameters, **fitted}
     return estimator
+
+
+def _check_table(X):
+    """A table with rows, not the promise of one."""
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
+
+
+def _holds_numbers(y):
+    """Whether y (n,) is numeric."""
+    try:
+        y.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for
 
 
 def _is_fitted_name(name):

@@ -7,8 +7,8 @@ Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
 - ``hessian(f, y)``: d2l/df2, shape (n, k, k), exact and possibly indefinite
 - ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
 
-A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``, and
-``law(dispersion, tails)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
+A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``
+and ``law(dispersion, tails)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
 
 Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
 """
@@ -33,8 +33,16 @@ class Loss:
     curvature_rank = 1  # of the expected curvature R R'
     n_outputs = 1  # k: how many raw predictions the loss takes
     n_classes = 0  # K, of a classifier
-    output_map: FloatArray | None = None  # (K, k), from logits to the coordinates f of the loss
-    positive_only = False  # whether it takes no negative target
+
+    @property
+    def output_map(self) -> FloatArray | None:
+        """From logits to the coordinates f of the loss, (K, k); None for the identity."""
+        return None
+
+    @property
+    def positive_only(self) -> bool:
+        """Whether the loss takes no negative target."""
+        return False
 
     @property
     def convex(self) -> bool:
@@ -108,6 +116,19 @@ class Loss:
         LocationFamily or TweedieFamily
         """
         return LocationFamily(dispersion, tails)
+
+    def probabilities(self, f: FloatArray) -> FloatArray:
+        """Class probabilities at raw predictions, of a classifier's loss.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k, ...)
+
+        Returns
+        -------
+        ndarray of shape (n, K, ...)
+        """
+        raise TypeError(f"{type(self).__name__} is a loss of numbers and has no classes.")
 
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
         """Pearson's (y - mu)^2 / V(mu), relative to the noise that f itself predicts.

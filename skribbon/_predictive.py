@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from ._checks import check_count, check_levels, check_observations
-from ._laws import LocationFamily, Normal, Student
+from ._laws import Law, LocationFamily, Normal, Student
 from ._linalg import batch_gram
 from ._loss import Loss
 from ._rows import row_blocks
@@ -25,6 +25,10 @@ from ._typing import FloatArray, Levels, RandomState
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 CRPS_LEVELS = (np.arange(200) + 0.5) / 200
+
+
+def _no_draws(n_samples: int, rng: Any) -> FloatArray:
+    raise ValueError("There are no joint draws of leave-one-out predictions, each of which is of a fit of its own.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +43,14 @@ class Latent:
         J_x Cov(Delta theta_w) J_x', row by row; a leading axis is a path of alphas.
     draws : ndarray of shape (..., n, k, B) or None
         Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
-    source : callable or None
+    source : callable
         ``source(n_samples, rng)`` gives joint draws of all rows, (n, k, n_samples).
     """
 
     f: FloatArray
     covariance: FloatArray
     draws: FloatArray | None = None
-    source: Callable[[int, Any], FloatArray] | None = None
+    source: Callable[[int, Any], FloatArray] = _no_draws
 
     @classmethod
     def from_root(cls, f, root, draws=None):
@@ -54,7 +58,7 @@ class Latent:
         return cls(f, batch_gram(root), draws)
 
     @classmethod
-    def concatenate(cls, pieces, source=None):
+    def concatenate(cls, pieces, source=_no_draws):
         """Rows of several into one, with a source of joint draws."""
         if len(pieces) == 1:
             return replace(pieces[0], source=source)
@@ -89,7 +93,7 @@ class RawDraws:
 
     def __call__(self, n_samples, rng):
         shifts = self.ribbon.draw(n_samples, rng)
-        blocks = row_blocks(self.X.shape[0], max(self.width, self.model.n_outputs * n_samples))
+        blocks = row_blocks(self.X.shape[0], max(self.width, self.model.loss.n_outputs * n_samples))
         return np.concatenate(
             [self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts) for rows in blocks]
         )
@@ -136,7 +140,7 @@ class Predictive:
 
     .. math:: y \mid f \sim \mathrm{law}(f, \phi(x)), \qquad f \sim N(\hat f, J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x')
 
-    Attributes
+    Parameters
     ----------
     latent : Latent
         The uncertain raw prediction.
@@ -160,7 +164,7 @@ class Predictive:
     >>> distribution.quantile(0.95).round(0)
     array([296., 158.])
     >>> distribution.crps(y[:2]).round(1)
-    array([32.6, 13.2])
+    array([33.2, 13.1])
     """
 
     latent: Latent
@@ -178,18 +182,16 @@ class Predictive:
         return self.loss.law(self.dispersion, self.tails)
 
     @cached_property
-    def law(self):
+    def law(self) -> Law:
         """Law (..., n) on the inner scale: of the fitted target for a prediction, of f for the mean function."""
         f, variance, draws = self.latent.f[:, 0], self.latent.covariance[..., 0, 0], self.latent.draws
         if self.kind == "confidence":
             return Normal(f, variance) if draws is None else Drawn(draws[..., 0, :])
         if draws is None:
             return self._family.marginal(f, variance)
-        return (
-            self._family.mixture(draws[..., 0, :])
-            if np.any(self.dispersion)
-            else Drawn(self.loss.mean(draws[..., 0, :]))
-        )
+        if not np.any(self.dispersion):
+            return Drawn(self.loss.mean(draws[..., 0, :]))
+        return self._family.mixture(draws[..., 0, :])
 
     @property
     def _inner_is_outer(self):
@@ -201,7 +203,8 @@ class Predictive:
         return not isinstance(self._family, LocationFamily)
 
     def _outer(self, inner):
-        return self.target.decode(self.loss.mean(inner) if self.kind == "confidence" else inner)
+        t = self.loss.mean(inner) if self.kind == "confidence" else inner
+        return t if self.target.model is None else self.target.decode(t)
 
     def _inner(self, y):
         t = self.target.encode(y)
@@ -209,12 +212,9 @@ class Predictive:
 
     # ------------------------------------------------------------------ moments
     def _by_nodes(self):
-        """Values (..., n, nodes) that stand for the distribution; Student's tails, of no variance behind exp, as normal."""
-        law = (
-            self.law
-            if not np.isfinite(self.tails) or self.target.is_identity
-            else Normal(self.law.mean(), self.law.var())
-        )
+        """Values (..., n, nodes) that stand for the distribution."""
+        heavy = np.isfinite(self.tails) and not self.target.is_identity  # behind exp Student's law has no variance
+        law = Normal(self.law.mean(), self.law.var()) if heavy else self.law
         return self._outer(law.ppf(ndtr(NODES)))
 
     def mean(self) -> FloatArray:
@@ -404,8 +404,13 @@ class Predictive:
             variance = (y - (y @ WEIGHTS)[:, None]) ** 2 @ WEIGHTS
         return epistemic, np.sqrt(np.nan_to_num(variance, nan=np.inf, posinf=np.inf))
 
-    def slope(self):
-        """d(prediction)/df through the inverse link and the target's inverse transform, (n,)."""
+    def slope(self) -> FloatArray:
+        """Derivative of the prediction in the raw prediction, through link and target transform.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         f = self.latent.f[:, 0]
         slope = self.loss.mean_derivative(f)
         if self.target.is_identity:
@@ -417,8 +422,13 @@ class Predictive:
             change = (self.target.decode(right) - self.target.decode(left)) / (right - left)
         return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # both beyond the same end
 
-    def prediction(self):
-        """The base model's own prediction, (n,)."""
+    def prediction(self) -> FloatArray:
+        """What the base model itself predicts.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         t = self.loss.mean(self.latent.f[:, 0])
         return t if self.target.is_identity else self.target.model.decode_target(t)
 
@@ -447,7 +457,7 @@ def pinball_crps(quantiles, levels, y):
 class ClassProbabilities:
     """Distribution of the class probabilities of n rows, made by ``predict_distribution`` of a classifier.
 
-    Attributes
+    Parameters
     ----------
     latent : Latent
         The uncertain logits, in the coordinates of the loss.

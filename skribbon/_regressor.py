@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_count, check_levels, check_name, check_single_level, check_target, index_of
+from ._checks import check_levels, check_name, check_single_level, check_target, index_of
 from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
 from ._predictive import Latent, Predictive
 from ._target import TargetScale
@@ -169,7 +169,6 @@ class RegressionMethods:
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
         array([[195., 218.]])
         """
-        check_levels(confidence_level, "confidence_level")
         return self.predict_distribution(X, kind).interval(confidence_level)
 
     def predict_quantiles(
@@ -260,7 +259,6 @@ class RegressionMethods:
         >>> draws.mean(axis=1).round(0)  # the mean over all rows, by each of five drawn functions
         array([150., 152., 151., 150., 151.])
         """
-        check_count(n_samples, "n_samples")
         return self.predict_distribution(X, kind).sample(n_samples, random_state)
 
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:

@@ -307,6 +307,6 @@ def _check_finite(moments):
     if not all(np.isfinite(number).all() for number in numbers):
         raise ValueError(
             "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large that "
-            "they overflow, or a mean has left the range of its family. Bring the columns of X to a common scale (StandardScaler in a pipeline), and y too "
-            "(TransformedTargetRegressor), or penalise the base model."
+            "they overflow, or a mean has left the range of its family. Bring the columns of X to a common scale "
+            "(StandardScaler in a pipeline), and y too (TransformedTargetRegressor), or penalise the base model."
         )

@@ -41,7 +41,7 @@ CLASSIFIER = MLPClassifier(hidden_layer_sizes=(4,), **SETTINGS)
 @pytest.fixture
 def small_limit(monkeypatch):
     """Draws are held from 5 parameters on."""
-    monkeypatch.setattr("skribbon.curvature.base.CLOSED_FORM_LIMIT", 5)
+    monkeypatch.setattr("skribbon.curvature.base.Curvature.square_limit", 5)
 
 
 @cache

@@ -143,12 +143,11 @@ def laplace(setting, trial, rows):
     posterior = LaplaceClassifier(base, curvature=GaussNewton(damping=setting.damping))
 
     def fit():
-        training = posterior._fit_training(*train, None)  # what prior_precision="validation" does with rows of its own
-        unit = posterior._fit_observation(training)
+        fitted, training = posterior._fit_training(*train, None)  # as prior_precision="validation", with given rows
+        observation, unit = posterior._observation(fitted, training)
 
         def at(prior):
-            posterior.ribbon_, _ = posterior._posterior(training, unit, prior)
-            return posterior
+            return posterior._adopt(fitted | observation | {"ribbon_": posterior._posterior(training, unit, prior)[0]})
 
         found = {prior: at(prior)._log_score(*validation).mean() for prior in DECADES}
         for prior in max(found, key=found.get) * np.sqrt([0.1, 10]):

@@ -7,6 +7,7 @@ from _cells import Experiment, mean_sd, table
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._rows import Block
 from skribbon.metrics import interval_coverage_score
 
 ALPHAS = (0.3, 1.0, 3.0)
@@ -93,7 +94,7 @@ def laplace_and_sandwich(kind, samples):
         Z = model.rows(model.prepare(X))
         coefficients.append(model.theta)
         sandwiches.append(ribbon.covariance_)
-        inverses.append(np.linalg.inv(model.hessian(Z, y, np.ones(n))))
+        inverses.append(np.linalg.inv(Block(model, Z, y, np.ones(n)).hessian()))
     return {
         "true": np.cov(np.transpose(coefficients)),
         "sandwich": np.mean(sandwiches, axis=0),

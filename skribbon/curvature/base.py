@@ -51,6 +51,8 @@ class Curvature(BaseEstimator):
     """
 
     knows_leverages = False  # exactly enough for a row's own leverage to correct its score
+    square_limit: float = CLOSED_FORM_LIMIT  # parameters up to which the sandwich is formed, p x p
+    peak_squares = 8  # p x p arrays that are alive at once where it is
 
     def __init__(self, damping: float | Literal["auto"] = "auto"):
         self.damping = damping
@@ -139,7 +141,7 @@ class Curvature(BaseEstimator):
         -------
         bool
         """
-        return p <= CLOSED_FORM_LIMIT
+        return p <= self.square_limit
 
     def predicted_bytes(self, p: int) -> int:
         """What a fit will hold at its peak, beyond X and one block of rows.
@@ -153,7 +155,7 @@ class Curvature(BaseEstimator):
         -------
         int
         """
-        return 8 * 8 * p**2 if self.holds_square(p) else 0
+        return 8 * self.peak_squares * p**2 if self.holds_square(p) else 0
 
     def check_fits(self, p: int) -> None:
         """Refuse before anything is allocated what the machine cannot hold.

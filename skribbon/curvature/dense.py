@@ -12,19 +12,13 @@ from .._typing import FloatArray
 from ..exceptions import CurvatureError
 from .base import Curvature
 
-PEAK_SQUARES = 11  # p x p arrays that are alive at once: two sums, a block's share, H_r, its factors, the root
-
 
 class DenseCurvature(Curvature):
     """A curvature that is a p x p array."""
 
     knows_leverages = True
-
-    def holds_square(self, p: int) -> bool:
-        return True
-
-    def predicted_bytes(self, p: int) -> int:
-        return 8 * PEAK_SQUARES * p**2
+    square_limit = np.inf
+    peak_squares = 11  # two sums, a block's share, H_r, its factors, the root
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         return Dense(mean + np.diag(shift))

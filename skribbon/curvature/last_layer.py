@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._linalg import Factor
 from .._rows import Block, Moments, Rows
 from .._typing import FloatArray
@@ -35,6 +37,7 @@ class LastLayer(Curvature):
     """
 
     knows_leverages = True
+    square_limit = np.inf
 
     def view(self, model: Any) -> Any:
         return model.last_layer()
@@ -50,6 +53,3 @@ class LastLayer(Curvature):
 
     def factor(self, rows: Rows, moments: Moments) -> Factor:
         return self._inner(rows.model).factor(rows, moments)
-
-    def holds_square(self, p: int) -> bool:
-        return True

@@ -95,6 +95,8 @@ class MatrixFree(Curvature):
     1.0
     """
 
+    square_limit = 0
+
     def __init__(
         self,
         matrix: Literal["ggn", "hessian"] = "ggn",
@@ -110,9 +112,6 @@ class MatrixFree(Curvature):
         self.n_probes = n_probes
         self.verbose = verbose
         self.damping = damping
-
-    def holds_square(self, p: int) -> bool:
-        return False
 
     def of_block(self, block: Block) -> Sums:
         layers = block.kronecker_sums() if block.model.has_layers else []

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from .._linalg import gram, right_multiply
 from .._loss import Loss
+from .._rows import Rows
 from .._typing import FloatArray, MatrixLike
 
 TRAIN_LONGER = (
@@ -378,6 +379,14 @@ def check_inputs(inputs, X):
             f"X has {shape[1]} features, but {type(inputs).__name__} is expecting {inputs.n_features_in_} features as "
             "input."
         )
+
+
+def training_rows(model, X, y, weight):
+    """Rows of a model from its training data as the user has them; targets that are not finite are refused."""
+    t = model.encode_target(y)
+    if not np.isfinite(t).all():
+        raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
+    return Rows(model, model.prepare(X), t, weight)
 
 
 @singledispatch

@@ -48,7 +48,7 @@ class LinearPredictor(ParametricModel):
 
     @property
     def row_width(self):
-        k = self.n_outputs
+        k = self.loss.n_outputs
         d = len(self.theta) // k
         # of several outputs: the distinct products of features, and of outputs with all that leads to them
         return d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
@@ -65,13 +65,13 @@ class LinearPredictor(ParametricModel):
 
     def raw(self, Z, theta=None):
         theta = self.theta if theta is None else theta
-        return np.asarray(Z @ theta.reshape(self.n_outputs, -1).T)
+        return np.asarray(Z @ theta.reshape(self.loss.n_outputs, -1).T)
 
     def tangent(self, Z):
         return LinearTangent(Z, self.raw(Z))
 
     def centred(self, X):
-        k = self.n_outputs
+        k = self.loss.n_outputs
         if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
             return self
         some = X[:: max(1, len(X) // CENTRE_ROWS)]  # any point among the rows will do
@@ -83,7 +83,7 @@ class LinearPredictor(ParametricModel):
     def uncentred(self, V):
         if self.centre is None:
             return V
-        blocks = V.reshape(self.n_outputs, len(V) // self.n_outputs, V.shape[1]).copy()
+        blocks = V.reshape(self.loss.n_outputs, len(V) // self.loss.n_outputs, V.shape[1]).copy()
         blocks[:, -1] -= np.einsum("d,kdr->kr", self.centre, blocks[:, :-1])
         return blocks.reshape(V.shape)
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from .._rows import Rows, Sums
 from .._typing import FloatArray
 from ..exceptions import warn_user
-from .base import ParametricModel, as_parametric
+from .base import ParametricModel, as_parametric, training_rows
 
 MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
 SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
@@ -217,14 +217,6 @@ def _distance(gradient, g_bar, g2_bar, curvature, rows):
     norm = np.linalg.norm(scale * gradient)
     unit = standard_error if standard_error > rounding else max(rounding, 1e-300)
     return float(norm / unit), float(rounding / unit)
-
-
-def training_rows(model, X, y, weight):
-    """Rows of a model from its training data as the user has them; targets that are not finite are refused."""
-    t = model.encode_target(y)
-    if not np.isfinite(t).all():
-        raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
-    return Rows(model, model.prepare(X), t, weight)
 
 
 @singledispatch

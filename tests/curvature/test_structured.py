@@ -230,7 +230,7 @@ def test_other_sandwiches_are_dense_up_to_the_limit(curvature):
 
 @pytest.mark.parametrize("curvature", ["diag", "kfac", "low_rank"])
 def test_held_draws_have_the_covariance_of_the_closed_form(curvature, monkeypatch):
-    monkeypatch.setattr("skribbon.curvature.base.CLOSED_FORM_LIMIT", 5)
+    monkeypatch.setattr("skribbon.curvature.base.Curvature.square_limit", 5)
     estimator, features, y = PROBLEMS["network-two-layers"]
     settings = {"curvature": curvature, "correction": "HC0", "random_state": 0}
     drawn = RibbonRegressor(FrozenEstimator(estimator), n_draws=4000, **settings).fit(features, y)
