@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+FLOOR := .venv-floor
+# What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
+FLOOR_TESTS := tests/curvature tests/models tests/properties $(patsubst %,tests/test_%.py,\
+	classifier corrections cv laws oracles plotting regressor sklearn softmax)
 
 # Two test workers with one BLAS thread each: more threads than cores make everything slower.
 # SCIPY_ARRAY_API must be set before scipy is imported, or scikit-learn skips its array API checks.
@@ -11,7 +15,7 @@ NO_WINDOW := MPLBACKEND=Agg
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
+.PHONY: help demo test floor lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,14 +23,14 @@ help: ## Print this list
 demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
 	@$(BIN)/python examples/demo.py --output doc/_build/demo.png
 
-test: $(STAMP) ## Run the tests, the doctests and the code of the pages (minutes)
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2
-
-coverage: $(STAMP) ## Run the tests and list the lines and branches that none of them reaches (minutes)
+test: $(STAMP) ## Run the tests, the doctests and the code of the pages, and list what none of them reaches (minutes)
 	@$(BIN)/coverage erase
-	$(TEST_ENV) $(BIN)/coverage run -m pytest -n 2 -q
+	$(TEST_ENV) $(BIN)/coverage run -m pytest -n 2
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/python tests/coverage_report.py
+
+floor: $(FLOOR)/.installed ## Run most tests with the oldest versions that setup.cfg allows (minutes)
+	$(TEST_ENV) $(FLOOR)/bin/python -m pytest -n 2 -q $(FLOOR_TESTS)
 
 lint: $(STAMP) ## Check style, docstrings, formatting and types
 	$(BIN)/ruff check .
@@ -40,7 +44,7 @@ format: $(STAMP) ## Rewrite the code in the project's format
 hooks: .venv/.hooks ## Have git call `make lint` before a commit and `make test` before a push
 	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
-check: lint coverage doc examples build ## All that must hold before a change goes in
+check: lint doc examples build ## All else that must hold before a change goes in
 
 # addopts keeps tests/slow out of `make test`; here it is emptied
 slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
@@ -87,11 +91,19 @@ build: .venv/.build ## Build sdist and wheel, and run the README's code with the
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov benchmarks/results
 	rm -rf doc/_build doc/auto_examples doc/generated doc/sg_execution_times.rst
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 # .venv/.doc installs the extra "doc" of setup.cfg, and so on
 .venv/.%: $(STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[$*]"
+	@touch $@
+
+# setup.cfg is the one home of the floors: numpy>=1.26 becomes the constraint numpy==1.26. PYTHON must be the oldest
+# supported one too: these releases have no wheels for the newest.
+$(FLOOR)/.installed: setup.cfg
+	$(PYTHON) -m venv --clear $(FLOOR)
+	awk '/^[^ ]/ { on = /^install_requires/; next } on { sub(">=", "=="); print $$1 }' setup.cfg > $(FLOOR)/floors.txt
+	$(FLOOR)/bin/python -m pip install --quiet --constraint $(FLOOR)/floors.txt -e ".[test]"
 	@touch $@
 
 $(STAMP): setup.cfg pyproject.toml

@@ -472,7 +472,7 @@ class InverseGaussian(Positive):
     def _sample(self, rng):
         mean, cv2 = self.parameters
         normal = 1 + np.sqrt(cv2) * rng.standard_normal(self.shape)
-        wald = rng.wald(1.0, 1 / np.maximum(cv2, 1e-8), self.shape)
+        wald = rng.wald(1.0, 1 / np.clip(cv2, 1e-8, 1e300), self.shape)
         return mean * np.where(cv2 < 1e-8, np.maximum(normal, 0), wald)
 
 

@@ -130,6 +130,20 @@ class Loss:
         """
         raise TypeError(f"{type(self).__name__} is a loss of numbers and has no classes.")
 
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        """The largest norm that the gradient in f can have, at any f.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Infinite unless the loss grows at most linearly.
+        """
+        return np.full(len(y), np.inf)
+
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
         """Pearson's (y - mu)^2 / V(mu), relative to the noise that f itself predicts.
 
@@ -368,6 +382,9 @@ class Huber(Loss):
         r = np.abs(f[:, 0] - y)
         return np.where(r <= self.epsilon, r**2 / 2, self.epsilon * (r - self.epsilon / 2))
 
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        return np.full(len(y), self.epsilon)
+
     def _derivatives(self, f, y):
         r = f - y
         inside = (np.abs(r) <= self.epsilon).astype(float)
@@ -515,6 +532,9 @@ class ClassLoss(Loss):
 
     def _weight(self, y):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
+
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        return self._weight(y) * np.full(len(y), 1.0 if self.n_classes == 2 else np.sqrt(2.0))  # of |P - e_y|
 
 
 class Bernoulli(ClassLoss):

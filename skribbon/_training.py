@@ -62,8 +62,13 @@ def leave_one_out(hat, block):
 
 
 def corrected_gradient(hat, power, block):
-    """(I - C_i A_i)^power u_i, (b, k): HC2 by the power -1/2; HC3, the score under the fit to all others, by -1."""
-    return resolvent(*hat(block), block.u, power)
+    """(I - C_i A_i)^power u_i, (b, k): HC2 by the power -1/2; HC3, the score under the fit to all others, by -1.
+
+    That is linear in u, and the loss may not be: no row gets a gradient that its loss has nowhere.
+    """
+    u = resolvent(*hat(block), block.u, power)
+    size, bound = np.linalg.norm(u, axis=1), block.model.loss.gradient_bound(block.y)
+    return u * np.divide(bound, size, out=np.ones_like(size), where=size > bound)[:, None]
 
 
 def constant_gradient(factor, block):

@@ -136,8 +136,11 @@ class TrainNoise(ConstantNoise):
         pass
 
     def fit(self, training: Any) -> Self:
-        if training.n <= 1:
-            raise ValueError(f"noise='train' divides by n - 1 and needs two rows, got n_samples={training.n:g}.")
+        if training.n <= 1 + 1e-6:
+            raise ValueError(
+                f"noise='train' divides by n - 1 and needs two rows, got n_samples={training.n:g}. sample_weight means "
+                "frequency: scale weights to sum to the number of rows."
+            )
         self.dispersion_ = float(training.moments.chi2 / (training.n - 1))
         return self
 

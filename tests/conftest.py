@@ -1,4 +1,4 @@
-"""One small case per registered base model, fitted with and without weights."""
+"""Small cases of every registered base model, fitted with and without weights."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ from sklearn.linear_model import (
     LassoCV,
     LinearRegression,
     LogisticRegression,
-    LogisticRegressionCV,
     PoissonRegressor,
     Ridge,
     RidgeCV,
@@ -31,6 +30,7 @@ from sklearn.linear_model import (
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from spelling import logistic, logistic_cv
 
 from skribbon.exceptions import SelectionWarning
 from skribbon.models import ParametricModel, as_parametric
@@ -55,7 +55,6 @@ class Case:
     link: str = "identity"
     freeze: bool = False
     accepts_sparse: bool = True
-    accepts_weights: bool = True
 
     @property
     def is_classifier(self):
@@ -64,6 +63,26 @@ class Case:
     @property
     def is_network(self):
         return isinstance(self.estimator, MLPRegressor | MLPClassifier)
+
+    @property
+    def kind(self):
+        """All that the code of a derivative can branch on: cases of one kind differ in a solver or in a number."""
+        leaf, wrapper = self.estimator, ""
+        while isinstance(leaf, Pipeline | TransformedTargetRegressor):
+            wrapper += type(leaf).__name__
+            leaf = leaf[-1] if isinstance(leaf, Pipeline) else leaf.regressor
+        if self.is_network:
+            return "network", self.loss, leaf.activation, len(leaf.hidden_layer_sizes)
+        l1 = isinstance(leaf, ElasticNet | ElasticNetCV | LassoCV) or (
+            isinstance(leaf, LogisticRegression) and bool(getattr(leaf, "l1_ratio", 0))
+        )
+        unpenalised = isinstance(leaf, LinearRegression) or getattr(leaf, "C", 1) == np.inf
+        penalty = "l1" if l1 else "none" if unpenalised or getattr(leaf, "penalty", "l2") is None else "l2"
+        constrained = getattr(leaf, "positive", False)
+        penalises_intercept = leaf.fit_intercept and getattr(leaf, "solver", "") == "liblinear"
+        loss = ("tweedie", 0.0, "identity") if self.loss == "squared" else (self.loss, self.power, self.link)
+        balanced = getattr(leaf, "class_weight", None) is not None
+        return wrapper, loss, penalty, constrained, balanced, leaf.fit_intercept, penalises_intercept
 
     def fit(self, weight=None, X=None):
         """A fitted clone. A solver that does not converge is an error: the case would not test what it claims."""
@@ -158,12 +177,12 @@ def _huber(name, **params):
 
 
 def _binary(name, gradient, **params):
-    estimator = LogisticRegression(**{"tol": 1e-10, "max_iter": 10_000, "random_state": 0, **params})
+    estimator = logistic(**{"tol": 1e-10, "max_iter": 10_000, "random_state": 0, **params})
     return Case(f"logistic-{name}", estimator, X, BINARY, "logistic", gradient)
 
 
 def _multinomial(name, gradient=1e-7, **params):
-    estimator = LogisticRegression(**{"tol": 1e-10, "max_iter": 10_000, **params})
+    estimator = logistic(**{"tol": 1e-10, "max_iter": 10_000, **params})
     return Case(f"multinomial-{name}", estimator, X, TERNARY, "softmax", gradient)
 
 
@@ -234,15 +253,7 @@ CASES = [
     _binary("elastic", 1e-10, l1_ratio=0.5, C=0.1, solver="saga"),
     Case(
         "logistic-cv",
-        LogisticRegressionCV(
-            Cs=[0.05, 0.5],
-            l1_ratios=(0.0,),
-            cv=3,
-            tol=1e-10,
-            use_legacy_attributes=False,
-            scoring="neg_log_loss",
-            solver="newton-cholesky",
-        ),
+        logistic_cv(Cs=[0.05, 0.5], cv=3, tol=1e-10, scoring="neg_log_loss", solver="newton-cholesky"),
         X,
         BINARY,
         "logistic",
@@ -277,7 +288,7 @@ CASES = [
         alpha=10.0,
         random_state=15,
     ),
-    _network("poisson", COUNTS, "tweedie", 1e-4, loss="poisson"),
+    _network("poisson", COUNTS, "tweedie", 1e-4, loss="poisson", random_state=5),
     _network("binary", BINARY, "logistic", 1e-4, estimator=MLPClassifier),
     _network("ternary", TERNARY, "softmax", 1e-4, estimator=MLPClassifier),
     _network("ternary-two-layers", TERNARY, "softmax", 1e-4, estimator=MLPClassifier, hidden_layer_sizes=(4, 3)),
@@ -293,22 +304,37 @@ CASES = [
 ]
 
 
+ONE_OF_EACH_KIND = list({case.kind: case for case in reversed(CASES)}.values())[::-1]  # the first of its kind
+
+
 # ---------------------------------------------------------------------- fixtures
-def _params(cases):
+def _params(cases, weights=(True,)):
     return [
         pytest.param((case.id, weighted), id=f"{case.id}-{'weighted' if weighted else 'plain'}")
         for case in cases
-        for weighted in ((False, True) if case.accepts_weights else (False,))
+        for weighted in weights
     ]
 
 
-@pytest.fixture(params=_params(CASES))
-def fitted(request):
-    """Every case, fitted without weights and with integer weights."""
+@pytest.fixture(params=_params(CASES, weights=(False, True)))
+def every_fit(request):
+    """Every case, fitted without weights and with integer weights: for all that an adapter reads off an estimator."""
     return fitted_case(*request.param)
 
 
-@pytest.fixture(params=_params([case for case in CASES if case.accepts_sparse]))
+@pytest.fixture(params=_params(CASES))
+def every_case(request):
+    """Every case, fitted with integer weights: for what an adapter reads without looking at weights."""
+    return fitted_case(*request.param)
+
+
+@pytest.fixture(params=_params(ONE_OF_EACH_KIND))
+def fitted(request):
+    """A case of each kind, fitted with integer weights: for the derivatives, which know no estimator."""
+    return fitted_case(*request.param)
+
+
+@pytest.fixture(params=_params([case for case in ONE_OF_EACH_KIND if case.accepts_sparse]))
 def fitted_accepting_sparse(request):
-    """The cases whose X may be sparse."""
+    """The same where X may be sparse."""
     return fitted_case(*request.param)

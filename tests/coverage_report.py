@@ -1,4 +1,4 @@
-"""What ``make coverage`` says at the end: what no test reaches, and whether lines and branches are each covered."""
+"""What ``make test`` says at the end: what no test reaches, and whether lines and branches are each covered."""
 
 import json
 import sys

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scoringrules
-from scipy import stats
+from scipy import integrate, stats
 from scipy.integrate import quad
 from scipy.special import ndtr
 
@@ -517,7 +517,7 @@ def test_crps_of_a_law_with_an_atom(name):
         exact = 0.0
         for start, stop, target in ((0.0, y, 0), (y, 50.0, 1)):
             x = start + (stop - start) * np.linspace(0, 1, 400) ** 3
-            exact += np.trapezoid((law.cdf(x[:, None])[:, 0] - target) ** 2, x)
+            exact += integrate.trapezoid((law.cdf(x[:, None])[:, 0] - target) ** 2, x)
         assert law.crps(y)[0] == pytest.approx(exact, rel=1e-3)
 
 

@@ -15,17 +15,32 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .._checks import check_count
+from .._estimator import FittedModel
 from .._loss import Bernoulli, Categorical, Tweedie
 from ..models.architectures import mlp
 from ..noise import ConstantNoise
 from ._members import MemberClassification, MemberRegression
 
 
-class BayesianNetwork(BaseEstimator):
-    """Independent Gaussian priors on all weights and biases, X standardised; a subclass writes ``_infer``.
+class BayesianNetwork(FittedModel, BaseEstimator):
+    """Independent Gaussian priors on all weights and biases, X standardised; needs ``_infer`` and ``_fitted``.
 
     Draws are parameter vectors of one network, held as arrays: predictions need NumPy alone.
     """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Draw networks from the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        return self._adopt(self._fitted(X, y))
 
     def _fit_network(self, X, t, loss, **fields):
         """Draw from the posterior; returns what is fitted, and the draws of a regressor's noise."""
@@ -58,18 +73,7 @@ class BayesianNetwork(BaseEstimator):
 class RegressionNetwork(MemberRegression, BayesianNetwork):
     """y is standardised too; needs ``noise``."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Draw networks from the posterior.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-        """
+    def _fitted(self, X, y):
         noise = None if self._infers_noise() else self._resolve_noise()
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         scaler = StandardScaler().fit(y[:, None])
@@ -79,7 +83,7 @@ class RegressionNetwork(MemberRegression, BayesianNetwork):
             noise = ConstantNoise(np.mean(sigma**2))
         elif isinstance(noise, ConstantNoise) and isinstance(self.noise, Real):
             noise = ConstantNoise(self.noise / scaler.scale_[0] ** 2)  # the user's number is on the scale of y
-        return self._adopt(self._with_noise(fitted, noise, X, y, np.ones(len(y))))
+        return self._with_noise(fitted, noise, X, y, np.ones(len(y)))
 
     def _infers_noise(self):
         return isinstance(self.noise, str) and self.noise == "posterior"
@@ -88,18 +92,7 @@ class RegressionNetwork(MemberRegression, BayesianNetwork):
 class ClassificationNetwork(MemberClassification, BayesianNetwork):
     """Logits, one for two classes."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Draw networks from the posterior.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-        """
+    def _fitted(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         classes, t = np.unique(y, return_inverse=True)
@@ -107,7 +100,7 @@ class ClassificationNetwork(MemberClassification, BayesianNetwork):
             raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
         loss = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
         fitted, _ = self._fit_network(X, t, loss, classes=classes)
-        return self._adopt(fitted | {"classes_": classes})
+        return fitted | {"classes_": classes}
 
 
 # ---------------------------------------------------------------------- the model

@@ -29,8 +29,11 @@ class MemberPredictions(FittedModel):
     """The raw prediction is that of one of ``members_``, a list of ParametricModel, each as likely as the others.
 
     ``model_`` gives the scale of the target and the classes; a member may have been fitted on a scale, and on classes,
-    of its own.
+    of its own. A subclass writes ``_with_law(fitted, X, y, weight)``, which adds what is fitted of the observations.
     """
+
+    def _check_law(self):
+        """Refuse a wrong parameter of the observations before any training is done."""
 
     def _prepared(self, X):
         X = self._validated(X)
@@ -93,8 +96,11 @@ class MemberRegression(MemberPredictions, RegressionMethods):
             return f
         return np.column_stack([self.model_.encode_target(member.decode_target(f[:, 0])), f[:, 1:]])
 
+    def _check_law(self):
+        self._resolve_noise()
+
     def _resolve_noise(self):
-        """The noise model, not fitted; a wrong one is refused before any training is done."""
+        """The noise model, not fitted."""
         noise = resolve_noise(self.noise)
         if isinstance(noise, DofNoise | LooNoise):
             raise ValueError(
@@ -102,6 +108,9 @@ class MemberRegression(MemberPredictions, RegressionMethods):
                 "use noise='train', 'heteroskedastic' or a number."
             )
         return noise
+
+    def _with_law(self, fitted, X, y, weight):
+        return self._with_noise(fitted, self._resolve_noise(), X, y, weight)
 
     def _with_noise(self, fitted, noise, X, y, weight):
         """What is fitted so far, with the noise model on residuals from the mean over members."""
@@ -126,6 +135,9 @@ class MemberClassification(MemberPredictions, ClassificationMethods):
         ndarray of shape (n_samples,) or (n_samples, K)
         """
         return self._log_odds(X)
+
+    def _with_law(self, fitted, X, y, weight):
+        return fitted | {"classes_": fitted["model_"].classes}
 
     def _on_our_scale(self, f, member):
         if len(member.classes) == len(self.model_.classes):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
@@ -20,9 +20,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._checks import check_count, check_target
 from .._compat import safe_indexing
 from .._estimator import MAX_SEED, Wrapper, innermost, parametric_model, seed_all
-from .._typing import MatrixLike
+from .._typing import MatrixLike, RandomState
 from ..exceptions import RibbonWarning, warn_user
-from ._members import MemberClassification, MemberRegression, indexable
+from ._members import indexable
 
 FEW = 1000  # training rows at which a member must predict finite values
 
@@ -36,17 +36,49 @@ class MemberWarning(RibbonWarning):
 
 
 class Retraining(Wrapper):
-    """A base model that is trained again and again; needs ``n_members``, ``n_jobs``, ``verbose``, ``random_state``.
+    """A base model that is trained again and again.
 
-    A subclass writes ``_tasks(model, X, y, weight, seeds)``, which yields a function and its arguments for every member; the
-    function returns a ParametricModel. ``weight`` is None where the user gave none.
+    A subclass writes ``_tasks(model, X, y, weight, seeds)``, which yields a function and its arguments for every
+    member; the function returns a ParametricModel. ``weight`` is None where the user gave none.
     """
 
     _reference_is_a_member = False
     _trains_again = True
 
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        n_members: int = 100,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ):
+        self.estimator = estimator
+        self.n_members = n_members
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the members.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self
+        """
+        return self._adopt(self._fit_members(X, check_target(self, y), sample_weight))
+
     def _fit_members(self, X, y, sample_weight):
-        """Fit the base model to all rows, then the members; returns what is fitted, and the weights of the rows."""
+        """Fit the base model to all rows, then the members; returns what is fitted."""
+        self._check_law()
         self._check_parameters()
         X, start = indexable(X), time.perf_counter()
         fitted, model, weight = self._fit_base(X, y, sample_weight)
@@ -62,7 +94,7 @@ class Retraining(Wrapper):
         for outcome in trained:
             outcomes.append(outcome)
             self._report(outcomes)
-        return fitted | {"model_": model, "members_": survivors(outcomes)}, weight
+        return self._with_law(fitted | {"model_": model, "members_": survivors(outcomes)}, X, y, weight)
 
     def _check_parameters(self):
         check_count(self.n_members, "n_members")
@@ -76,49 +108,6 @@ class Retraining(Wrapper):
             latest = outcomes[-1]
             result = f"{latest.seconds:.1f} s" if latest.error is None else f"failed, {latest.error!r}"
             print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
-
-
-class RetrainingRegression(MemberRegression, Retraining):
-    """A regressor made of retrained members."""
-
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the members.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
-
-        Returns
-        -------
-        self
-        """
-        y, noise = check_target(self, y), self._resolve_noise()
-        fitted, weight = self._fit_members(X, y, sample_weight)
-        return self._adopt(self._with_noise(fitted, noise, X, y, weight))
-
-
-class RetrainingClassification(MemberClassification, Retraining):
-    """A classifier made of retrained members."""
-
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the members.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
-
-        Returns
-        -------
-        self
-        """
-        fitted, _ = self._fit_members(X, check_target(self, y), sample_weight)
-        return self._adopt(fitted | {"classes_": fitted["model_"].classes})
 
 
 # ---------------------------------------------------------------------- one member

@@ -13,16 +13,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from .._typing import RandomState
 from ..exceptions import warn_user
-from ..models.newton import minimise, training_rows
+from ..models.base import training_rows
+from ..models.newton import minimise
 from ..noise import Noise
-from ._retraining import (
-    Retraining,
-    RetrainingClassification,
-    RetrainingRegression,
-    observations,
-    retrain,
-    with_seed,
-)
+from ._members import MemberClassification, MemberRegression
+from ._retraining import Retraining, observations, retrain, with_seed
 
 
 class _BayesianBootstrap(Retraining):
@@ -78,7 +73,7 @@ def reoptimise(rows):
     return rows.model.at(theta)
 
 
-class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _BayesianBootstrap):
+class BayesianBootstrapRegressor(RegressorMixin, MemberRegression, _BayesianBootstrap):
     r"""The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonRegressor` does in one linear step.
 
     .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta), \qquad
@@ -142,20 +137,16 @@ class BayesianBootstrapRegressor(RegressorMixin, RetrainingRegression, _Bayesian
         verbose: int = 0,
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
+        super().__init__(estimator, n_members=n_members, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.alpha = alpha
-        self.n_members = n_members
         self.start = start
         self.noise = noise
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _default_estimator(self):
         return LinearRegression()
 
 
-class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _BayesianBootstrap):
+class BayesianBootstrapClassifier(ClassifierMixin, MemberClassification, _BayesianBootstrap):
     r"""The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonClassifier` does in one linear step.
 
     .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta), \qquad
@@ -212,13 +203,9 @@ class BayesianBootstrapClassifier(ClassifierMixin, RetrainingClassification, _Ba
         verbose: int = 0,
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
+        super().__init__(estimator, n_members=n_members, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.alpha = alpha
-        self.n_members = n_members
         self.start = start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _default_estimator(self):
         return LogisticRegression()

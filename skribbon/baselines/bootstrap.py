@@ -10,14 +10,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from .._typing import RandomState
 from ..noise import Noise
-from ._retraining import (
-    Retraining,
-    RetrainingClassification,
-    RetrainingRegression,
-    observations,
-    retrain,
-    with_seed,
-)
+from ._members import MemberClassification, MemberRegression
+from ._retraining import Retraining, observations, retrain, with_seed
 
 
 class _Bootstrap(Retraining):
@@ -35,7 +29,7 @@ def resample(frequencies, rng):
     return np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
 
 
-class BootstrapRegressor(RegressorMixin, RetrainingRegression, _Bootstrap):
+class BootstrapRegressor(RegressorMixin, MemberRegression, _Bootstrap):
     """The base model trained from scratch on rows that are drawn with replacement.
 
     Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
@@ -87,18 +81,14 @@ class BootstrapRegressor(RegressorMixin, RetrainingRegression, _Bootstrap):
         verbose: int = 0,
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
-        self.n_members = n_members
+        super().__init__(estimator, n_members=n_members, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.noise = noise
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _default_estimator(self):
         return LinearRegression()
 
 
-class BootstrapClassifier(ClassifierMixin, RetrainingClassification, _Bootstrap):
+class BootstrapClassifier(ClassifierMixin, MemberClassification, _Bootstrap):
     """The base model trained from scratch on rows that are drawn with replacement; probabilities are averaged.
 
     Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
@@ -138,21 +128,6 @@ class BootstrapClassifier(ClassifierMixin, RetrainingClassification, _Bootstrap)
     >>> bootstrap.predict_proba_samples(X[50:53, 2:], n_samples=5).shape
     (5, 3, 2)
     """
-
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        n_members: int = 100,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ):
-        self.estimator = estimator
-        self.n_members = n_members
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _default_estimator(self):
         return LogisticRegression()

@@ -9,7 +9,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._typing import RandomState
 from ..noise import Noise
-from ._retraining import Retraining, RetrainingClassification, RetrainingRegression, retrain, with_seed
+from ._members import MemberClassification, MemberRegression
+from ._retraining import Retraining, retrain, with_seed
 
 DEFAULT: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
 
@@ -24,7 +25,7 @@ class _DeepEnsemble(Retraining):
             yield retrain, estimator, X, y, None, weight, fit_params
 
 
-class DeepEnsembleRegressor(RegressorMixin, RetrainingRegression, _DeepEnsemble):
+class DeepEnsembleRegressor(RegressorMixin, MemberRegression, _DeepEnsemble):
     """Networks trained from different random starts; their spread is the epistemic uncertainty.
 
     Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
@@ -77,18 +78,14 @@ class DeepEnsembleRegressor(RegressorMixin, RetrainingRegression, _DeepEnsemble)
         verbose: int = 0,
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
-        self.n_members = n_members
+        super().__init__(estimator, n_members=n_members, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
         self.noise = noise
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _default_estimator(self):
         return MLPRegressor(**DEFAULT)
 
 
-class DeepEnsembleClassifier(ClassifierMixin, RetrainingClassification, _DeepEnsemble):
+class DeepEnsembleClassifier(ClassifierMixin, MemberClassification, _DeepEnsemble):
     """Networks trained from different random starts; class probabilities are averaged over them.
 
     Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
@@ -138,11 +135,7 @@ class DeepEnsembleClassifier(ClassifierMixin, RetrainingClassification, _DeepEns
         verbose: int = 0,
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
-        self.n_members = n_members
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        super().__init__(estimator, n_members=n_members, n_jobs=n_jobs, verbose=verbose, random_state=random_state)
 
     def _default_estimator(self):
         return MLPClassifier(**DEFAULT)

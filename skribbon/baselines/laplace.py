@@ -33,8 +33,24 @@ class _Laplace(UncertainParameters):
     subclass writes ``_observation``, which returns what is fitted of the observations and phi, and ``_log_score``.
     """
 
-    def _fit(self, X, y, sample_weight):
-        """What is fitted, all but the observation law, for which ``_observation`` has a word."""
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the base model and its Gaussian posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies: how often each row was observed.
+
+        Returns
+        -------
+        self
+        """
+        return self._adopt(self._fit_posterior(X, check_target(self, y), sample_weight))
+
+    def _fit_posterior(self, X, y, sample_weight):
+        """What is fitted."""
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
@@ -43,7 +59,7 @@ class _Laplace(UncertainParameters):
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
-        return self._adopt(fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision})
+        return fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision}
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -167,22 +183,9 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     def _default_estimator(self):
         return LinearRegression()
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the base model and its Gaussian posterior.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
-
-        Returns
-        -------
-        self : LaplaceRegressor
-        """
-        resolve_noise(self.noise)  # a wrong one is refused before any training is done
-        return self._fit(X, check_target(self, y), sample_weight)
+    def _check_parameters(self):
+        resolve_noise(self.noise)
+        super()._check_parameters()
 
     def _observation(self, fitted, training):
         rows, noise = training.rows, resolve_noise(self.noise).fit(training)
@@ -263,22 +266,6 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
 
     def _default_estimator(self):
         return LogisticRegression()
-
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the base model and its Gaussian posterior.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
-
-        Returns
-        -------
-        self : LaplaceClassifier
-        """
-        return self._fit(X, check_target(self, y), sample_weight)
 
     def _observation(self, fitted, training):
         return {"classes_": fitted["model_"].classes}, 1.0

@@ -13,7 +13,7 @@ from .._checks import check_count, check_target
 from .._estimator import Wrapper, innermost
 from .._typing import RandomState
 from ..models import AutogradClassifier, AutogradRegressor
-from ..models.architectures import cnn, mlp
+from ..models.architectures import cnn, dropout_mask, mlp
 from ..models.mlp import MultilayerPerceptron
 from ..noise import Noise
 from ._members import MemberClassification, MemberRegression
@@ -28,13 +28,33 @@ class _MCDropout(Wrapper):
     next layer's weights to zero.
     """
 
+    def __init__(self, estimator: BaseEstimator | None = None, *, n_draws: int = 100, random_state: RandomState = None):
+        self.estimator = estimator
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train the network and draw its passes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        return self._adopt(self._fit_dropout(X, check_target(self, y)))
+
     def _fit_dropout(self, X, y):
+        self._check_law()
         check_count(self.n_draws, "n_draws", 2)
         dropout = _dropout_of(self._get_estimator())
         fitted, model, weight = self._fit_base(X, y, None)
         rng = check_random_state(self.random_state)
         members = [thinned(model, dropout, rng) for _ in range(self.n_draws)]
-        return fitted | {"dropout_": dropout, "model_": model, "members_": members}, weight
+        return self._with_law(fitted | {"dropout_": dropout, "model_": model, "members_": members}, X, y, weight)
 
     def _draw(self, n_draws, rng):
         return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
@@ -42,9 +62,9 @@ class _MCDropout(Wrapper):
 
 def thinned(network, dropout, rng):
     """The network without the units that a draw drops, the others scaled up."""
-    theta, stays = network.theta.copy(), 1 - dropout
+    theta = network.theta.copy()
     for W in _after_dropout(network, theta):
-        W *= ((rng.uniform(size=len(W)) < stays) / stays)[:, None]
+        W *= dropout_mask(len(W), dropout, rng)[:, None]
     return network.at(theta)
 
 
@@ -122,29 +142,11 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
         noise: Literal["train", "heteroskedastic"] | float | Noise = "train",
         random_state: RandomState = None,
     ):
-        self.estimator = estimator
-        self.n_draws = n_draws
+        super().__init__(estimator, n_draws=n_draws, random_state=random_state)
         self.noise = noise
-        self.random_state = random_state
 
     def _default_estimator(self):
         return AutogradRegressor(mlp((50,), dropout=0.1), **DEFAULT)
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train the network and draw its passes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self : MCDropoutRegressor
-        """
-        y, noise = check_target(self, y), self._resolve_noise()
-        fitted, weight = self._fit_dropout(X, y)
-        return self._adopt(self._with_noise(fitted, noise, X, y, weight))
 
 
 class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
@@ -184,31 +186,5 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     (5, 2, 3)
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        n_draws: int = 100,
-        random_state: RandomState = None,
-    ):
-        self.estimator = estimator
-        self.n_draws = n_draws
-        self.random_state = random_state
-
     def _default_estimator(self):
         return AutogradClassifier(mlp((50,), dropout=0.1), **DEFAULT)
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train the network and draw its passes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self : MCDropoutClassifier
-        """
-        fitted, _ = self._fit_dropout(X, check_target(self, y))
-        return self._adopt(fitted | {"classes_": fitted["model_"].classes})

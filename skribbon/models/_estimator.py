@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._loss import Loss
+from .._typing import RandomState
 from ._checks import (
     FEW,
     check_differentiable,
@@ -29,33 +32,35 @@ from .derivatives import AutogradLoss, AutogradModel
 from .newton import polish
 from .solvers import Objective, adam, lbfgs
 
+RegressionLoss: TypeAlias = Literal["squared_error", "gaussian_nll", "poisson", "gamma", "huber", "student_t"]
 PROBE_ROWS = 8
 
 
 class AutogradEstimator(StoresFunctions, BaseEstimator):
-    """What the two estimators share; a subclass knows its targets and losses."""
+    """What the two estimators share; a subclass knows its targets and losses. The parameters are the regressor's."""
 
+    loss: Any
     _functions = ("f", "init", "loss", "jac", "loss_")
 
     def __init__(
         self,
-        f=None,
-        init=None,
+        f: Callable[[Any, Any], Any] | Architecture | None = None,
+        init: Any = None,
         *,
-        loss,
-        l2=0.0,
-        solver="lbfgs",
-        jac=None,
-        polish=False,
-        max_iter=200,
-        tol=1e-6,
-        batch_size=200,
-        learning_rate=1e-3,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        random_state=None,
-        verbose=0,
+        loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error",
+        l2: Any = 0.0,
+        solver: Literal["lbfgs", "adam"] = "lbfgs",
+        jac: Callable[[Any, Any], Any] | None = None,
+        polish: bool = False,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        batch_size: int = 200,
+        learning_rate: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.f = f
         self.init = init

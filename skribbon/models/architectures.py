@@ -162,9 +162,18 @@ def _glorot(shapes, activation, random_state):
     return [*params[:-1], (params[-1][0], np.zeros(n_out))]
 
 
-def _check_activation(name):
-    if name not in ACTIVATIONS:
-        raise ValueError(f"activation is {name!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+def dropout_mask(shape, dropout, rng):
+    """Zero for units that are dropped, 1 / (1 - dropout) for those that stay."""
+    stays = 1 - dropout
+    return (rng.uniform(size=shape) < stays) / stays
+
+
+def _check_options(network):
+    """Activation and dropout, of an mlp or a cnn."""
+    if network.activation not in ACTIVATIONS:
+        raise ValueError(f"activation is {network.activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+    if not 0 <= network.dropout < 1:
+        raise ValueError(f"dropout is {network.dropout}; it must be at least 0 and less than 1.")
 
 
 @dataclass(frozen=True)
@@ -202,12 +211,10 @@ class mlp(Architecture):
     dropout: float = 0.0
 
     def __post_init__(self):
-        _check_activation(self.activation)
+        _check_options(self)
         object.__setattr__(self, "hidden", tuple(int(units) for units in np.atleast_1d(self.hidden)))
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"hidden is {self.hidden}; every layer needs at least one unit.")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
 
     def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         return _glorot(pairwise((X.shape[1], *self.hidden, n_outputs)), self.activation, random_state)
@@ -218,8 +225,7 @@ class mlp(Architecture):
     def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
         if not self.dropout:
             return self(params, X)
-        stays = 1 - self.dropout
-        return self._forward(params, X, lambda a: a * ((rng.uniform(size=a.shape) < stays) / stays))
+        return self._forward(params, X, lambda a: a * dropout_mask(a.shape, self.dropout, rng))
 
     def _forward(self, params, X, mask):
         phi, a = ACTIVATIONS[self.activation], X
@@ -284,7 +290,7 @@ class cnn(Architecture):
     dropout: float = 0.0
 
     def __post_init__(self):
-        _check_activation(self.activation)
+        _check_options(self)
         shape = tuple(int(length) for length in np.atleast_1d(self.image_shape))
         if len(shape) not in (2, 3):
             raise ValueError(f"image_shape is {shape}; it must be (height, width) or (height, width, channels).")
@@ -297,8 +303,6 @@ class cnn(Architecture):
                 f"image_shape {shape} leaves nothing after {len(self.channels)} convolutions with kernel={self.kernel} "
                 f"and pool={self.pool}; choose fewer channels, a smaller kernel or a smaller pool."
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
 
     @property
     def _final_shape(self):
@@ -323,8 +327,8 @@ class cnn(Architecture):
     def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
         if not self.dropout:
             return self(params, X)
-        (W, b), features, stays = params[-1], self._features(params, X), 1 - self.dropout
-        return (features * ((rng.uniform(size=features.shape) < stays) / stays)) @ W + b
+        (W, b), features = params[-1], self._features(params, X)
+        return (features * dropout_mask(features.shape, self.dropout, rng)) @ W + b
 
     def _features(self, params, X):
         """What the dense layer sees, (n, m)."""

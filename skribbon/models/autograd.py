@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from .._loss import Bernoulli, Categorical, GaussianNLL, Huber, Loss, StudentT, 
 from .._typing import FloatArray, RandomState
 from ..exceptions import SlowDerivativeWarning, warn_user
 from ._checks import check_columns
-from ._estimator import AutogradEstimator
+from ._estimator import AutogradEstimator, RegressionLoss
 from ._routes import Looped, check_supplied, fastest_route
 from ._tree import Tree
 from .architectures import Architecture
@@ -24,8 +24,7 @@ from .base import as_parametric
 from .derivatives import AutogradLoss, AutogradModel
 from .newton import with_theta
 
-RegressionLoss: TypeAlias = Literal["squared_error", "gaussian_nll", "poisson", "gamma", "huber", "student_t"]
-REGRESSION_LOSSES: dict[str, Loss] = {
+REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
     "squared_error": Tweedie(),
     "gaussian_nll": GaussianNLL(),
     "poisson": Tweedie(1, "log"),
@@ -117,45 +116,6 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     array([[1.5, 1.9],
            [1.3, 1.6]])
     """
-
-    def __init__(
-        self,
-        f: Callable[[Any, Any], Any] | Architecture | None = None,
-        init: Any = None,
-        *,
-        loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error",
-        l2: Any = 0.0,
-        solver: Literal["lbfgs", "adam"] = "lbfgs",
-        jac: Callable[[Any, Any], Any] | None = None,
-        polish: bool = False,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        batch_size: int = 200,
-        learning_rate: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            f,
-            init,
-            loss=loss,
-            l2=l2,
-            solver=solver,
-            jac=jac,
-            polish=polish,
-            max_iter=max_iter,
-            tol=tol,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-            verbose=verbose,
-        )
 
     def _validated(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
@@ -292,7 +252,6 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         super().__init__(
             f,
             init,
-            loss=loss,
             l2=l2,
             solver=solver,
             jac=jac,
@@ -307,6 +266,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
             random_state=random_state,
             verbose=verbose,
         )
+        self.loss = loss
 
     def _validated(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)

@@ -154,9 +154,9 @@ def size_of(ax: Axes) -> NDArray:
     return np.array(ax.get_window_extent().size) / ax.figure.dpi
 
 
-def percent(share: float, digits: int = 3) -> str:
+def percent(share: float) -> str:
     """0.9 as "90 %"."""
-    return f"{100 * share:.{digits}g} %"
+    return f"{100 * share:.3g} %"
 
 
 def counted(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ LABELS = {"nll": "negative\nlog likelihood", "ece": "calibration error", "brier"
 LABELS |= {"interval_score": "interval score", "width": "mean width"}
 
 
+@dataclass(eq=False, repr=False)
 class AlphaPathDisplay:
     """Held-out scores along alpha, one panel for each, the choice marked in all of them.
 
@@ -64,22 +66,13 @@ class AlphaPathDisplay:
     ('nll', 'coverage', 'width')
     """
 
-    def __init__(
-        self,
-        cv_results: Mapping[str, NDArray],
-        alpha: float,
-        *,
-        metrics: Sequence[str],
-        damping: float | None = None,
-        confidence_level: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.cv_results = cv_results
-        self.alpha = alpha
-        self.metrics = metrics
-        self.damping = damping
-        self.confidence_level = confidence_level
-        self.name = name
+    cv_results: Mapping[str, NDArray]
+    alpha: float
+    _: KW_ONLY
+    metrics: Sequence[str]
+    damping: float | None = None
+    confidence_level: float | None = None
+    name: str | None = None
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 LINE, DIAGONAL, BAND = "skribbon-coverage-line", "skribbon-coverage-diagonal", "skribbon-coverage-band"
 
 
+@dataclass(eq=False, repr=False)
 class CoverageDisplay:
     """Nominal against empirical coverage of prediction intervals.
 
@@ -74,20 +76,12 @@ class CoverageDisplay:
     array([0.85, 0.94])
     """
 
-    def __init__(
-        self,
-        nominal: NDArray,
-        empirical: NDArray,
-        n: float,
-        *,
-        band_level: float = 0.95,
-        name: str | None = None,
-    ) -> None:
-        self.nominal = nominal
-        self.empirical = empirical
-        self.n = n
-        self.band_level = band_level
-        self.name = name
+    nominal: NDArray
+    empirical: NDArray
+    n: float
+    _: KW_ONLY
+    band_level: float = 0.95
+    name: str | None = None
 
     @classmethod
     def from_estimator(

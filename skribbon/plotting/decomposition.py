@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,6 +40,7 @@ LONGEST_NAME = 20  # of a category
 SIDE_STEP = 0.18  # between the parts of a category
 
 
+@dataclass(eq=False, repr=False)
 class UncertaintyDecompositionDisplay:
     """Epistemic and aleatoric standard deviation along a feature, or along rows ranked by their total.
 
@@ -80,23 +82,16 @@ class UncertaintyDecompositionDisplay:
     ['aleatoric', 'epistemic', 'total']
     """
 
-    def __init__(
-        self,
-        epistemic: NDArray,
-        aleatoric: NDArray,
-        *,
-        x: NDArray | None = None,
-        x_name: str = "x",
-        n_groups: int = N_GROUPS,
-        name: str | None = None,
-    ) -> None:
-        self.epistemic = epistemic
-        self.aleatoric = aleatoric
-        self.x = x
-        self.x_name = x_name
-        self.n_groups = n_groups
-        self.name = name
-        self.total = np.hypot(epistemic, aleatoric)
+    epistemic: NDArray
+    aleatoric: NDArray
+    _: KW_ONLY
+    x: NDArray | None = None
+    x_name: str = "x"
+    n_groups: int = N_GROUPS
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.total = np.hypot(self.epistemic, self.aleatoric)
         self.curves = self._grouped()
 
     @classmethod

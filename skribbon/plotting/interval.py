@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -51,6 +51,7 @@ class Curve:
     confidence_interval: np.ndarray | None
 
 
+@dataclass(eq=False, repr=False)
 class IntervalDisplay:
     """Prediction intervals against the observations.
 
@@ -102,27 +103,18 @@ class IntervalDisplay:
     0.908
     """
 
-    def __init__(
-        self,
-        y_true: NDArray,
-        y_pred: NDArray,
-        y_interval: NDArray,
-        *,
-        confidence_level: float = 0.9,
-        x: NDArray | None = None,
-        curve: Curve | None = None,
-        x_name: str = "x",
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.y_pred = y_pred
-        self.y_interval = y_interval
-        self.confidence_level = confidence_level
-        self.x = x
-        self.curve = curve
-        self.x_name = x_name
-        self.name = name
-        self.coverage = interval_coverage_score(y_true, y_interval)
+    y_true: NDArray
+    y_pred: NDArray
+    y_interval: NDArray
+    _: KW_ONLY
+    confidence_level: float = 0.9
+    x: NDArray | None = None
+    curve: Curve | None = None
+    x_name: str = "x"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.coverage = interval_coverage_score(self.y_true, self.y_interval)
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MOST_BARS = 150
 
 
+@dataclass(eq=False, repr=False)
 class ProbabilityIntervalDisplay:
     """Probability of one class with its interval, rows sorted by probability, true labels marked.
 
@@ -72,22 +74,13 @@ class ProbabilityIntervalDisplay:
     'P(class 1)'
     """
 
-    def __init__(
-        self,
-        y_true: NDArray,
-        y_proba: NDArray,
-        y_interval: NDArray,
-        *,
-        pos_label: Any,
-        confidence_level: float = 0.9,
-        name: str | None = None,
-    ) -> None:
-        self.y_true = y_true
-        self.y_proba = y_proba
-        self.y_interval = y_interval
-        self.pos_label = pos_label
-        self.confidence_level = confidence_level
-        self.name = name
+    y_true: NDArray
+    y_proba: NDArray
+    y_interval: NDArray
+    _: KW_ONLY
+    pos_label: Any
+    confidence_level: float = 0.9
+    name: str | None = None
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ LINE, DIAGONAL, BARS, COUNTS = (f"skribbon-reliability-{part}" for part in ("lin
 LANE, GAP = 0.18, 0.1  # height of the counts below zero, and the space between, as the vertical axis measures it
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
     """Predicted probability against observed frequency, in bins, with the play of chance and the rows behind each bin.
 
@@ -94,24 +96,14 @@ class ReliabilityDisplay:
     >>> both = ReliabilityDisplay.from_estimator(ribbon, X[300:], y[300:], n_bins=5, ax=display.ax_)
     """
 
-    def __init__(
-        self,
-        predicted: NDArray,
-        observed: NDArray,
-        n: NDArray,
-        *,
-        calibration_error: float,
-        pos_label: Any = None,
-        band_level: float = 0.95,
-        name: str | None = None,
-    ) -> None:
-        self.predicted = predicted
-        self.observed = observed
-        self.n = n
-        self.calibration_error = calibration_error
-        self.pos_label = pos_label
-        self.band_level = band_level
-        self.name = name
+    predicted: NDArray
+    observed: NDArray
+    n: NDArray
+    _: KW_ONLY
+    calibration_error: float
+    pos_label: Any = None
+    band_level: float = 0.95
+    name: str | None = None
 
     @classmethod
     def from_estimator(

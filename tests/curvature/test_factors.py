@@ -37,10 +37,15 @@ def factor_and_shift(curvature, problem, damping):
     return factor_of(curvature, rows), rows.model.l2 + curvature.numeric_damping()
 
 
+def symmetric_rank(H):
+    values = np.abs(np.linalg.eigvalsh(H))
+    return (values > 1e-11 * values.max()).sum()
+
+
 def pseudo_inverse(H):
     """Of a matrix whose coordinates may have very different units."""
     scale = 1 / np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
-    return scale[:, None] * np.linalg.pinv(H * scale[:, None] * scale, rtol=1e-11, hermitian=True) * scale
+    return scale[:, None] * np.linalg.pinv(H * scale[:, None] * scale, 1e-11, hermitian=True) * scale
 
 
 @pytest.mark.parametrize(("curvature", "problem", "damping"), CASES)
@@ -56,10 +61,10 @@ def test_factor_keeps_its_contract(curvature, problem, damping):
     if isinstance(curvature, MatrixFree):  # products alone do not tell flat directions, and its root is random
         return
     scale = np.sqrt(np.where(factor.diagonal > 0, factor.diagonal, 1.0))
-    assert factor.rank == np.linalg.matrix_rank(H / scale[:, None] / scale, rtol=1e-11, hermitian=True)
+    assert factor.rank == symmetric_rank(H / scale[:, None] / scale)
     assert factor.null.shape == (p, min(p - factor.rank, _linalg.N_FLAT))
     assert_allclose(H @ factor.null, 0, atol=1e-10 * np.abs(H).max())
-    assert np.linalg.matrix_rank(factor.null) == factor.null.shape[1]
+    assert not factor.null.size or np.linalg.matrix_rank(factor.null) == factor.null.shape[1]
     M = factor.inverse_root
     assert_same_matrix(M @ M.T, inverse, 1e-8)
     assert_same_matrix(factor.inverse_diagonal, np.diag(inverse), 1e-10)
@@ -124,7 +129,7 @@ def test_flat_directions(n_flat):
     N = flat_directions(is_flat)
     assert N.shape == (60, min(n_flat, _linalg.N_FLAT))
     assert not N[~is_flat].any()
-    assert np.linalg.matrix_rank(N) == N.shape[1]
+    assert not n_flat or np.linalg.matrix_rank(N) == N.shape[1]
     assert_allclose((N**2).sum(axis=1)[is_flat].mean() if n_flat else 1.0, 1.0, atol=0.2)  # E E' = I
 
 
@@ -158,7 +163,7 @@ def test_kronecker_layer_with_dead_units(penalty):
     expected[np.ix_(index.ravel(), index.ravel())] = np.kron(A, S) + np.kron(np.diag(d), np.eye(3))
     H, inverse = factor.to_dense(), factor.solve(np.eye(15))
     assert_allclose(H, expected, atol=1e-14)
-    assert factor.rank == np.linalg.matrix_rank(expected, rtol=1e-11, hermitian=True)
+    assert factor.rank == symmetric_rank(expected)
     assert factor.null.shape[1] == 15 - factor.rank
     assert_allclose(H @ factor.null, 0, atol=1e-12)
     assert_allclose(H @ inverse @ H, H, atol=1e-12)

@@ -158,7 +158,7 @@ def linear_parameters(leaf, X):
     active = (coef != 0).any(axis=0)
     coef, X = coef[:, active], X[:, active]
     # liblinear's intercept is a penalised weight like the others, so L1 can select it away
-    selected_away = getattr(leaf, "solver", "") == "liblinear" and leaf.l1_ratio > 0 and intercept[0] == 0
+    selected_away = getattr(leaf, "solver", "") == "liblinear" and leaf.l1_ratio and intercept[0] == 0
     if leaf.fit_intercept and not selected_away:
         coef, X = np.column_stack([coef, intercept]), np.column_stack([X, np.ones(len(X))])
     return np.append(coef, leaf.scale_ if type(leaf).__name__ == "HuberRegressor" else []), X
@@ -186,20 +186,23 @@ def assert_same_matrix(actual, expected, rtol):
 
 
 # ---------------------------------------------------------------------- values
-def test_theta_is_the_estimators_own(fitted, oracle):
+def test_theta_is_the_estimators_own(every_case):
     # lbfgs lets the sum of softmax coefficients over classes, which no probability sees, drift by rounding
+    fitted, oracle = every_case, oracle_of(every_case)
     assert fitted.model.theta.dtype == np.float64
     assert_allclose(oracle.lift @ fitted.model.theta, oracle.theta, rtol=1e-9, atol=1e-9)
 
 
-def test_loss_away_from_the_fit(fitted, oracle):
+def test_loss_away_from_the_fit(every_fit):
+    fitted, oracle = every_fit, oracle_of(every_fit)
     model = fitted.model
     theta = model.theta + 0.05 * np.random.default_rng(0).normal(size=model.theta.shape)
     value = model.loss.value(model.raw(fitted.Z, theta), fitted.t)
     assert_allclose(value, oracle.rows(oracle.lift @ theta), rtol=1e-10, atol=1e-12)
 
 
-def test_raw_reproduces_predict(fitted):
+def test_raw_reproduces_predict(every_case):
+    fitted = every_case
     model, estimator, X = fitted.model, fitted.estimator, fitted.case.X
     f = model.raw(fitted.Z)
     if not fitted.case.is_classifier:
@@ -213,8 +216,8 @@ def test_raw_reproduces_predict(fitted):
         assert_allclose(f if logits.ndim == 1 else f @ model.loss.basis.T, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_target_survives_encoding(fitted):
-    case, model = fitted.case, fitted.model
+def test_target_survives_encoding(every_case):
+    fitted, case, model = every_case, every_case.case, every_case.model
     if case.is_classifier:
         assert list(model.classes[fitted.t.astype(int)]) == list(case.y)
     else:
@@ -235,9 +238,9 @@ def test_sum_of_scores(fitted, oracle):
     assert_allclose(oracle.lift @ (G.T @ fitted.weight), expected, rtol=0, atol=1e-12 * scale.max())
 
 
-def test_stationarity(fitted):
+def test_stationarity(every_fit):
     """The optimum of loss plus penalty: what Ribbon expands around, and the test of every penalty's scale."""
-    model, weight = fitted.model, fitted.weight
+    fitted, model, weight = every_fit, every_fit.model, every_fit.weight
     mean_score = blocks.scores(model, fitted.Z, fitted.t).T @ weight / weight.sum()
     assert np.abs(mean_score + model.grad_penalty()).max() < fitted.case.gradient
 
@@ -260,7 +263,8 @@ def test_stochastic_networks_penalise_by_minibatch(weighted):
     assert np.abs(gradient).max() < 0.1 * np.abs(model.l2 * model.theta).max()  # steps stay noisy
 
 
-def test_penalty_gradient_is_that_of_l2_without_l1(fitted):
+def test_penalty_gradient_is_that_of_l2_without_l1(every_case):
+    fitted = every_case
     leaf, _, _ = unwrap(fitted.estimator, fitted.case.X, fitted.case.y)
     has_l1 = "lasso" in fitted.case.id or getattr(leaf, "l1_ratio_", getattr(leaf, "l1_ratio", 0.0))
     if fitted.case.id.startswith("sgd"):

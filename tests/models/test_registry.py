@@ -64,6 +64,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from spelling import logistic
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon._loss import Tweedie
@@ -176,7 +177,7 @@ REFUSED_SETTINGS = [
     (SGDClassifier(loss="modified_huber"), BINARY, "'modified_huber'.*log_loss"),
     (SGDClassifier(loss="log_loss"), TERNARY, "SGDClassifier.*one versus rest"),
     (SGDRegressor(loss="epsilon_insensitive"), REGRESSION, "'epsilon_insensitive'.*squared_error"),
-    (LogisticRegression(solver="saga", l1_ratio=1.0, max_iter=2000), TERNARY, "L1.*l1_ratio=0"),
+    (logistic(solver="saga", l1_ratio=1.0, max_iter=2000), TERNARY, "L1.*l1_ratio=0"),
     (LinearRegression(), TWO_OUTPUTS, "LinearRegression.*several outputs"),
     (Ridge(), TWO_OUTPUTS, "Ridge.*several outputs"),
     (RidgeCV(), TWO_OUTPUTS, "RidgeCV.*several outputs"),
@@ -302,8 +303,8 @@ SELECTING = [
     (ElasticNetCV(alphas=[0.2], cv=3), REGRESSION),
     (LinearRegression(positive=True), REGRESSION - X[:, 1]),
     (Ridge(positive=True), REGRESSION - X[:, 1]),
-    (LogisticRegression(solver="saga", l1_ratio=1.0, C=0.2, max_iter=2000), BINARY),
-    (LogisticRegression(solver="liblinear", l1_ratio=1.0, C=0.2), BINARY),
+    (logistic(solver="saga", l1_ratio=1.0, C=0.2, max_iter=2000), BINARY),
+    (logistic(solver="liblinear", l1_ratio=1.0, C=0.2), BINARY),
     (SGDRegressor(penalty="l1", alpha=0.3, random_state=0), REGRESSION),
     (SGDRegressor(penalty="elasticnet", alpha=0.3, l1_ratio=0.9, random_state=0), REGRESSION),
     (SGDClassifier(loss="log_loss", penalty="l1", alpha=0.1, random_state=0), BINARY),

@@ -502,6 +502,8 @@ def frame_is_the_methods(s):
         expected |= {f"std_{kind}": s("predict_std", kind=kind) for kind in ("epistemic", "aleatoric")}
     rtol = 1e-5 if s.case.container == "float32" else 1e-9  # the base model may answer in float32
     for name, values in expected.items():
+        if name == "prediction" and s.case.container == "float32":
+            continue  # a difference of large numbers in float32 has few digits
         if differs(frame[name][s.sane], values[s.sane], np.abs(values[s.sane]), rtol) > 1:
             column = name.split("_")[0] if s.case.is_classifier else name
             yield f"predict_frame: {column} is not the method's", f"{frame[name].to_numpy()} {values}"
@@ -540,6 +542,14 @@ def _same(s, other, rtol, what, rows=None, rounding=True):
         yield what, f"{gap:.3g} times the tolerance {rtol:g}: {mine[keep][worst]} and {theirs[keep][worst]}"
 
 
+def _twin(*arguments, **options):
+    """Another fit to compare with; one that is refused says nothing about the first."""
+    try:
+        return fit_case(*arguments, **options)
+    except (ValueError, TypeError) as error:
+        raise DoesNotApply from error
+
+
 def _need_equal_bases(s, other, rtol, rows=None):
     """Where two base models differ, so may their Ribbons."""
     estimator = other.estimator_ if s.case.cv is None else other.estimator_.estimator_
@@ -573,7 +583,7 @@ def twin_rows(s):
     order = np.random.default_rng(1).permutation(s.case.n)
     d = s.data
     text, weight = (None if a is None else a[order] for a in (d.text, d.weight))
-    other = fit_case(s.case, replace(d, X=d.X[order], y=d.y[order], text=text, weight=weight))
+    other = _twin(s.case, replace(d, X=d.X[order], y=d.y[order], text=text, weight=weight))
     _need_equal_bases(s, other, 1e-6)
     yield from _same(s, other, 1e-3, "permuted training rows give other intervals")
 
@@ -583,7 +593,7 @@ def twin_columns(s):
     if not _is_comparable(s) or s.case.prepare == "text":
         raise DoesNotApply
     order = np.random.default_rng(1).permutation(s.case.d)
-    other = fit_case(s.case, replace(s.data, X=s.data.X[:, order]))
+    other = _twin(s.case, replace(s.data, X=s.data.X[:, order]))
     rows = contain(s.data.rows[:, order], None, s.case.container)
     _need_equal_bases(s, other, 1e-6, contain(s.data.rows[:, order], None, s.case.container))
     yield from _same(s, other, 1e-3, "permuted columns give other intervals", rows)
@@ -596,7 +606,7 @@ def twin_weights(s):
     d, times = s.data, s.data.weight.astype(int)
     text = None if d.text is None else np.repeat(d.text, times)
     repeated = replace(d, X=np.repeat(d.X, times, axis=0), y=np.repeat(d.y, times), text=text, weight=None)
-    other = fit_case(replace(s.case, weights="none"), repeated)
+    other = _twin(replace(s.case, weights="none"), repeated)
     _need_equal_bases(s, other, 1e-6)
     yield from _same(s, other, 1e-3, "integer weights are not repeated rows")
 
@@ -607,11 +617,13 @@ def twin_container(s):
         raise DoesNotApply
     if s.case.container == "int" and np.abs(s.data.rows).max() > 2**52:  # no longer the same numbers
         raise DoesNotApply
-    other = fit_case(replace(s.case, container="float64", y_container="array"), s.data)
+    other = _twin(replace(s.case, container="float64", y_container="array"), s.data)
     is_sparse = s.case.container in SPARSE
     if is_sparse and not (s.case.is_tame and s.case.options.get("curvature", "auto") in DENSE_CURVATURE):
         raise DoesNotApply  # another solver of the base model, so another rounding
     _need_equal_bases(s, other, 1e-7 if is_sparse else 1e-9, contain(s.data.rows, None, "float64"))
+    if s.case.family in ("network", "autograd"):  # a last digit decides which of its directions are determined
+        raise DoesNotApply
     what = f"{s.case.container} gives other intervals than an array"
     yield from _same(s, other, 1e-2 if is_sparse else 1e-6, what, contain(s.data.rows, None, "float64"))
 
