@@ -34,6 +34,8 @@ def batch_gram(A):
 
 def weighted_gram(A, weight, B=None):
     """A' diag(weight) B as a dense array, B = A by default; weights of one sign take the symmetric shortcut."""
+    if B is None and weight.size and (weight == weight[0]).all():  # as in unweighted least squares: no scaled copy
+        return weight[0] * gram(A)
     if B is None and (weight >= 0).all():
         return gram(scale_rows(A, np.sqrt(weight)))
     product = A.T @ scale_rows(A if B is None else B, weight)

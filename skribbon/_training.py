@@ -17,8 +17,8 @@ MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
-N_PROBES = 16  # random directions that find the rows whose leverage may be near one
-SUSPECT = 0.25  # estimated leverage of such a row; one of 0.99 comes out below that once in 3,000
+N_PROBES = 12  # random directions that find the rows whose leverage may be near one
+SUSPECT = 0.2  # estimated leverage of such a row; one of 0.99 comes out below that once in 1,000
 MOST_LONE = 32  # rows of a block that are remembered for determining a direction alone
 
 

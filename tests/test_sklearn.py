@@ -58,7 +58,7 @@ CHECKED = {
     "logistic": RibbonClassifier(LogisticRegression(solver="newton-cholesky")),
     "perceptron classifier": RibbonClassifier(MLPClassifier(**SMALL_MLP)),
     "tuned regressor": RibbonCV(),
-    "tuned classifier": RibbonCV(RibbonClassifier()),
+    "tuned classifier": RibbonCV(RibbonClassifier(), alphas=[0.1, 1.0, 10.0]),
     "tuned around a bare classifier": RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0]),
 }
 

@@ -20,6 +20,7 @@ ACTIVATIONS = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), np.zeros_like),
     "softplus": (lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a), lambda a: -np.exp(-a) * np.expm1(-a)),
 }
+FEW = 16  # directions that are propagated one by one, rather than multiplied by the Jacobian
 LARGE = 2**14  # parameters beyond which no row of the Jacobian is formed
 
 
@@ -179,7 +180,7 @@ class PerceptronTangent(Tangent):
         return out.T
 
     def jvp(self, V):
-        if self.f.shape[1] <= 2 and self._p <= LARGE:
+        if self.f.shape[1] <= 2 and self._p <= LARGE and V.shape[1] > FEW:
             return super().jvp(V)  # a single product with the Jacobian is the faster way for a narrow output
         return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
 

@@ -16,7 +16,7 @@ from fuzz import Tally, report, run
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-PROFILES = {"short": 10, "long": 400}  # cases per family
+PROFILES = {"short": 7, "long": 400}  # cases per family
 EXAMPLES = PROFILES[os.environ.get("SKRIBBON_PROPERTIES", "short")]
 N_CASES = int(os.environ.get("SKRIBBON_FUZZ", "0"))
 SECONDS = float(os.environ.get("SKRIBBON_FUZZ_SECONDS", laws.SECONDS))
