@@ -773,6 +773,8 @@ class Latent(Law):
         """Ends of what is to be integrated, and the values of F(y | f) beyond them."""
         f, sd, _ = self.parameters
         first, last = f - REACH * sd, f + REACH * sd
+        if self.family.link == "identity" and self.family.power >= 1:  # below zero there is one law, the point zero
+            first, last = np.maximum(first, 0.0), np.maximum(last, 0.0)
         left, right = self._F(y, first), self._F(y, last)
         # where a mean is y, and the noise in f there
         mu = np.maximum(y, 0) + (0.5 if self.discrete else 0.0) if self.support != "real" else y
