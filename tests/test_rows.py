@@ -102,6 +102,15 @@ def test_a_block_runs_the_model_once(rows, monkeypatch):
     assert len(count) == 1
 
 
+def test_rows_without_weight_do_not_count_even_where_their_loss_is_not_finite():
+    rows = MODELS["ridge"]()
+    none = rows.weight == 0
+    assert none.any()
+    broken = Rows(rows.model, rows.X, np.where(none, np.nan, rows.y), rows.weight)
+    for curvature in (GaussNewton(), Hessian()):
+        assert_same(Moments.from_rows(broken, curvature), Moments.from_rows(part(rows, ~none), curvature))
+
+
 def test_leverages_by_block(rows, monkeypatch):
     training = Training.of(rows, GaussNewton())
     whole = rows.map(partial(leverages, training.hat))
