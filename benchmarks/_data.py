@@ -41,3 +41,25 @@ def adult():
     frame = pd.read_csv(find("tabular/adult.csv.gz"))
     parts = [frame[frame["split"] == part] for part in ("train", "test")]
     return [(part.drop(columns=["class", "split"]), (part["class"] == ">50K").to_numpy()) for part in parts]
+
+
+def claims():
+    """Features and numbers of claims of 100,000 French motor policies; the logarithm of the exposure is a feature."""
+    frame = pd.read_csv(find("counts/freMTPL2freq_100k.csv.gz"))
+    X = frame[["VehPower", "VehAge", "DrivAge", "BonusMalus"]].astype(float)
+    X["log exposure"] = np.log(frame["Exposure"].clip(upper=1))
+    X["log density"] = np.log(frame["Density"])
+    X["diesel"] = frame["VehGas"] == "Diesel"
+    return X.to_numpy(float), frame["ClaimNb"].clip(upper=4).to_numpy(float)
+
+
+def bank_marketing():
+    """X, y of Bank Marketing."""
+    frame = pd.read_csv(find("tabular/bank_marketing.csv.gz"))
+    return frame.drop(columns="y"), (frame["y"] == "yes").to_numpy()
+
+
+def german_credit():
+    """X, y of German Credit."""
+    frame = pd.read_csv(find("tabular/german_credit.csv.gz"))
+    return frame.drop(columns="class"), (frame["class"] == "bad").to_numpy()
