@@ -1,7 +1,9 @@
 """One fold of RibbonCV: a Ribbon fitted on some rows, and its scores at other rows along the whole path of alphas."""
 
 import time
+import warnings
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,12 @@ from sklearn.frozen import FrozenEstimator
 from ._compat import safe_indexing
 from ._predictive import ClassProbabilities, Predictive
 from ._ribbon import rescaling
+from .exceptions import FlexibleModelWarning
 from .metrics.calibration import calibration_error
-from .noise import ConstantNoise
+from .noise import EASY_LEVERAGE, ConstantNoise, Standardised
 
 PATH_FLOATS = 2**22  # of one array along the path
+STRIDE = 6  # every so many alphas are enough to find the best temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +35,23 @@ class Fold:
         """What the covariance is multiplied by as the ribbon's alpha becomes each of others, (A,)."""
         return rescaling(self.ribbon.n_observations_, self.ribbon.alpha, np.asarray(alphas))
 
+    def over(self, temperature):
+        """The fold of a classifier whose logits are divided by this temperature."""
+        ratio = temperature / self.ribbon.temperature
+        ribbon = self.ribbon.with_alpha(self.ribbon.alpha, temperature)
+        return replace(self, ribbon=ribbon, distribution=self.distribution.over(ratio))
+
     @property
     def total_weight(self):
         """Weight of the validation rows."""
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
-def fit_fold(ribbons, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
+def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
     """Fit on the rows ``train`` and look at the rows ``test``; a Fold for each of the ``ribbons``.
 
-    They share one base fit, and differ in what comes after it.
+    They share one base fit, and differ in what comes after it. Those beyond the first ``n_sure`` are for models that
+    could follow their rows closely.
     """
     start = time.perf_counter()
     if is_classifier(ribbons[0]) and len(missing := np.setdiff1d(y, y[train])):
@@ -53,25 +64,42 @@ def fit_fold(ribbons, X, y, train, test, sample_weight, fit_params, verbose=0, n
         )
     params = {key: value[train] for key, value in fit_params.items()}
     held_out = safe_indexing(X, test), y[test], None if sample_weight is None else sample_weight[test]
-    fitted = fit_all(ribbons, safe_indexing(X, train), y[train], params)
+    fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y))
     folds = [validate(ribbon, *held_out) for ribbon in fitted]
     if verbose:
         print(f"[RibbonCV] {name}: {len(train)} rows fitted, {len(test)} held out, {time.perf_counter() - start:.2f} s")
     return folds
 
 
-def fit_all(ribbons, X, y, fit_params):
-    """Fitted clones of Ribbons around the same base model, which is fitted once."""
-    fitted = [clone(ribbons[0]).fit(X, y, **fit_params)]
-    for ribbon in ribbons[1:]:
+def fit_all(ribbons, n_sure, X, y, fit_params, n):
+    """Fitted clones of Ribbons around the same base model, which is fitted once; n is the number of rows in all."""
+    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params)]
+    model = fitted[0].model_
+    could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
+    for ribbon in ribbons[1 : None if could_follow else n_sure]:
         frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
         fitted.append(frozen.fit(X, y, **fit_params))
     return fitted
 
 
+def fit_quietly(ribbon, X, y, fit_params):
+    """Fit a Ribbon whose damping is chosen on held-out rows, as its warning would advise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlexibleModelWarning)
+        return ribbon.fit(X, y, **fit_params)
+
+
 def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
     """All rows as validation rows, each seen by the fit to all others to first order: a single base fit."""
-    fitted = fit_all([clone(ribbon).set_params(store_loo=True) for ribbon in ribbons], X, y, fit_params)
+    stored = [clone(ribbon).set_params(store_loo=True) for ribbon in ribbons]
+    fitted = fit_all(stored, len(stored), X, y, fit_params, len(y))
+    per_row = fitted[0].effective_parameters_ / (fitted[0].n_observations_ * fitted[0].model_.loss.curvature_rank)
+    if not fitted[0].model_.is_linear and per_row > EASY_LEVERAGE:
+        raise ValueError(
+            f"cv='loo' needs a model that cannot follow single rows, at most {EASY_LEVERAGE} effective parameters per "
+            f"row, and this one has {per_row:.2g}: it would keep what it learnt of a row that is left out. Use folds, "
+            "cv=5."
+        )
     return [Fold(ribbon, X, y, sample_weight, ribbon.loo_distribution_) for ribbon in fitted]
 
 
@@ -95,6 +123,18 @@ def _with_noise(fold, dispersion):
     fold.ribbon.noise_ = ConstantNoise(dispersion).fit(None)
     scale = fold.ribbon.model_.loss.noise_scale(fold.distribution.latent.f)
     return replace(fold, distribution=replace(fold.distribution, dispersion=dispersion * scale))
+
+
+def law_of_folds(folds, alpha):
+    """What the noise looks like at rows that the fits of the folds have not seen."""
+    parts = []
+    for fold in folds:
+        model, latent = fold.ribbon.model_, fold.distribution.latent
+        residuals = model.encode_target(fold.y) - model.loss.mean(latent.f[:, 0])
+        variance = fold.factors([alpha])[0] * latent.covariance[:, 0, 0]
+        weight = np.ones(len(fold.y)) if fold.weight is None else fold.weight
+        parts.append([residuals, np.broadcast_to(fold.distribution.dispersion, len(fold.y)), variance, weight])
+    return Standardised.of(*map(np.concatenate, zip(*parts, strict=True))).law("auto")
 
 
 # ---------------------------------------------------------------------- scores along the path
@@ -128,15 +168,23 @@ def _regression_scores(fold, path, level, want_crps):
 def classification_path(fold, alphas):
     """Scores of one fold at every alpha."""
     own = fold.ribbon.model_.encode_target(fold.y).astype(int)
-    hit = np.eye(len(fold.ribbon.classes_))[own]  # (m, K)
     scores = {"nll": [], "brier": [], "ece": [], "accuracy": []}
     for proba in fold.distribution.mean_path(fold.factors(alphas)):
-        likelihood = np.maximum((proba * hit).sum(axis=1), np.finfo(float).tiny)
-        scores["nll"].append(np.average(-np.log(likelihood), weights=fold.weight))
-        scores["brier"].append(np.average(((proba - hit) ** 2).sum(axis=1), weights=fold.weight))
+        for metric, rows in _row_scores(proba, own).items():
+            scores[metric].append(np.average(rows, weights=fold.weight))
         scores["ece"].append(calibration_error(proba.max(axis=1), proba.argmax(axis=1) == own, fold.weight))
-        scores["accuracy"].append(np.average(proba.argmax(axis=1) == own, weights=fold.weight))
     return {metric: np.array(values) for metric, values in scores.items()}
+
+
+def _row_scores(proba, own):
+    """Scores (m,) of probabilities (m, K) at the classes own (m,), of the metrics that are means over rows."""
+    hit = np.eye(proba.shape[1])[own]
+    likelihood = np.maximum((proba * hit).sum(axis=1), np.finfo(float).tiny)
+    return {
+        "nll": -np.log(likelihood),
+        "brier": ((proba - hit) ** 2).sum(axis=1),
+        "accuracy": (proba.argmax(axis=1) == own).astype(float),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +222,8 @@ class Path:
         means = results[f"mean_test_{name}"]
         by_fold = np.array([results[f"split{k}_test_{name}"] for k in range(len(folds))])
         scores, by_fold = (_greater_is_better(name, values, level) for values in (means, by_fold))
+        if name == "nll" and any(map(_is_noiseless, folds)):  # a density of points is none: alpha cannot matter to it
+            scores, by_fold = np.zeros_like(scores), np.zeros_like(by_fold)
         if not (scores > -np.inf).any():
             raise ValueError(
                 f"scoring={name!r} is not a finite number at any alpha: some held-out rows are impossible under the "
@@ -186,11 +236,144 @@ class Path:
             choice = _refined(folds, alphas, means, best, level)
         return cls(folds, results, scores, by_fold, best, *choice)
 
+    def at(self, index):
+        """The same path with another place among the alphas as its choice."""
+        return replace(self, best=index, alpha=float(self.results["alpha"][index]), score=float(self.scores[index]))
+
     def gain_over(self, other):
         """Mean and standard error over folds of the best score less that at another place among the alphas."""
         with np.errstate(invalid="ignore"):
             gain = self.by_fold[:, self.best] - self.by_fold[:, other]
             return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain) - 1, 1)))
+
+
+# ---------------------------------------------------------------------- alpha and temperature of a classifier
+class Temperatures:
+    """Paths of alphas of the same folds at every temperature that is asked for, each followed once.
+
+    Attributes
+    ----------
+    values : ndarray of shape (T,)
+        Candidates in ascending order.
+    paths : dict
+        From a place among the candidates to a Path.
+    """
+
+    def __init__(self, folds, values, alphas, level, scoring):
+        self.folds, self.values, self.alphas, self.level, self.scoring = folds, values, alphas, level, scoring
+        self.paths = {}
+
+    def path(self, i):
+        """Path at the i-th temperature."""
+        if i not in self.paths:
+            self.paths[i] = self._follow(i, self.alphas)
+        return self.paths[i]
+
+    def _follow(self, i, alphas):
+        folds = [fold.over(float(self.values[i])) for fold in self.folds]
+        return Path.follow(folds, alphas, self.level, self.scoring)
+
+    def climb(self):
+        """Follow the paths at the peaks, at any alpha and at 1, that are found from a few alphas only.
+
+        Scores have a single peak along the temperature, nearly: steps from 1 get shorter on the way there.
+        """
+        usual = _nearest_to_one(self.alphas)
+        some = np.arange(usual % STRIDE, len(self.alphas), STRIDE)
+        rough = lru_cache(None)(lambda i: self._follow(i, self.alphas[some]))
+        for score in (lambda i: rough(i).score, lambda i: rough(i).scores[usual // STRIDE]):
+            here, step = _nearest_to_one(self.values), max(1, len(self.values) // 4)
+            while step:
+                best = max([i for i in (here, here - step, here + step) if 0 <= i < len(self.values)], key=score)
+                here, step = best, step // 2 if best == here else step
+            self.path(here)
+
+    def choice(self):
+        """Path whose choice departs least from a temperature and alpha of 1, within a standard error of the best.
+
+        First the temperature alone departs, then alpha alone, then alpha at the best temperature.
+        """
+        one, usual = _nearest_to_one(self.values), _nearest_to_one(self.alphas)
+        self.path(one)
+        tempered = max(self.paths, key=lambda i: self.paths[i].scores[usual])
+        highest = max(self.paths, key=lambda i: self.paths[i].score)
+        best = self.paths[highest]
+        departures = [
+            *((i, usual) for i in _from_to(one, tempered)),
+            *((one, j) for j in _from_to(usual, self.paths[one].best)),
+            *((highest, j) for j in _from_to(usual, best.best)),
+        ]
+        return next(self.path(i).at(j) for i, j in departures if self._is_as_good(i, j, best))
+
+    def _is_as_good(self, i, j, best):
+        path = self.paths[i].at(j) if i in self.paths else self._follow(i, self.alphas[[j]])
+        gain, error = difference(best, path, self.scoring)
+        return gain <= error
+
+
+def _from_to(start, end):
+    """All places on the way, with both ends."""
+    step = 1 if end >= start else -1
+    return range(start, end + step, step)
+
+
+def difference(best, other, scoring):
+    """How much better a path is at its choice than another at its own, and the standard error of that.
+
+    Over rows where the score is a mean over them, else over folds; a single fold has no error.
+    """
+    gain = best.score - other.score
+    if scoring in ("nll", "brier"):
+        rows, weight = zip(*(_difference_by_row(*pair, scoring) for pair in _pairs(best, other)), strict=True)
+        rows, weight = np.concatenate(rows), np.concatenate(weight)
+        squares = weight * (rows - np.average(rows, weights=weight)) ** 2
+        return gain, float(np.sqrt(squares.sum()) / weight.sum())
+    by_fold = best.by_fold[:, best.best] - other.by_fold[:, other.best]
+    return gain, float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
+
+
+def _pairs(best, other):
+    return [((a, best.alpha), (b, other.alpha)) for a, b in zip(best.folds, other.folds, strict=True)]
+
+
+def _difference_by_row(one, other, scoring):
+    """Scores (m,) of the rows of a fold at an alpha less those at another, and the rows' weights."""
+    scores = [_scores_by_row(fold, alpha, scoring) for fold, alpha in (one, other)]
+    fold = one[0]
+    return scores[0] - scores[1], np.ones(len(fold.y)) if fold.weight is None else fold.weight
+
+
+def _scores_by_row(fold, alpha, scoring):
+    if not is_classifier(fold.ribbon):
+        return -fold.distribution.scaled(fold.factors([alpha])[0]).logpdf(fold.y.astype(float))
+    own = fold.ribbon.model_.encode_target(fold.y).astype(int)
+    return _row_scores(fold.distribution.mean_path(fold.factors([alpha]))[0], own)[scoring]
+
+
+def settled(paths, scoring):
+    """Which path of a regressor to take, with its choice: the first at an alpha of 1, unless another is clearly better.
+
+    That is by a standard error. Coverage has its own aim, which no other choice is as good as.
+    """
+    chosen = int(np.argmax([path.score for path in paths]))
+    best = paths[chosen]
+    if isinstance(scoring, str) and scoring == "coverage":
+        return chosen, best
+    usual = paths[0].at(_nearest_to_one(paths[0].results["alpha"]))
+    gain, error = difference(best, usual, scoring)
+    return (chosen, best) if gain > error else (0, usual)
+
+
+def _nearest_to_one(values):
+    return int(np.argmin(np.abs(np.log(values))))
+
+
+def _is_noiseless(fold):
+    """Whether a regressor fits its training rows without any residual but rounding."""
+    if is_classifier(fold.ribbon):
+        return False
+    size = np.abs(fold.ribbon.model_.encode_target(fold.y)).max(initial=0.0)
+    return bool(np.all(fold.distribution.dispersion <= (1e-12 * size) ** 2))
 
 
 def _greater_is_better(name, values, level):

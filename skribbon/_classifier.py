@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from ._checks import check_single_level, check_target, index_of
 from ._estimator import BaseRibbon, latent_at, weighted_mean
 from ._predictive import ClassProbabilities, Latent
+from ._ribbon import rescaling
 from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature
 
@@ -217,6 +219,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+    temperature : float, default=1.0
+        What all logits are divided by. A penalised model is mostly less sure than it could be, which no alpha can mend
+        and a temperature below one does; :class:`RibbonCV` chooses both on held-out rows.
     curvature : str or Curvature, default="auto"
         H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher", the empirical
         Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers), "low_rank", "diag",
@@ -227,7 +232,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2 where there are more than 5 effective
         parameters per 100 rows and a dense curvature, and HC1 otherwise.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
@@ -289,6 +294,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         estimator: BaseEstimator | None = None,
         *,
         alpha: float = 1.0,
+        temperature: float = 1.0,
         curvature: CurvatureName | Curvature = "auto",
         damping: float | Literal["auto"] = "auto",
         correction: Correction = "auto",
@@ -299,6 +305,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     ):
         self.estimator = estimator
         self.alpha = alpha
+        self.temperature = temperature
         self.curvature = curvature
         self.damping = damping
         self.correction = correction
@@ -327,10 +334,55 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         """
         y = check_target(self, y)
         fitted, training = self._fit(X, y, sample_weight)
+        training.warn_of_separation()
         fitted["classes_"] = fitted["model_"].classes
         if self.store_loo:
-            fitted |= leave_one_out(fitted, training)
+            fitted |= leave_one_out(fitted, training, self.temperature)
         return self._adopt(fitted)
+
+    def _latent(self, X):
+        return super()._latent(X).over(self.temperature)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if not isinstance(self.temperature, Real) or not np.isfinite(self.temperature) or self.temperature <= 0:
+            raise ValueError(
+                f"temperature must be a finite number > 0, got {self.temperature!r}. All logits are divided by it: 1 "
+                "leaves them as they are, larger values make the classifier less sure."
+            )
+
+    def with_alpha(self, alpha: float, temperature: float | None = None) -> Self:
+        """The fitted Ribbon as it would be at another alpha and temperature: nothing is fitted again.
+
+        Parameters
+        ----------
+        alpha : float
+            Dirichlet concentration; larger means less uncertainty.
+        temperature : float, default=None
+            What all logits are divided by; as it is if None.
+
+        Returns
+        -------
+        RibbonClassifier
+            A copy that shares all else with this one. Drawn weights are scaled, not drawn again.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
+        >>> ribbon.with_alpha(1.0, temperature=0.5).predict_proba(X[70:71, 2:]).round(2)
+        array([[0.46, 0.54]])
+        """
+        other = super().with_alpha(alpha)
+        other.temperature = self.temperature if temperature is None else temperature
+        other._check_parameters()
+        if hasattr(self, "loo_distribution_"):
+            factor, ratio = rescaling(self.n_observations_, self.alpha, alpha), other.temperature / self.temperature
+            distribution = self.loo_distribution_.scaled(factor).over(ratio)
+            other.__dict__.update(_of_left_out(distribution, *self._left_out_))
+        return other
 
     @available_if(_base_has("decision_function"))
     def decision_function(self, X: MatrixLike) -> FloatArray:
@@ -347,13 +399,15 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         return self._log_odds(X)
 
 
-def leave_one_out(fitted, training):
+def leave_one_out(fitted, training, temperature):
     """What the fit to all other rows says of each training row, by one Newton step."""
-    rows, model, own = training.rows, fitted["model_"], training.rows.y.astype(int)
+    rows, model = training.rows, fitted["model_"]
     latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
-    distribution = ClassProbabilities(latent, model.loss)
+    return _of_left_out(ClassProbabilities(latent, model.loss).over(temperature), rows.y.astype(int), rows.weight)
+
+
+def _of_left_out(distribution, own, weight):
+    """The distribution of rows that were left out, and its score at their classes own (n,)."""
     chosen = np.maximum(distribution.mean()[np.arange(len(own)), own], np.finfo(float).tiny)
-    return {
-        "loo_distribution_": distribution,
-        "loo_score_": weighted_mean(np.log(chosen), rows.weight),
-    }
+    score = weighted_mean(np.log(chosen), weight)
+    return {"loo_distribution_": distribution, "loo_score_": score, "_left_out_": (own, weight)}

@@ -1,4 +1,4 @@
-"""RibbonCV: alpha tuned on rows that the model has not seen, at the price of the fits alone."""
+"""RibbonCV: alpha and temperature tuned on rows that the model has not seen, at the price of the fits alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ._alpha_path import Path, fit_fold, leave_one_out_folds, validate, with_pooled_noise
+from ._alpha_path import (
+    Path,
+    Temperatures,
+    fit_fold,
+    fit_quietly,
+    law_of_folds,
+    leave_one_out_folds,
+    settled,
+    validate,
+    with_pooled_noise,
+)
 from ._checks import check_single_level, check_target, checked_weight
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
@@ -27,8 +37,10 @@ from ._estimator import BaseRibbon, adopt
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
 from .exceptions import AlphaEdgeWarning, warn_user
+from .noise import HeteroskedasticNoise
 
-REGRESSION = ("coverage", "nll", "crps", "interval_score")
+REGRESSION = ("nll", "coverage", "crps", "interval_score")
+DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # tried by themselves where a model could follow its rows closely
 CLASSIFICATION = ("nll", "brier", "ece")
 
 P = ParamSpec("P")
@@ -52,7 +64,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 class RibbonCV(MetaEstimatorMixin, BaseEstimator):
-    r"""Ribbon whose concentration alpha is chosen on held-out rows.
+    r"""Ribbon whose concentration alpha, and temperature of a classifier, are chosen on held-out rows.
 
     Each fold costs one base fit and one curvature; then the whole path of alphas is scored in closed form, because
     alpha enters the covariance only as a factor,
@@ -66,15 +78,21 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         None. A *fitted* Ribbon in a :class:`~sklearn.frozen.FrozenEstimator` is tuned on the rows given to ``fit``,
         all of which are then validation rows.
     alphas : array-like of positive floats, default=None
-        Candidates; 49 values from 1e-4 to 1e4 if None.
+        Candidates; 37 values from 1e-4 to 100 if None.
     scoring : str or callable, default=None
-        "coverage" (of the ``confidence_level`` interval: the alpha whose pooled empirical coverage is nearest to the
-        level, sought between the candidates too), "nll", "crps", "interval_score" for regressors, "nll", "brier",
-        "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is
-        better. "coverage" for regressors and "nll" for classifiers if None.
-    dampings : array-like of floats >= 0, default=None
+        "nll", "crps", "interval_score" or "coverage" for regressors (the paper's: the alpha whose pooled empirical
+        coverage by the ``confidence_level`` interval is nearest to the level, sought between the candidates too);
+        "nll", "brier", "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``,
+        greater is better. "nll" if None. But for "coverage" alpha stays 1 unless another is better by a standard
+        error.
+    dampings : array-like of floats >= 0, "auto" or None, default="auto"
         Candidates for the Ribbon's ``damping``, chosen together with alpha; the base model is not fitted again for
-        them. None leaves ``damping`` as the Ribbon has it.
+        them. None leaves ``damping`` as the Ribbon has it; so does "auto", unless the model is not linear and has more
+        than 15 parameters per 100 rows: then it tries 0.001, 0.01, 0.1 and 1 too.
+    temperatures : array-like of positive floats, default=None
+        Candidates for a classifier's ``temperature``, chosen together with alpha. Both stay 1 unless something else is
+        better by a standard error; then the smallest departure within one of the best is taken, the temperature before
+        alpha. None climbs from 1 to the best of 19 values from 0.56 to 100; ``[1.0]`` leaves it out.
     confidence_level : float, default=0.9
         Level of the interval that "coverage" and "interval_score" look at.
     cv : int, splitter, iterable or "loo", default=None
@@ -89,13 +107,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     ----------
     alpha_ : float
         The choice. Among equals the largest, which gives the sharpest intervals.
+    temperature_ : float
+        The choice, of a classifier.
     best_score_ : float
         Its score, greater is better; for "coverage" minus the distance from the level.
     cv_results_ : dict of ndarray
-        ``alpha``, ``damping`` if there are candidates, and for every metric ``mean_test_*`` and ``split*_test_*``; made
-        for ``pandas.DataFrame``.
+        ``alpha``, ``temperature`` of a classifier, ``damping`` if there are candidates, and for every metric
+        ``mean_test_*`` and ``split*_test_*``; made for ``pandas.DataFrame``.
     estimator_ : RibbonRegressor or RibbonClassifier
-        Fitted on all rows with ``alpha_``, and the damping that went with it.
+        Fitted on all rows with ``alpha_``, and the temperature and damping that went with it.
     classes_ : ndarray of shape (K,)
         Of a classifier.
     n_features_in_ : int
@@ -109,9 +129,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)
     >>> round(tuned.alpha_, 2)
-    0.68
+    1.0
     >>> tuned.predict_interval(X[:1]).round(0)
-    array([[110., 290.]])
+    array([[103., 297.]])
     """
 
     def __init__(
@@ -120,7 +140,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         *,
         alphas: ArrayLike | None = None,
         scoring: str | Scorer | None = None,
-        dampings: ArrayLike | None = None,
+        dampings: ArrayLike | Literal["auto"] | None = "auto",
+        temperatures: ArrayLike | None = None,
         confidence_level: float = 0.9,
         cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None,
         n_jobs: int | None = None,
@@ -130,6 +151,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         self.alphas = alphas
         self.scoring = scoring
         self.dampings = dampings
+        self.temperatures = temperatures
         self.confidence_level = confidence_level
         self.cv = cv
         self.n_jobs = n_jobs
@@ -164,38 +186,50 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
-        ribbons = self._candidates(ribbon)
-        folds = self._folds(ribbons, X, y, sample_weight, groups)
-        paths = [Path.follow(same, alphas, level, scoring) for same in folds]
-        chosen = int(np.argmax([path.score for path in paths]))
-        best = paths[chosen]
+        ribbons, n_sure = self._candidates(ribbon)
+        temperatures = self._checked_temperatures(ribbon)
+        folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
+        if temperatures is None:
+            paths = [Path.follow(same, alphas, level, scoring) for same in folds]
+            table = self._joined([path.results for path in paths], ribbons)
+            chosen, best = settled(paths, scoring)
+        else:
+            paths, table = self._tempered(folds, ribbons, temperatures, alphas, level, scoring)
+            chosen = int(np.argmax([path.score for path in paths]))
+            best = paths[chosen]
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level if isinstance(scoring, str) and scoring == "coverage" else None)
         final = self._refit(ribbons[chosen], best, X, y, sample_weight)
         fitted = {
             "alpha_": best.alpha,
             "best_score_": best.score,
-            "cv_results_": self._joined(paths),
+            "cv_results_": table,
             "estimator_": final,
         }
+        if temperatures is not None:
+            fitted["temperature_"] = final.temperature
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(final, name):
                 fitted[name] = getattr(final, name)
         return adopt(self, fitted)
 
     def _candidates(self, ribbon):
-        """The Ribbon at every damping that was asked for."""
-        if self.dampings is None:
-            return [ribbon]
+        """The Ribbon at every damping that was asked for, and how many of them are looked at in any case."""
+        automatic = isinstance(self.dampings, str) and self.dampings == "auto"
+        if self.dampings is None or (automatic and not _has_automatic_damping(ribbon)):
+            return [ribbon], 1
+        if automatic:
+            return [ribbon, *(_at_damping(ribbon, value) for value in DAMPINGS)], 1
         if isinstance(ribbon, FrozenEstimator):
             raise ValueError("dampings need a curvature each, and the Ribbon is frozen; leave dampings=None.")
         values = np.unique(np.asarray(self.dampings, dtype=float))
         if values.size == 0 or not np.all(np.isfinite(values) & (values >= 0)):
-            raise ValueError(f"dampings must be a non-empty sequence of finite numbers >= 0, got {self.dampings!r}.")
-        name = "damping" if isinstance(ribbon.curvature, str) else "curvature__damping"
-        return [clone(ribbon).set_params(**{name: float(value)}) for value in values]
+            raise ValueError(
+                f"dampings must be 'auto', None or a non-empty sequence of finite numbers >= 0, got {self.dampings!r}."
+            )
+        return [_at_damping(ribbon, value) for value in values], len(values)
 
-    def _folds(self, ribbons, X, y, sample_weight, groups):
+    def _folds(self, ribbons, n_sure, X, y, sample_weight, groups):
         """For every candidate a list of folds."""
         ribbon = ribbons[0]
         if isinstance(ribbon, FrozenEstimator):
@@ -204,7 +238,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if self._leave_one_out:
             if _noise_from_folds(ribbon):
                 raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
-            return [[fold] for fold in leave_one_out_folds(ribbons, X, y, sample_weight, fit_params)]
+            return [[fold] for fold in leave_one_out_folds(ribbons[:n_sure], X, y, sample_weight, fit_params)]
         if isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
                 "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
@@ -218,7 +252,16 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold)(
-                ribbons, X, y, train, test, sample_weight, fit_params, self.verbose, f"fold {k} of {len(splits)}"
+                ribbons,
+                n_sure,
+                X,
+                y,
+                train,
+                test,
+                sample_weight,
+                fit_params,
+                self.verbose,
+                f"fold {k} of {len(splits)}",
             )
             for k, (train, test) in enumerate(splits, start=1)
         )
@@ -245,21 +288,42 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, None)
         final = clone(ribbon).set_params(alpha=best.alpha)
+        if is_classifier(ribbon):
+            final.set_params(temperature=best.folds[0].ribbon.temperature)
         if _noise_from_folds(ribbon):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
-        final.fit(X, y, **fit_params)
+        if _law_from_folds(ribbon, best.folds[0]):
+            final.set_params(law=law_of_folds(best.folds, best.alpha))
+        fit_quietly(final, X, y, fit_params)
         if self.verbose:
             print(f"[RibbonCV] all {len(y)} rows with alpha = {best.alpha:.4g}: {time.perf_counter() - start:.2f} s")
         return final
 
     # ------------------------------------------------------------------ the choice
-    def _joined(self, paths):
-        """One table of all candidates."""
-        if self.dampings is None:
-            return paths[0].results
-        table = {name: np.concatenate([path.results[name] for path in paths]) for name in paths[0].results}
-        dampings = np.unique(np.asarray(self.dampings, dtype=float))
-        return {"damping": np.repeat(dampings, len(paths[0].scores)), **table}
+    def _tempered(self, folds, ribbons, temperatures, alphas, level, scoring):
+        """The choice of each candidate, a classifier, among alphas and temperatures, and one table of all of them."""
+        paths, tables = [], []
+        for same in folds:
+            search = Temperatures(same, temperatures, alphas, level, scoring)
+            if self.temperatures is None:
+                search.climb()
+            else:
+                list(map(search.path, range(len(temperatures))))
+            paths.append(search.choice())
+            columns = [
+                {"temperature": np.full(len(alphas), temperatures[i]), **path.results}
+                for i, path in sorted(search.paths.items())
+            ]
+            tables.append(_stacked(columns))
+        return paths, self._joined(tables, ribbons)
+
+    def _joined(self, tables, ribbons):
+        """One table of all candidates; the damping is not a number where it was left to the Ribbon."""
+        if len(tables) == 1 and (self.dampings is None or isinstance(self.dampings, str)):
+            return tables[0]
+        dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
+        lengths = [len(table["alpha"]) for table in tables]
+        return {"damping": np.repeat(dampings, lengths), **_stacked(tables)}
 
     def _warn_at_edge(self, path, alphas, level):
         best, scores = path.best, path.scores
@@ -287,11 +351,26 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     # ------------------------------------------------------------------ checks
     def _checked_alphas(self):
         if self.alphas is None:
-            return np.logspace(-4, 4, 49)
+            return np.logspace(-4, 2, 37)  # beyond, next to nothing is left of a confidence interval
         alphas = np.unique(np.asarray(self.alphas, dtype=float))
         if alphas.size == 0 or not np.all(np.isfinite(alphas) & (alphas > 0)):
             raise ValueError(f"alphas must be a non-empty sequence of finite numbers > 0, got {self.alphas!r}.")
         return alphas
+
+    def _checked_temperatures(self, ribbon):
+        """Candidates of a classifier in ascending order; None of a regressor."""
+        if not is_classifier(ribbon):
+            if self.temperatures is not None:
+                raise ValueError("temperatures are for classifiers, whose logits they divide; leave temperatures=None.")
+            return None
+        if self.temperatures is None:
+            return np.logspace(-0.25, 2, 19)  # where held-out rows are all right, they cannot tell how much surer
+        values = np.unique(np.asarray(self.temperatures, dtype=float))
+        if values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
+            raise ValueError(
+                f"temperatures must be a non-empty sequence of finite numbers > 0, got {self.temperatures!r}."
+            )
+        return values
 
     def _checked_scoring(self, ribbon):
         """The name of one of our own scores, or a callable."""
@@ -398,11 +477,37 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+def _stacked(tables):
+    """One table of several with the same columns."""
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
 def _is_clear(path, alphas):
     """Whether the best alpha beats the one next to 1, or else the other end, by a standard error over folds."""
     usual = int(np.argmin(np.abs(np.log(alphas))))
     gain, error = path.gain_over(len(alphas) - 1 - path.best if usual == path.best else usual)
     return len(path.folds) == 1 or not gain <= error
+
+
+def _damping(ribbon):
+    return ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
+
+
+def _has_automatic_damping(ribbon):
+    return not isinstance(ribbon, FrozenEstimator) and isinstance(_damping(ribbon), str)
+
+
+def _at_damping(ribbon, value):
+    name = "damping" if isinstance(ribbon.curvature, str) else "curvature__damping"
+    return clone(ribbon).set_params(**{name: float(value)})
+
+
+def _law_from_folds(ribbon, fold):
+    """Whether what the noise looks like is left to the rows, of a Ribbon whose noise is additive."""
+    if is_classifier(ribbon) or not fold.ribbon.model_.loss.law(1.0).location:
+        return False
+    left = [isinstance(value, str) and value == "auto" for value in (ribbon.law, ribbon.noise)]
+    return left[0] and (left[1] or isinstance(fold.ribbon.noise_, HeteroskedasticNoise))
 
 
 def _noise_from_folds(ribbon):

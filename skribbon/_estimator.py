@@ -27,7 +27,7 @@ from ._rows import row_blocks
 from ._training import Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import machine_bytes, resolve_curvature
-from .exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
+from .exceptions import FlexibleModelWarning, LeverageWarning, UndeterminedDirectionWarning, warn_user
 from .models import as_parametric
 from .models.base import is_supported, training_rows
 
@@ -212,17 +212,31 @@ class UncertainParameters(Wrapper):
             raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
         return self.ribbon_.covariance
 
-    def _training(self, fitted, model, X, y, weight, correction="HC0", closed_form=False, centre=True):
+    def _training(self, fitted, model, X, y, weight, correction="HC0", closed_form=False, as_ribbon=True):
         """Curvature and moments of the training rows; completes ``fitted`` by what they tell."""
         curvature = resolve_curvature(self.curvature, getattr(self, "damping", "auto"), model, len(y))
         model = curvature.view(model)
         rows = training_rows(model, X, y, weight)
-        if centre and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
+        if as_ribbon and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
             rows = rows.at(model.centred(rows.X))
         closed_form = closed_form and curvature.holds_square(len(model.theta))
         training = Training.of(rows, curvature, correction, closed_form)
-        fitted |= {"model_": model, "curvature_": curvature, "stationarity_": training.stationarity()}
+        stationarity = training.stationarity(quiet=as_ribbon and training.is_flexible)
+        if as_ribbon and training.is_flexible and isinstance(curvature.damping, str):
+            training = self._damped(training)
+        fitted |= {"model_": model, "curvature_": training.curvature, "stationarity_": stationarity}
         return training, closed_form
+
+    def _damped(self, training):
+        """The training rows under a damping; says so, and what would be better."""
+        per_row, damped = training.effective_parameters / training.n, training.damped()
+        warn_user(
+            f"The model has {per_row:.2g} effective parameters per row, and may have followed its training rows so "
+            f"closely that they do not tell how far off it is: damping={damped.curvature.damping:.2g} was added. "
+            "RibbonCV chooses it on held-out rows.",
+            FlexibleModelWarning,
+        )
+        return damped
 
 
 def latent_at(model, ribbon, X):
@@ -237,8 +251,9 @@ def latent_at(model, ribbon, X):
 
 
 def weighted_mean(values, weight):
-    """Mean over the rows that count."""
-    return float(np.average(values[weight > 0], weights=weight[weight > 0]))
+    """Mean over the rows that count; minus infinity where a single one is."""
+    values, weight = values[weight > 0], weight[weight > 0]
+    return -np.inf if np.any(values == -np.inf) else float(np.average(values, weights=weight))
 
 
 def latent_width(model, ribbon):

@@ -8,7 +8,7 @@ Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
 - ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
 
 A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``
-and ``law(dispersion, tails)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
+and ``law(dispersion, shape)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
 
 Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
 """
@@ -21,8 +21,9 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax, xlogy
 
-from ._laws import LocationFamily, TweedieFamily
 from ._typing import FloatArray
+from .laws import LocationFamily, NoiseLaw, NormalLaw, StudentLaw, TweedieFamily
+from .laws.shapes import NORMAL
 
 LEAST_TAILS = 2.1  # Student's law has no variance at 2 degrees of freedom and below
 
@@ -102,20 +103,20 @@ class Loss:
         """
         return np.ones_like(mu)
 
-    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
         """Observation laws given f, with Var(y | f) = dispersion V(mu).
 
         Parameters
         ----------
         dispersion : ndarray
-        tails : float, default=inf
-            Degrees of freedom of Student's law around a least-squares prediction; infinity is the normal law.
+        shape : NoiseLaw
+            What additive noise looks like; the family of a generalised linear model has a shape of its own.
 
         Returns
         -------
         LocationFamily or TweedieFamily
         """
-        return LocationFamily(dispersion, tails)
+        return LocationFamily(dispersion, shape)
 
     def probabilities(self, f: FloatArray) -> FloatArray:
         """Class probabilities at raw predictions, of a classifier's loss.
@@ -317,9 +318,9 @@ class Tweedie(Loss):
     def unit_variance(self, mu: FloatArray) -> FloatArray:
         return mu**self.power if self.power else np.ones_like(mu)
 
-    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
         if self.power == 0 and not self._log:
-            return LocationFamily(dispersion, tails)
+            return LocationFamily(dispersion, shape)
         return TweedieFamily(dispersion, self.power, self.link, self.counts)
 
     def suited_to(self, y: FloatArray) -> Tweedie:
@@ -433,8 +434,9 @@ class StudentT(Loss):
     def __init__(self, df: float = 5.0, scale: float = 1.0):
         self.df, self.scale = float(df), float(scale)
 
-    def law(self, dispersion: FloatArray, tails: float = np.inf) -> LocationFamily | TweedieFamily:
-        return LocationFamily(dispersion, min(tails, max(self.df, LEAST_TAILS)))
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
+        own = StudentLaw(max(self.df, LEAST_TAILS))
+        return LocationFamily(dispersion, own if isinstance(shape, NormalLaw) else shape)
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return (self.df + 1) / 2 * np.log1p(((f[:, 0] - y) / self.scale) ** 2 / self.df)

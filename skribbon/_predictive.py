@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,21 +14,26 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from ._checks import check_count, check_levels, check_observations
-from ._laws import Law, LocationFamily, Normal, Student
 from ._linalg import batch_gram
 from ._loss import Loss
 from ._rows import row_blocks
 from ._softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
 from ._target import TargetScale
 from ._typing import FloatArray, Levels, RandomState
+from .laws import Law, LocationFamily, NoiseLaw, Normal, Student
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+LARGEST = 1e150  # whose square is a number
 CRPS_LEVELS = (np.arange(200) + 0.5) / 200
 
 
 def _no_draws(n_samples: int, rng: Any) -> FloatArray:
     raise ValueError("There are no joint draws of leave-one-out predictions, each of which is of a fit of its own.")
+
+
+def _divided_draws(source, temperature, n_samples, rng):
+    return source(n_samples, rng) / temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,12 @@ class Latent:
         draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
         return Latent(f, self.covariance, draws)
 
+    def over(self, temperature):
+        """All raw predictions divided by a temperature."""
+        draws = None if self.draws is None else self.draws / temperature
+        source = partial(_divided_draws, self.source, temperature)
+        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source)
+
 
 @dataclass(frozen=True, eq=False)
 class RawDraws:
@@ -104,6 +115,7 @@ class Drawn(Normal):
     """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them."""
 
     def __init__(self, draws):
+        draws = np.clip(draws, -LARGEST, LARGEST)  # a mean behind a link may be infinite
         mean = draws.mean(axis=-1)
         super().__init__(mean, ((draws - mean[..., None]) ** 2).mean(axis=-1))
         self._draws = draws
@@ -148,8 +160,8 @@ class Predictive:
         Says how an observation is distributed given the raw prediction.
     dispersion : ndarray of shape (n,)
         Of the observations around their mean.
-    tails : float
-        Degrees of freedom of the noise around a least-squares prediction; infinity is normal.
+    shape : NoiseLaw
+        What the noise around a least-squares prediction looks like.
     target : TargetScale
         From the scale that the base model was fitted on to that of y.
     kind : {"prediction", "confidence"}
@@ -162,15 +174,15 @@ class Predictive:
     >>> X, y = load_diabetes(return_X_y=True)
     >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
     >>> distribution.quantile(0.95).round(0)
-    array([296., 158.])
+    array([302., 134.])
     >>> distribution.crps(y[:2]).round(1)
-    array([33.2, 13.1])
+    array([33. ,  9.8])
     """
 
     latent: Latent
     loss: Loss
     dispersion: FloatArray
-    tails: float
+    shape: NoiseLaw
     target: TargetScale
     kind: Literal["prediction", "confidence"] = "prediction"
 
@@ -179,7 +191,7 @@ class Predictive:
 
     @property
     def _family(self):
-        return self.loss.law(self.dispersion, self.tails)
+        return self.loss.law(self.dispersion, self.shape)
 
     @cached_property
     def law(self) -> Law:
@@ -213,7 +225,7 @@ class Predictive:
     # ------------------------------------------------------------------ moments
     def _by_nodes(self):
         """Values (..., n, nodes) that stand for the distribution."""
-        heavy = np.isfinite(self.tails) and not self.target.is_identity  # behind exp Student's law has no variance
+        heavy = self.shape.heavy and not self.target.is_identity  # behind exp they have no variance
         law = Normal(self.law.mean(), self.law.var()) if heavy else self.law
         return self._outer(law.ppf(ndtr(NODES)))
 
@@ -381,7 +393,7 @@ class Predictive:
         f = self.latent.source(check_count(n_samples, "n_samples"), rng)[:, 0]  # (n, n_samples)
         if self.kind == "confidence":
             return self._outer(f).T
-        family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.tails)
+        family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
         return self._outer(family.conditional(f).sample(rng)).T
 
     def standard_errors(self) -> tuple[FloatArray, FloatArray]:
@@ -394,7 +406,9 @@ class Predictive:
             Around the mean at the raw prediction; of a transformed target that of normal noise of the same variance.
         """
         f = self.latent.f[:, 0]
-        epistemic = np.abs(self.slope()) * np.sqrt(self.latent.covariance[:, 0, 0])
+        spread = np.sqrt(self.latent.covariance[:, 0, 0])
+        with np.errstate(invalid="ignore", over="ignore"):
+            epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also where the slope is infinite
         law = self._family.conditional(f)
         if self.target.is_identity:
             return epistemic, law.std()
@@ -581,3 +595,16 @@ class ClassProbabilities:
         ClassProbabilities
         """
         return replace(self, latent=self.latent.scaled(factor))
+
+    def over(self, temperature: float) -> ClassProbabilities:
+        """The same with all logits divided by a temperature: above one, probabilities are nearer to each other.
+
+        Parameters
+        ----------
+        temperature : float
+
+        Returns
+        -------
+        ClassProbabilities
+        """
+        return replace(self, latent=self.latent.over(temperature))

@@ -23,6 +23,7 @@ from ._typing import (
     CurvatureName,
     FloatArray,
     IntervalKind,
+    LawName,
     Levels,
     MatrixLike,
     NoiseName,
@@ -30,19 +31,22 @@ from ._typing import (
     RandomState,
 )
 from .curvature import Curvature
-from .noise import Noise, resolve_noise
+from .laws import NoiseLaw
+from .laws.shapes import NORMAL
+from .noise import EASY_LEVERAGE, SAMPLE, HeteroskedasticNoise, Noise, Standardised, check_law, fit_noise, resolve_noise
 
 
 class RegressionMethods:
     """Predict methods of a regressor, each a short sentence on :meth:`predict_distribution`.
 
-    A subclass is fitted with ``model_``, ``noise_`` and ``target_scale_``, and writes ``_latent(X)``, the distribution
-    of the raw predictions of all rows of prepared X; ``_raw_root(X)``, a root of their covariance over all rows
-    together; and ``_predict_mean(X)``, what :meth:`predict` returns.
+    A subclass is fitted with ``model_``, ``noise_``, ``law_`` (normal if not) and ``target_scale_``, and writes
+    ``_latent(X)``, the distribution of the raw predictions of all rows of prepared X; ``_raw_root(X)``, a root of their
+    covariance over all rows together; and ``_predict_mean(X)``, what :meth:`predict` returns.
     """
 
     model_: Any
     noise_: Noise
+    law_: NoiseLaw = NORMAL
     target_scale_: TargetScale
     _validated: Callable[[Any], Any]
     _latent: Callable[[Any], Latent]
@@ -70,9 +74,9 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True)
         >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
         >>> distribution.mean().round(1), distribution.std().round(1)
-        (array([206.1,  68.1]), array([54.6, 54.6]))
+        (array([206.1,  68.1]), array([58.5, 40. ]))
         >>> (1 - distribution.cdf(200.0)).round(2)  # chances of more than 200
-        array([0.54, 0.01])
+        array([0.54, 0.  ])
         """
         check_name(kind, "kind", get_args(IntervalKind))
         return self._distribution(self._prepared(X), kind)
@@ -123,7 +127,7 @@ class RegressionMethods:
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> y_pred, y_std = ribbon.predict(X[:2], return_std=True)
         >>> y_std.round(1)
-        array([54.6, 54.6])
+        array([58.5, 40. ])
         """
         check_is_fitted(self)
         if return_std and return_cov:
@@ -165,7 +169,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
-        array([[116., 296.]])
+        array([[110., 302.]])
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
         array([[195., 218.]])
         """
@@ -193,7 +197,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_quantiles(X[:1], [0.1, 0.5, 0.9]).round(0)
-        array([[136., 206., 276.]])
+        array([[131., 206., 281.]])
         """
         levels, _ = check_levels(quantiles, "quantiles")
         return self.predict_distribution(X, kind).quantile(levels)
@@ -282,15 +286,15 @@ class RegressionMethods:
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_frame(X[:2]).round(1)
            prediction  std_epistemic  std_aleatoric  lower  upper
-        0       206.1            7.0           54.2  116.3  295.9
-        1        68.1            6.6           54.2  -21.7  157.8
+        0       206.1            7.0           58.1  109.9  302.3
+        1        68.1            6.6           39.4    2.4  133.8
         """
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         epistemic, aleatoric = distribution.standard_errors()
         lower, upper = distribution.interval(level).T
         columns = {
-            "prediction": distribution.prediction(),
+            "prediction": self._predict_mean(X),
             "std_epistemic": epistemic,
             "std_aleatoric": aleatoric,
             "lower": lower,
@@ -317,7 +321,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.log_density(X[:2], y[:2]).round(2)
-        array([-5.43, -4.93])
+        array([-5.43, -4.62])
         """
         return self.predict_distribution(X).logpdf(column_or_1d(y))
 
@@ -342,7 +346,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predictive_cdf(X[:2], y[:2]).round(2)
-        array([0.16, 0.55])
+        array([0.17, 0.57])
         """
         return self.predict_distribution(X).cdf(column_or_1d(y))
 
@@ -354,13 +358,13 @@ class RegressionMethods:
 
     def _distribution(self, X, kind="prediction"):
         latent = self._latent(X)
-        return predictive(self.model_, latent, self.noise_, X, self.target_scale_, kind)
+        return predictive(self.model_, latent, self.noise_, self.law_, X, self.target_scale_, kind)
 
 
-def predictive(model, latent, noise, X, target, kind="prediction"):
+def predictive(model, latent, noise, law, X, target, kind="prediction"):
     """Latent predictions of prepared rows X, with the noise around them, as a Predictive."""
     dispersion = np.broadcast_to(noise.predict(X), len(latent.f)) * model.loss.noise_scale(latent.f)
-    return Predictive(latent, model.loss, dispersion, noise.tails_, target, kind)
+    return Predictive(latent, model.loss, dispersion, law, target, kind)
 
 
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
@@ -395,12 +399,19 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
-    noise : {"dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="dof"
-        Observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train" divides the
-        sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of parameters;
-        "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the data ask;
-        a number is taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold
-        residuals. See :mod:`skribbon.noise`.
+    noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="auto"
+        Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
+        divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
+        parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the
+        data ask; "auto" is that for least-squares models with enough rows to tell, and "dof" for others; a number is
+        taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold residuals. See
+        :mod:`skribbon.noise`.
+    law : {"auto", "normal", "student", "empirical"} or NoiseLaw, default="auto"
+        What the noise around a least-squares model looks like in units of its scale: normal; with Student's tails; or
+        as the leave-one-out residuals show it. "auto" is the first of these that none of the others beats on rows
+        without themselves by more than one standard error. It is normal where ``noise`` is neither "auto" nor
+        "heteroskedastic", and for models with more than 15 effective parameters per 100 rows, whose leave-one-out
+        residuals flatter. A GLM keeps the law of its family.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
@@ -431,6 +442,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         What ``curvature`` stood for.
     noise_ : Noise
         The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion.
+    law_ : NoiseLaw
+        What ``law`` stood for.
     effective_parameters_ : float
         Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
@@ -460,12 +473,12 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor(Ridge(alpha=0.1)).fit(X[:400], y[:400])
     >>> ribbon.predict_interval(X[400:403], confidence_level=0.9).round(0)
-    array([[ 86., 271.],
-           [  2., 186.],
-           [ 60., 245.]])
+    array([[ 79., 278.],
+           [ 18., 170.],
+           [ 72., 233.]])
     >>> ribbon.predict_frame(X[400:401]).round(1)
          prediction  std_epistemic  std_aleatoric  lower  upper
-    400       178.7            8.5           55.5   86.3  271.1
+    400       178.7            8.5           59.7   79.5  277.9
     """
 
     def __init__(
@@ -475,7 +488,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         alpha: float = 1.0,
         curvature: CurvatureName | Curvature = "auto",
         damping: float | Literal["auto"] = "auto",
-        noise: NoiseName | float | Noise = "dof",
+        noise: NoiseName | float | Noise = "auto",
+        law: LawName | NoiseLaw = "auto",
         correction: Correction = "auto",
         predictive: PredictiveName = "gaussian",
         n_draws: int = 100,
@@ -487,6 +501,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         self.curvature = curvature
         self.damping = damping
         self.noise = noise
+        self.law = law
         self.correction = correction
         self.predictive = predictive
         self.n_draws = n_draws
@@ -511,9 +526,13 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        y, noise = check_target(self, y), resolve_noise(self.noise)
+        y, noise, law = check_target(self, y), resolve_noise(self.noise, auto=True), check_law(self.law)
         fitted, training = self._fit(X, y, sample_weight)
-        fitted["noise_"] = noise.fit(training)
+        sample = training.sample(SAMPLE)
+        fitted["noise_"], dispersion = fit_noise(noise, sample)
+        if isinstance(law, str) and law == "auto" and not isinstance(noise, str | HeteroskedasticNoise):
+            law = "normal"  # whoever states the noise states all of it
+        fitted["law_"] = fit_law(law, fitted, sample, dispersion)
         fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
         if self.store_loo:
             fitted |= leave_one_out(fitted, training)
@@ -523,11 +542,33 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return self.estimator_.predict(own_copy(self.estimator_, X))
 
 
+def fit_law(law, fitted, training, dispersion):
+    """What the noise around some training rows looks like, given dispersions that they would have been told unseen."""
+    rows, model = training.rows, fitted["model_"]
+    additive = model.loss.law(1.0).location
+    if not additive and not (isinstance(law, str) and law in ("auto", "normal")):
+        raise ValueError(f"law={law!r} is of additive noise; {model.loss!r} has the law of its family. Use law='auto'.")
+    if not isinstance(law, str):
+        return law
+    if not additive or law == "normal" or (law == "auto" and not _flatters_little(training)):
+        return NORMAL
+    latent = latent_at(model, fitted["ribbon_"], rows.X)
+    f = training.leave_one_out()
+    dispersion = dispersion * model.loss.noise_scale(f)
+    residuals = rows.y - model.loss.mean(f[:, 0])
+    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], rows.weight).law(law)
+
+
+def _flatters_little(training):
+    """Whether leave-one-out residuals are known, and much like those of unseen rows."""
+    return training.curvature.knows_leverages and training.mean_leverage <= EASY_LEVERAGE
+
+
 def leave_one_out(fitted, training):
     """What the fit to all other rows says of each training row, by one Newton step."""
     rows, model = training.rows, fitted["model_"]
     latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
-    distribution = predictive(model, latent, fitted["noise_"], rows.X, TargetScale())
+    distribution = predictive(model, latent, fitted["noise_"], fitted["law_"], rows.X, TargetScale())
     return {
         "loo_distribution_": replace(distribution, target=fitted["target_scale_"]),
         "loo_residuals_": rows.y - model.loss.mean(latent.f[:, 0]),

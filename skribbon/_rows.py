@@ -177,6 +177,10 @@ class Rows:
         """:meth:`sum` over n, the number of observations."""
         return self.sum(f, width) / n
 
+    def take(self, index):
+        """Some of the rows."""
+        return Rows(self.model, self.X[index], self.y[index], self.weight[index])
+
     def at(self, model):
         """The same rows seen by another model."""
         return replace(self, model=model)

@@ -41,9 +41,10 @@ class TargetScale:
                 f"interval can be carried back through it: {model.target_transformer!r}. Use one that is, such as log, "
                 "or PowerTransformer."
             )
-        increasing = bool(y[-1] >= y[0])
+        increasing = cls(model)._rises(t[0], t[-1])
         scale = cls(model, ends=(-np.inf, np.inf) if increasing else (np.inf, -np.inf), inside=float(y[len(y) // 2]))
         lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
+        lower, upper = scale._standing(lower, t[-1]), scale._standing(upper, t[0])
         return replace(scale, lower=lower, upper=upper, ends=(scale._end(lower, y[0]), scale._end(upper, y[-1])))
 
     @property
@@ -69,7 +70,7 @@ class TargetScale:
         if self.is_identity:
             return y
         low, high = min(self.ends), max(self.ends)
-        t = self._encode(np.where((low < y) & (y < high), y, self.inside))
+        t = self._invert(np.where((low < y) & (y < high), y, self.inside))
         far = np.inf if self.increasing else -np.inf
         ends = [(y == self.ends[0], self.lower), (y == self.ends[1], self.upper), (y < low, -far), (y > high, far)]
         return np.select([where for where, _ in ends], [value for _, value in ends], t)
@@ -84,7 +85,7 @@ class TargetScale:
         step = STEP * np.where(y == 0, STEP * max(abs(self.inside), 1e-300), np.abs(y))
         left, right = np.maximum(y - step, low), np.minimum(y + step, high)
         with np.errstate(all="ignore"):
-            slope = np.log(np.abs(self._encode(right) - self._encode(left)) / (right - left))
+            slope = np.log(np.abs(self._encode(right) - self._encode(left))) - np.log(right - left)  # no overflow
         return np.where(possible & ~np.isnan(slope), slope, -np.inf)
 
     def _decode(self, t):
@@ -95,10 +96,32 @@ class TargetScale:
         with np.errstate(all="ignore"):
             return self.model.encode_target(y)
 
+    def _invert(self, y):
+        """t whose inverse is y, searched for where the transform is not quite that, as a quantile one near its ends."""
+        t = np.clip(self._encode(y), self.lower, self.upper)
+        off = np.abs(self._decode(t) - y) > 1e-9 * np.abs(y)
+        if not (off.any() and np.isfinite([self.lower, self.upper]).all()):
+            return t
+        below, above = np.full(off.sum(), self.lower), np.full(off.sum(), self.upper)
+        for _ in range(60):
+            middle = (below + above) / 2
+            high = (self._decode(middle) > y[off]) == self.increasing
+            below, above = np.where(high, below, middle), np.where(high, middle, above)
+        t[off] = below
+        return t
+
+    def _rises(self, low, high):
+        """Whether the inverse increases over the training targets; around them where these are all the same."""
+        first, last = self._decode(np.array([low, high]))
+        if first == last:
+            around = self._decode(np.array([low, high]) + spread(low, high) * np.array([-1.0, 1.0]))
+            first, last = around if np.isfinite(around).all() else (first, last)
+        return bool(last >= first)
+
     def _reach(self, low, high, side):
         """How far beyond the training targets the inverse goes on in its direction, and comes back."""
         start = low if side < 0 else high
-        span = max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-300)
+        span = spread(low, high)
         (y_start,) = self._decode(np.array([start]))
 
         def holds(step):
@@ -124,9 +147,30 @@ class TargetScale:
             good, bad = (middle, bad) if holds(middle) else (good, middle)
         return float(start + side * good)
 
+    def _standing(self, end, other):
+        """The last t, from an end of the scale towards another t, at which the inverse has not left the end.
+
+        All t up to there are one y, which has their probability: a quantile transform has such a stretch.
+        """
+        if not np.isfinite(end):
+            return end
+        near = end + np.sign(other - end) * 1e-12 * max(abs(end), abs(other))
+        y_end, y_near, y_other = self._decode(np.array([end, near, other]))
+        if y_near != y_end or y_other == y_end:
+            return end
+        for _ in range(60):
+            middle = (end + other) / 2
+            end, other = (middle, other) if self._decode(np.array([middle]))[0] == y_end else (end, middle)
+        return float(end)
+
     def _end(self, t, y):
         """What y tends to at an end t of the scale, from y at the training target nearest to it."""
         (end,) = self._decode(np.array([np.clip(t, -HUGE, HUGE)]))
         if not abs(end) <= FAR * max(abs(y), abs(self.inside)):
             return float(np.copysign(np.inf, end))
         return 0.0 if abs(end) * FAR < abs(y) else float(end)
+
+
+def spread(low, high):
+    """Of the training targets, or what stands for it where they are all the same."""
+    return max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-300)

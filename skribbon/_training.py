@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 from ._linalg import batch_gram
 from ._ribbon import DirichletSums, Ribbon, dirichlet_scores
 from ._rows import Moments, Rows, Sums
-from .exceptions import LeverageWarning, NotStationaryWarning, warn_user
+from .exceptions import LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
 
 MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
+MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others do, no constant curvature leads back
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
+SEPARATION = 0.05  # squared scores over their expectation: below 0.03 of separated classes, above 0.09 of all others
+MOST_FLEXIBLE = 0.25  # effective parameters per row of a model that is not linear; see doc/defaults.md
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
 N_PROBES = 12  # random directions that find the rows whose leverage may be near one
@@ -64,9 +67,11 @@ def leave_one_out(hat, block):
 def corrected_gradient(hat, power, block):
     """(I - C_i A_i)^power u_i, (b, k): HC2 by the power -1/2; HC3, the score under the fit to all others, by -1.
 
-    That is linear in u, and the loss may not be: no row gets a gradient that its loss has nowhere.
+    That is linear in u, and the loss may not be: no row gets a gradient that its loss has nowhere, and of a classifier,
+    whose curvature fades as it grows sure, leverages above MOST_OF_A_CLASS count as that.
     """
-    u = resolvent(*hat(block), block.u, power)
+    most = MOST_OF_A_CLASS if block.model.loss.n_classes else MAX_LEVERAGE
+    u = resolvent(*hat(block), block.u, power, most)
     size, bound = np.linalg.norm(u, axis=1), block.model.loss.gradient_bound(block.y)
     return u * np.divide(bound, size, out=np.ones_like(size), where=size > bound)[:, None]
 
@@ -76,27 +81,27 @@ def constant_gradient(factor, block):
     return factor * block.u
 
 
-def resolvent(C, A, u, power):
-    """(I - C_i A_i)^power u_i, (n, k), for symmetric C, A >= 0; eigenvalues of C A above MAX_LEVERAGE count as that."""
+def resolvent(C, A, u, power, most=MAX_LEVERAGE):
+    """(I - C_i A_i)^power u_i, (n, k), for symmetric C, A >= 0; eigenvalues of C A above ``most`` count as that."""
     if u.shape[1] == 1:
-        h = np.minimum(C[:, 0] * A[:, 0], MAX_LEVERAGE)
+        h = np.minimum(C[:, 0] * A[:, 0], most)
         return (1 - h) ** power * u
     out = np.empty_like(u)
     trace = np.einsum("nkl,nlk->n", C, A)
-    easy = (trace <= MAX_LEVERAGE) & (power == -1)
+    easy = (trace <= most) & (power == -1)
     if easy.any():
         out[easy] = np.linalg.solve(np.eye(u.shape[1]) - C[easy] @ A[easy], u[easy][:, :, None])[:, :, 0]
     if not easy.all():
-        out[~easy] = _resolvent_by_eigenvalues(C[~easy], A[~easy], u[~easy], power)
+        out[~easy] = _resolvent_by_eigenvalues(C[~easy], A[~easy], u[~easy], power, most)
     return out
 
 
-def _resolvent_by_eigenvalues(C, A, u, power):
+def _resolvent_by_eigenvalues(C, A, u, power, most):
     # A = S S' and S' C S = E diag(l) E' give (C A)^j = C S E diag(l^(j - 1)) E' S', hence the same for any power series
     values, vectors = np.linalg.eigh(A)
     S = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
     pulls, E = np.linalg.eigh(S.transpose(0, 2, 1) @ C @ S)
-    capped = (1 - np.minimum(pulls, MAX_LEVERAGE)) ** power - 1
+    capped = (1 - np.minimum(pulls, most)) ** power - 1
     small = np.abs(pulls) < 1e-8
     ratio = np.where(small, -power, capped / np.where(small, 1.0, pulls))
     SE = S @ E  # (n, k, k)
@@ -104,10 +109,53 @@ def _resolvent_by_eigenvalues(C, A, u, power):
     return u + np.einsum("nkl,nl->nk", C, np.einsum("nkl,nl->nk", SE, inner))
 
 
+def squared_scores(block):
+    """Sums over the block of |u_i|^2, and of its expectation under a classifier's own probabilities, tr C_i."""
+    observed, expected = (block.u**2).sum(axis=1), (block.R**2).sum(axis=(1, 2))
+    return np.array([block.weight @ observed, block.weight @ expected])
+
+
 def score_sums(gradient, block):
     """Sums over the block of g_i and of g_i g_i', with g_i = J_i' gradient_i."""
     u = gradient(block)
     return Sums([block.score_sum(u), block.score_scatter(u)])
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """Largest entries over rows of |J_i|, and of the size of C_i; two of them "add" to the larger.
+
+    Attributes
+    ----------
+    J : ndarray of shape (k, p), or infinity
+        Entry by entry.
+    C : float
+        Largest Frobenius norm.
+    """
+
+    J: np.ndarray | float = np.inf
+    C: float = np.inf
+
+    def __add__(self, other):
+        return Largest(np.maximum(self.J, other.J), max(self.C, other.C))
+
+    @classmethod
+    def of_block(cls, curvature, block):
+        """Of a single block; infinite where leverages are rough, or J too dear to be looked at."""
+        J = block.tangent.largest() if curvature.knows_leverages else np.inf
+        if not np.ndim(J):
+            return cls()
+        C = curvature.of_loss(block) * np.minimum(block.weight, 1.0)[:, None, None]
+        return cls(J, float(np.sqrt(np.einsum("nkl,nkl->n", C, C).max())))
+
+    def leverage(self, hat):
+        """What no eigenvalue of C_i A_i exceeds: |C_i| tr(A_i), and |J_i M| is at most |J_i| |M|, entry by entry."""
+        return self.C * (np.square(self.J @ np.abs(hat.inverse_root)).sum() / hat.n) if np.ndim(self.J) else np.inf
+
+
+def first_pass(curvature, scatter, block):
+    """All sums over the rows that H_r is made of, and a bound on what a row's leverage can be."""
+    return Sums([Moments.of_block(curvature, scatter, block), Largest.of_block(curvature, block)])
 
 
 def lone_directions(hat, probes, block):
@@ -144,6 +192,8 @@ class Training:
     curvature : Curvature
     effective_parameters : float
         Sum over the observations of tr(C_i A_i), the traces of their blocks of the hat matrix.
+    largest : Largest
+        What bounds the leverages before any row is looked at again.
     """
 
     rows: Rows
@@ -151,6 +201,7 @@ class Training:
     H_r: Any
     curvature: Any
     effective_parameters: float
+    largest: Largest = field(default_factory=Largest)
     said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
 
     @classmethod
@@ -164,10 +215,10 @@ class Training:
         few = len(rows.model.theta) <= SMALL_LEVERAGE * rank * rows.n
         as_they_are = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
         with np.errstate(all="ignore"):  # what overflows is told below
-            moments = Moments.from_rows(rows, curvature, scatter=closed_form and as_they_are)
+            moments, largest = rows.sum(partial(first_pass, curvature, closed_form and as_they_are))
         _check_finite(moments)
         H_r = curvature.factor(rows, moments)
-        return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)))
+        return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)), largest)
 
     @property
     def n(self):
@@ -181,6 +232,36 @@ class Training:
 
     def _map(self, f):
         return self.rows.map(f, self.rows.model.n_outputs * self.hat.width)
+
+    @property
+    def is_flexible(self):
+        """Whether the model could have followed its rows so closely that their residuals tell little of others."""
+        model = self.rows.model
+        per_row = self.effective_parameters / (self.n * model.loss.curvature_rank)
+        return not model.is_linear and self.curvature.knows_leverages and per_row > MOST_FLEXIBLE
+
+    def damped(self):
+        """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row."""
+        H_r, penalty = self.H_r.to_dense(), self.curvature.shift(self.rows.model)
+        values, vectors = np.linalg.eigh(H_r)
+        values = np.maximum(values, 0.0)
+        own = np.maximum(values - penalty @ vectors**2, 0.0)  # v' H v, the share of the data
+        most = MOST_FLEXIBLE * self.n * self.rows.model.loss.curvature_rank
+        low, high = 1e-15 * values[-1], values.sum() / MOST_FLEXIBLE
+        while high > (1 + 1e-9) * low:
+            middle = np.sqrt(low * high)
+            low, high = (middle, high) if np.sum(own / (values + middle)) > most else (low, middle)
+        curvature = self.curvature.with_damping(float(high))
+        H_r = curvature.factor(self.rows, self.moments)
+        shift = curvature.shift(self.rows.model)
+        return replace(self, H_r=H_r, curvature=curvature, effective_parameters=H_r.effective_parameters(shift))
+
+    def sample(self, size):
+        """The same of some rows, at random where there are more; sums are still those of all rows."""
+        n = len(self.rows.y)
+        if n <= size:
+            return self
+        return replace(self, rows=self.rows.take(np.sort(np.random.default_rng(0).permutation(n)[:size])))
 
     # ------------------------------------------------------------------ leverages
     @cached_property
@@ -218,9 +299,13 @@ class Training:
         )
 
     def lone(self):
-        """Directions (p, l) that single rows determine, see :func:`lone_directions`; none where leverages are rough."""
+        """Directions (p, l) that single rows determine, see :func:`lone_directions`; none where leverages are rough.
+
+        A row can have such a leverage only where there are few rows, or one of them lies far out in a column: in long
+        tables the bound mostly spares the second pass.
+        """
         p = len(self.rows.model.theta)
-        if not self.curvature.knows_leverages:
+        if not self.curvature.knows_leverages or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
         M = self.H_r.inverse_root
         probes = M @ np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES)
@@ -236,7 +321,7 @@ class Training:
         """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each."""
         return self._map(partial(leave_one_out, self.hat))
 
-    def stationarity(self):
+    def stationarity(self, quiet=False):
         """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
 
         Each coordinate is in units of its own curvature, so that units of the features do not matter.
@@ -249,13 +334,24 @@ class Training:
         if gradient <= ROUNDING * size or standard_error == 0:
             return 0.0
         stationarity = float(gradient / standard_error)
-        if stationarity > STATIONARITY_LIMIT:
+        if stationarity > STATIONARITY_LIMIT and not quiet:
             warn_user(
                 f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
                 f"minimum that is expanded around. {model.cure}",
                 NotStationaryWarning,
             )
         return stationarity
+
+    def warn_of_separation(self):
+        """Say so where a classifier's scores are too small for its own probabilities."""
+        observed, expected = self.rows.sum(squared_scores)
+        if observed < SEPARATION * expected:
+            warn_user(
+                "The classifier is right about its training rows far more often than its own probabilities say, as "
+                "where classes can be separated: their scores vanish, and with them the uncertainty that is made of "
+                "them. Penalise the base model more.",
+                SeparationWarning,
+            )
 
     # ------------------------------------------------------------------ the ribbon
     def ribbon(self, alpha, correction, closed_form, n_draws, seed):
@@ -285,10 +381,15 @@ class Training:
         return self.rows.model.n_outputs * max(self.hat.width, n_draws)
 
     def _resolved(self, correction):
-        """What "auto" stands for: HC3 while leverages matter and are known, HC1 beyond, which has no second pass."""
+        """What "auto" stands for: HC1 unless leverages matter and are known, since that has no second pass.
+
+        Else HC3, of a classifier HC2: intervals of its probabilities then cover what they say.
+        """
         if correction != "auto":
             return correction
-        return "HC3" if self.curvature.knows_leverages and self.mean_leverage > SMALL_LEVERAGE else "HC1"
+        if not self.curvature.knows_leverages or self.mean_leverage <= SMALL_LEVERAGE:
+            return "HC1"
+        return "HC2" if self.rows.model.loss.n_classes else "HC3"
 
     def _gradient(self, correction):
         """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i.

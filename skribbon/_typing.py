@@ -17,6 +17,7 @@ Correction: TypeAlias = Literal["auto", "HC0", "HC1", "HC2", "HC3"]
 CurvatureName: TypeAlias = Literal[
     "auto", "hessian", "ggn", "fisher", "kfac", "low_rank", "diag", "last_layer", "matrix_free"
 ]
-NoiseName: TypeAlias = Literal["dof", "train", "loo", "heteroskedastic", "cv"]
+NoiseName: TypeAlias = Literal["auto", "dof", "train", "loo", "heteroskedastic", "cv"]
+LawName: TypeAlias = Literal["auto", "normal", "student", "empirical"]
 PredictiveName: TypeAlias = Literal["gaussian", "pushforward", "direct"]
 IntervalKind: TypeAlias = Literal["prediction", "confidence"]

@@ -10,10 +10,12 @@ __all__ = [
     "AlphaEdgeWarning",
     "ApproximateCurvatureWarning",
     "CurvatureError",
+    "FlexibleModelWarning",
     "LeverageWarning",
     "NotStationaryWarning",
     "RibbonWarning",
     "SelectionWarning",
+    "SeparationWarning",
     "SlowDerivativeWarning",
     "SolverWarning",
     "UndeterminedDirectionWarning",
@@ -73,6 +75,23 @@ class LeverageWarning(RibbonWarning):
 
     Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number
     for ``noise`` and ``correction="HC0"``, which ask for none.
+    """
+
+
+class SeparationWarning(RibbonWarning):
+    """A classifier is right about its training rows far more often than its own probabilities say.
+
+    Raised by ``fit`` where classes can be separated, or a network has learnt its rows by heart: the scores that the
+    ribbon is made of vanish, and so does its width, where it should be widest. Penalise the base model more.
+    """
+
+
+class FlexibleModelWarning(RibbonWarning):
+    """A model that is not linear has so many effective parameters per row that its training rows cannot judge it.
+
+    Raised by ``fit``: corrections by leverage would charge for parameters that training never used, with intervals many
+    times too wide, and leave-one-out would flatter. ``damping="auto"`` has added a damping.
+    :class:`~skribbon.RibbonCV` chooses one on held-out rows instead; a number for ``damping`` is taken as it is.
     """
 
 

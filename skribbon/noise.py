@@ -1,22 +1,45 @@
-"""Noise models: how large the observation noise is, at every row."""
+"""The observation noise: how large it is at every row, and what it looks like."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
-from ._laws import LocationFamily
-from ._typing import FloatArray, MatrixLike
+from ._typing import FloatArray, LawName, MatrixLike
+from .laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
+from .laws.shapes import FEWEST, sample_quantiles
 
-__all__ = ["ConstantNoise", "DofNoise", "HeteroskedasticNoise", "LooNoise", "Noise", "TrainNoise"]
+__all__ = [
+    "ConstantNoise",
+    "DofNoise",
+    "EmpiricalLaw",
+    "HeteroskedasticNoise",
+    "LooNoise",
+    "Noise",
+    "NoiseLaw",
+    "NormalLaw",
+    "StudentLaw",
+    "TrainNoise",
+]
+
+SAMPLE = 5000  # rows that are enough to tell how the noise depends on x and what it looks like
+FEWEST_ROWS = 50  # for a scale that depends on x at all
+ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
+MOST_COLUMNS = 50  # of such a scale
+ROWS_FOR_TREES = 400
+EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
+STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
 
 class Noise(BaseEstimator):
@@ -27,11 +50,6 @@ class Noise(BaseEstimator):
     .. math:: \mathrm{Var}(y \mid x) = \phi(x) V(\mu(x)), \qquad V = 1 \text{ for least squares.}
 
     To write a new noise model, write ``fit`` and ``predict``, and pass an object as ``noise=`` to RibbonRegressor.
-
-    Attributes
-    ----------
-    tails_ : float
-        Degrees of freedom (> 4) of Student's law around least-squares predictions; infinity, the default, is normal.
 
     Examples
     --------
@@ -48,8 +66,6 @@ class Noise(BaseEstimator):
     >>> RibbonRegressor(noise=MedianNoise()).fit(X, y).predict_std(X[:1], kind="aleatoric").round(2)
     array([0.72])
     """
-
-    tails_ = np.inf
 
     def fit(self, training: Any) -> Self:
         """Learn from the training rows.
@@ -79,6 +95,21 @@ class Noise(BaseEstimator):
         float or ndarray of shape (n_samples,)
         """
         raise TypeError(f"{type(self).__name__} must define predict(X).")
+
+    def fit_held_out(self, training: Any) -> FloatArray:
+        """Fit, and say of the training rows what they would have been told had they not been seen.
+
+        Parameters
+        ----------
+        training : object
+            As :meth:`fit` takes it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Dispersions; those of the fit itself unless a noise model knows better.
+        """
+        return np.broadcast_to(self.fit(training).predict(training.rows.X), len(training.rows.weight))
 
 
 class ConstantNoise(Noise):
@@ -164,7 +195,7 @@ class DofNoise(TrainNoise):
     """
 
     def fit(self, training: Any) -> Self:
-        self.dispersion_ = float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
+        self.dispersion_ = dof_dispersion(training)
         return self
 
 
@@ -195,26 +226,24 @@ class LooNoise(TrainNoise):
 
 
 class HeteroskedasticNoise(Noise):
-    r"""Noise that depends on x, from a regression on squared residuals, as far as unseen rows ask for it.
+    r"""Noise that depends on x as far as unseen rows ask for it.
 
     Squared residuals over 1 - h_i, which are unbiased for the noise, are regressed on x with a gamma loss. The result
     g(x) enters as
 
     .. math:: \phi(x) = c\, g(x)^s, \qquad 0 \le s \le 1,
 
-    with s chosen by the log score of out-of-fold g; s = 0, a constant, unless the best s beats it by more than one
-    standard error. What the scale cannot explain goes into the tails: Student's law takes the normal law's place by the
-    same rule.
+    with s chosen by the log score of g at rows that it has not seen; s = 0, a constant, unless the best s beats it by
+    more than one standard error. A g that is linear in the logarithm comes first, with leave-one-out in closed form;
+    boosted trees, from 400 rows, take its place by the same rule. At most 5,000 rows are looked at.
 
     Parameters
     ----------
     regressor : regressor, default=None
-        Any regressor with positive predictions; gradient boosting with a gamma loss if None. Sparse X is made dense for
-        a regressor that does not take it, as gradient boosting does not.
-    tails : "auto" or float, default="auto"
-        Degrees of freedom of Student's law, more than 4; infinity for normal noise; "auto" asks the data.
+        Any regressor with positive predictions in place of those two. Sparse X is made dense for one that does not take
+        it.
     cv : int, default=5
-        Folds of the out-of-fold predictions.
+        Folds of the predictions for unseen rows.
 
     Attributes
     ----------
@@ -223,73 +252,171 @@ class HeteroskedasticNoise(Noise):
     regressor_ : regressor
         Fitted on squared residuals relative to their mean; absent where ``shrinkage_`` is 0.
     dispersion_ : float
-        Mean of the squared residuals over 1 - h_i.
+        Mean of the squared residuals over 1 - h_i; where ``shrinkage_`` is 0 what noise="dof" would be.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.linear_model import GammaRegressor
     >>> from skribbon import RibbonRegressor
-    >>> from skribbon.noise import HeteroskedasticNoise
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 2, size=(400, 1))
     >>> y = X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=400)
-    >>> noise = HeteroskedasticNoise(GammaRegressor(alpha=0), tails=np.inf)
-    >>> RibbonRegressor(noise=noise).fit(X, y).predict_std([[0.0], [2.0]], kind="aleatoric").round(1)
-    array([1. , 7.4])
+    >>> ribbon = RibbonRegressor(noise="heteroskedastic", law="normal").fit(X, y)
+    >>> ribbon.predict_std([[0.0], [2.0]], kind="aleatoric").round(1)
+    array([1. , 7.2])
     """
 
-    def __init__(self, regressor: BaseEstimator | None = None, tails: float | Literal["auto"] = "auto", cv: int = 5):
+    def __init__(self, regressor: BaseEstimator | None = None, cv: int = 5):
         self.regressor = regressor
-        self.tails = tails
         self.cv = cv
 
     def fit(self, training: Any) -> Self:
-        X, weight = training.rows.X, training.rows.weight
-        squared = training.squared_residuals / (1 - training.leverages)
-        self.dispersion_ = float(np.average(squared, weights=weight))
-        self.shrinkage_, self.scale_ = 0.0, 1.0
-        self.tails_ = np.inf if isinstance(self.tails, str) else self._checked_tails()
-        if self.dispersion_ == 0 or len(squared) < 2 * self.cv:
-            return self
-        relative = np.maximum(squared / self.dispersion_, 1e-6)  # a gamma loss takes no zeros
-        g = self._out_of_fold(X, relative, weight)
-        self.shrinkage_, self.scale_ = _best_shrinkage(g, relative, weight)
-        if isinstance(self.tails, str):
-            self.tails_, factor = _best_tails(np.sqrt(relative / (self.scale_ * g**self.shrinkage_)), weight)
-            self.scale_ *= factor
-        if self.shrinkage_ > 0:
-            self.regressor_ = self._fitted(X, relative, weight)
-            self.range_ = g.min(), g.max()  # the regressor is not trusted beyond what unseen rows have shown
+        self.fit_held_out(training)
         return self
 
-    def _checked_tails(self):
-        if not isinstance(self.tails, Real) or not self.tails > 4:
-            raise ValueError(f"tails must be 'auto' or a number > 4, got {self.tails!r}.")
-        return float(self.tails)
+    def fit_held_out(self, training: Any) -> FloatArray:
+        X, weight, n_rows = training.rows.X, training.rows.weight, len(training.rows.weight)
+        self.dispersion_ = dof_dispersion(training)
+        self.shrinkage_, self.scale_ = 0.0, 1.0
+        squared = training.squared_residuals / (1 - training.leverages)
+        mean = np.average(squared, weights=weight)
+        if mean == 0 or n_rows < max(2 * self.cv, 3):
+            return np.full(n_rows, self.dispersion_)
+        squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
+        best = ScaleChoice(np.ones(n_rows), squared, weight)
+        for unseen, fitted in self._candidates(X, squared, weight, best):
+            choice = best.shrunk(unseen)
+            if choice.beats(best):
+                best, self.regressor_ = choice, fitted
+        self.shrinkage_, self.scale_ = best.exponent, best.scale
+        if self.shrinkage_ > 0:
+            self.dispersion_, self.regressor_ = float(mean), self.regressor_()
+            self.range_ = best.g.min(), best.g.max()  # it is not trusted beyond what unseen rows have shown
+        return self.dispersion_ * best.phi
 
-    def _fitted(self, X, target, weight):
-        regressor = HistGradientBoostingRegressor(
-            loss="gamma", learning_rate=0.05, max_iter=100, max_leaf_nodes=8, early_stopping=False, random_state=0
-        )
-        regressor = regressor if self.regressor is None else clone(self.regressor)
-        weights = {"sample_weight": weight} if has_fit_parameter(regressor, "sample_weight") else {}
-        return regressor.fit(_as_taken(X, regressor), target, **weights)
+    def _candidates(self, X, squared, weight, constant):
+        """For every kind of scale, its predictions for unseen rows, and how to fit it to all of them."""
+        n, d = X.shape
+        if self.regressor is not None:
+            yield (
+                self._out_of_fold(self.regressor, X, squared, weight),
+                lambda: _fitted(self.regressor, X, squared, weight),
+            )
+            return
+        if d <= min(MOST_COLUMNS, weight.sum() / ROWS_PER_COLUMN):
+            linear = LogLinearScale().fit(X, squared, weight)
+            yield linear.unseen_, lambda: linear
+        if n >= ROWS_FOR_TREES:
+            trees = HistGradientBoostingRegressor(
+                loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
+            )
+            g = self._out_of_fold(trees, X, squared, weight, constant)
+            if g is not None:
+                yield g, lambda: _fitted(trees, X, squared, weight)
 
-    def _out_of_fold(self, X, target, weight):
+    def _out_of_fold(self, regressor, X, target, weight, constant=None):
+        """Predictions for unseen rows; None where those of a first fold are no better than a constant."""
         g = np.empty_like(target)
-        for train, test in KFold(self.cv, shuffle=True, random_state=0).split(target):
-            regressor = self._fitted(X[train], target[train], weight[train])
-            g[test] = regressor.predict(_as_taken(X[test], regressor))
-        if not np.all(g > 0):
-            raise ValueError(f"{self.regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
+        for k, (train, test) in enumerate(KFold(self.cv, shuffle=True, random_state=0).split(target)):
+            fitted = _fitted(regressor, X[train], target[train], weight[train])
+            g[test] = fitted.predict(_as_taken(X[test], fitted))
+            positive = np.all(g[test] > 0)
+            if constant is None and not positive:
+                raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
+            if constant is not None and (not positive or (k == 0 and constant.at(test).shrunk(g[test]).exponent == 0)):
+                return None  # trees may underflow
         return g
 
     def predict(self, X: MatrixLike) -> float | FloatArray:
         if self.shrinkage_ == 0:
-            return self.dispersion_ * self.scale_
+            return self.dispersion_
         g = np.clip(self.regressor_.predict(_as_taken(X, self.regressor_)), *self.range_)
         return self.dispersion_ * self.scale_ * g**self.shrinkage_
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleChoice:
+    """A scale c g(x)^s with its normal log score at unseen rows."""
+
+    g: np.ndarray
+    squared: np.ndarray
+    weight: np.ndarray
+    exponent: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def phi(self):
+        return self.scale * self.g**self.exponent
+
+    @property
+    def losses(self):
+        """Twice the negative log density of each row, but for a constant."""
+        return np.log(self.phi) + self.squared / self.phi
+
+    def at(self, rows):
+        """The same of some rows."""
+        return ScaleChoice(self.g[rows], self.squared[rows], self.weight[rows], self.exponent, self.scale)
+
+    def shrunk(self, g):
+        """The best power of another g."""
+        exponents = np.linspace(0, 1, 11)
+        scales = [np.average(self.squared / g**s, weights=self.weight) for s in exponents]
+        choices = [ScaleChoice(g, self.squared, self.weight, s, c) for s, c in zip(exponents, scales, strict=True)]
+        return min(choices, key=lambda choice: np.average(choice.losses, weights=self.weight))
+
+    def beats(self, other):
+        """Whether by more than one standard error."""
+        return is_better(other.losses - self.losses, self.weight)
+
+
+class LogLinearScale(BaseEstimator):
+    """log g(x) linear in standardised columns: a penalised gamma regression, with leave-one-out in closed form.
+
+    Attributes
+    ----------
+    unseen_ : ndarray of shape (n,)
+        Predictions of each training row without itself, by one Newton step.
+    """
+
+    def fit(self, X, squared, weight):
+        squared = np.minimum(squared, 10.0)  # a single far row shall not turn the scale
+        X = X.toarray() if sparse.issparse(X) else X
+        self.mean_ = np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
+        self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
+        Z = self._columns(X)
+        penalty = np.r_[np.ones(Z.shape[1] - 1), 0.0]
+        factor = cho_factor((Z.T * weight) @ Z + np.diag(penalty + 1e-9 * weight.sum()))
+        beta = np.zeros(Z.shape[1])
+        for _ in range(50):  # the expected curvature of a gamma loss behind a logarithm does not depend on beta
+            residual = squared * np.exp(-Z @ beta) - 1
+            step = cho_solve(factor, Z.T @ (weight * residual) - penalty * beta)
+            beta = beta + step / max(1.0, np.abs(Z @ step).max())
+            if np.abs(step).max() < 1e-8:
+                break
+        self.coef_ = beta
+        h = np.minimum(np.einsum("ij,ji->i", Z, cho_solve(factor, Z.T)), 0.99)
+        self.unseen_ = np.exp(Z @ beta - h / (1 - h) * (squared * np.exp(-Z @ beta) - 1))
+        return self
+
+    def _columns(self, X):
+        return np.c_[(X - self.mean_) / self.spread_, np.ones(len(X))]
+
+    def predict(self, X):
+        return np.exp(self._columns(X) @ self.coef_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _fitted(regressor, X, target, weight):
+    regressor = clone(regressor)
+    uniform = np.ptp(weight) == 0  # boosting takes a hundred times as long with weights, even equal ones
+    weights = {} if uniform or not has_fit_parameter(regressor, "sample_weight") else {"sample_weight": weight}
+    with threadpool_limits(1):  # few rows: threads would cost more than they save
+        return regressor.fit(_as_taken(X, regressor), target, **weights)
 
 
 def _as_taken(X, regressor):
@@ -297,27 +424,86 @@ def _as_taken(X, regressor):
     return X.toarray() if sparse.issparse(X) and not get_tags(regressor).input_tags.sparse else X
 
 
-def _best_shrinkage(g, squared, weight):
-    """Exponent s and scale c of c g^s by the normal log score, constant unless better by a standard error."""
-    exponents = np.linspace(0, 1, 11)
-    scores, scales = [], []
-    for s in exponents:
-        scale = np.average(squared / g**s, weights=weight)
-        scores.append(np.log(scale * g**s) + squared / (scale * g**s))  # twice the negative log density
-        scales.append(scale)
-    best = _better_than_the_first(scores, weight)
-    return float(exponents[best]), float(scales[best])
+def dof_dispersion(training):
+    """Sum of squared residuals over n minus the sum of leverages."""
+    return float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
 
 
-def _best_tails(z, weight):
-    """Degrees of freedom and variance of Student's law for standardised residuals z, both by likelihood.
+def is_better(gain, weight):
+    """Whether a gain per row is more than one standard error above zero on average."""
+    mean = np.average(gain, weights=weight)
+    return bool(mean > np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum()))
 
-    Infinity and one unless better by a standard error. A variance taken from the mean square would follow the few
-    largest residuals, which the tails explain already.
+
+# ---------------------------------------------------------------------- what the noise looks like
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """Held-out residuals in units of their own predicted standard deviation, brought to a mean square of one.
+
+    How large the noise is was said elsewhere; alpha, which scales the other part, shall not change what it looks like.
+
+    Attributes
+    ----------
+    z, weight : ndarray of shape (n,)
+    share : float
+        Of the noise in those variances; the rest was the uncertainty of the predictions.
     """
-    candidates = [(np.inf, 1.0)] + [(nu, _student_variance(z, nu, weight)) for nu in (4.5, 5.0, 6.0, 8.0, 12.0, 20.0)]
-    laws = [LocationFamily(variance, nu).conditional(np.zeros_like(z)) for nu, variance in candidates]
-    return candidates[_better_than_the_first([-law.logpdf(z) for law in laws], weight)]
+
+    z: np.ndarray
+    weight: np.ndarray
+    share: float
+
+    @classmethod
+    def of(cls, residuals, dispersion, variance, weight):
+        """Residuals (n,) of predictions with an own variance, of observations with a dispersion."""
+        total = dispersion + variance
+        kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
+        if not kept.any():
+            return cls(np.zeros(0), np.zeros(0), 1.0)
+        share = dispersion[kept] / total[kept]
+        z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
+        typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows are as sure as that
+        size = np.sqrt(np.average(z**2, weights=weight))
+        return cls(z / (size if size > 0 else 1.0), weight, max(typical, 1e-3))
+
+    @property
+    def n(self):
+        return float(self.weight.sum())
+
+    def law(self, name):
+        """The law of that name, fitted; "auto" is the first of normal, Student and empirical that none beats."""
+        if name == "normal" or (name == "auto" and not self._tells):
+            return NormalLaw()
+        if name == "student":
+            return best_student(self.z, self.weight)
+        empirical = EmpiricalLaw(self.z, self.weight, self.share)
+        if name == "empirical":
+            return empirical
+        return simplest([NormalLaw(), best_student(self.z, self.weight)], empirical)
+
+    @property
+    def _tells(self):
+        return self.n >= FEWEST and bool(np.ptp(self.z) > 0)
+
+
+def simplest(laws, empirical):
+    """The first law, unless a later one is better by a standard error; each is scored at the sample's quantiles."""
+    at = empirical.centres
+    share = np.full(len(at), empirical.n / len(at))
+    best, score = laws[0], laws[0].logpdf(at)
+    for law, other in [(law, law.logpdf(at)) for law in laws[1:]] + [(empirical, empirical.log_score)]:
+        if is_better(other - score, share):
+            best, score = law, other
+    return best
+
+
+def best_student(z, weight):
+    """Degrees of freedom and variance by likelihood.
+
+    A variance taken from the mean square would follow the few largest residuals, which the tails explain already.
+    """
+    laws = [StudentLaw(nu, _student_variance(z, nu, weight)) for nu in STUDENTS]
+    return max(laws, key=lambda law: np.average(law.logpdf(z), weights=weight))
 
 
 def _student_variance(z, nu, weight, n_steps=50):
@@ -328,27 +514,40 @@ def _student_variance(z, nu, weight, n_steps=50):
     return scale2 * nu / (nu - 2)
 
 
-def _better_than_the_first(scores, weight):
-    """Index of the best of several row-wise losses; the first unless another beats it by one standard error."""
-    best = int(np.argmin([np.average(score, weights=weight) for score in scores]))
-    gain = scores[0] - scores[best]
-    mean = np.average(gain, weights=weight)
-    standard_error = np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum())
-    return best if mean > standard_error else 0
-
-
+# ---------------------------------------------------------------------- what the user wrote
 _BY_NAME = {"train": TrainNoise, "dof": DofNoise, "loo": LooNoise, "heteroskedastic": HeteroskedasticNoise}
 
 
-def resolve_noise(noise):
-    """A Noise object, not fitted, from what the user wrote: a name, a number or an object."""
+def resolve_noise(noise, auto=False):
+    """A Noise object, not fitted, from what the user wrote: a name, a number or an object; "auto" may stay."""
     if isinstance(noise, Noise):
         return clone(noise)
+    if auto and isinstance(noise, str) and noise == "auto":
+        return noise
     if isinstance(noise, str) and noise in _BY_NAME:
         return _BY_NAME[noise]()
     if isinstance(noise, Real) and np.isfinite(noise) and noise >= 0:
         return ConstantNoise(noise)
     if isinstance(noise, str) and noise == "cv":
         raise ValueError("noise='cv' is made of out-of-fold residuals; put this RibbonRegressor into a RibbonCV.")
-    names = ", ".join(map(repr, _BY_NAME))
+    names = ", ".join(map(repr, (["auto"] if auto else []) + list(_BY_NAME)))
     raise ValueError(f"noise must be {names}, 'cv' inside a RibbonCV, a number >= 0 or a Noise object, got {noise!r}.")
+
+
+def fit_noise(noise, training):
+    """A fitted Noise, and the dispersions that it would have told the training rows unseen.
+
+    "auto" asks the rows of an additive model whether the noise depends on x, where they are enough to tell.
+    """
+    if isinstance(noise, str):
+        tells = training.curvature.knows_leverages and training.n >= FEWEST_ROWS and training.mean_leverage < 0.5
+        noise = HeteroskedasticNoise() if tells and training.rows.model.loss.law(1.0).location else DofNoise()
+    return noise, noise.fit_held_out(training)
+
+
+def check_law(law):
+    """The name of a law, or a law."""
+    if isinstance(law, NoiseLaw) or law in get_args(LawName):
+        return law
+    names = ", ".join(map(repr, get_args(LawName)))
+    raise ValueError(f"law must be {names} or a law of skribbon.noise such as StudentLaw(5.0), got {law!r}.")

@@ -100,7 +100,7 @@ def test_n_draws(Ribbon, n_draws):
 
 @pytest.mark.parametrize("noise", ["jackknife", -1.0, np.nan, np.inf, None, [1.0]])
 def test_noise(noise):
-    with pytest.raises(ValueError, match=r"noise must be 'train', 'dof', 'loo', 'heteroskedastic', 'cv' inside"):
+    with pytest.raises(ValueError, match=r"noise must be 'auto', 'train', 'dof', 'loo', 'heteroskedastic', 'cv' in"):
         fit(RibbonRegressor, noise=noise)
 
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV
-from skribbon.exceptions import UndeterminedDirectionWarning
+from skribbon.exceptions import SeparationWarning, UndeterminedDirectionWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
 NEW = np.random.default_rng(99).normal(size=(8, 2)) * 1.5
@@ -417,3 +417,105 @@ def test_table_of_probabilities(names):
         np.testing.assert_array_equal(ends, tuned.predict_proba_interval(X[::9], 0.8)[:, k])
     with pytest.raises(ValueError, match="single number"):
         ribbon.predict_frame(X, confidence_level=[0.5, 0.9])
+
+
+# ---------------------------------------------------------------------- temperature
+
+
+@pytest.mark.parametrize("predictive", PREDICTIVES)
+@pytest.mark.parametrize("name", ["binary", "three classes", "three-class perceptron"])
+def test_temperature_divides_the_logits(name, predictive):
+    """Probabilities, draws and intervals are those of logits drawn at temperature 1 and divided by hand."""
+    cold, warm = (fitted(name, alpha=0.2, predictive=predictive, n_draws=60, temperature=T) for T in (1.0, 2.5))
+    draws = cold.predict_distribution(NEW).latent.source(40_000, np.random.RandomState(3))  # (n, k, S)
+    eta = np.concatenate([0 * draws, draws], axis=1) if draws.shape[1] == 1 else cold.model_.loss.basis @ draws
+    by_hand = softmax(eta / 2.5, axis=1)
+    error = 5 * by_hand.std(axis=2) / np.sqrt(40_000) + 1e-3  # of the draws; of fixed nodes
+    proba = warm.predict_proba(NEW)
+    assert np.all(np.abs(proba - by_hand.mean(axis=2)) < error)
+    assert np.abs(cold.predict_proba(NEW) - proba).max() > 0.05  # the test can tell
+    level = np.mean(by_hand < warm.predict_proba_interval(NEW, 0.8)[:, :, :1], axis=2)
+    np.testing.assert_allclose(level, 0.1, atol=0.02)
+    samples = warm.predict_proba_samples(NEW, n_samples=20, random_state=5)
+    raw = cold.predict_distribution(NEW).latent.source(20, np.random.RandomState(5))
+    eta = np.concatenate([0 * raw, raw], axis=1) if raw.shape[1] == 1 else cold.model_.loss.basis @ raw
+    np.testing.assert_allclose(samples, softmax(eta / 2.5, axis=1).transpose(2, 0, 1), rtol=1e-10)
+
+
+def test_temperature_without_uncertainty_is_a_softmax_of_divided_logits():
+    ribbon = fitted("three classes", alpha=1e15, temperature=0.4)
+    logits = ribbon.estimator_.decision_function(NEW)
+    np.testing.assert_allclose(ribbon.predict_proba(NEW), softmax(logits / 0.4, axis=1), rtol=1e-6)
+    score = ribbon.decision_function(NEW)
+    np.testing.assert_allclose(score, (logits - logits.mean(axis=1, keepdims=True)) / 0.4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("predictive", PREDICTIVES)
+@pytest.mark.parametrize("name", ["binary", "three classes"])
+def test_another_alpha_and_temperature_are_those_of_another_fit(name, predictive):
+    settings = {"predictive": predictive, "store_loo": True}
+    start = fitted(name, temperature=0.7, **settings)
+    kept, moved = start.with_alpha(3.0), start.with_alpha(3.0, temperature=3.0)
+    assert (kept.temperature, moved.temperature, start.temperature) == (0.7, 3.0, 0.7)
+    for ribbon in (kept, moved):
+        if predictive == "gaussian":  # weights are not drawn again
+            again = fitted(name, alpha=3.0, temperature=ribbon.temperature, **settings)
+            np.testing.assert_allclose(ribbon.predict_proba(NEW), again.predict_proba(NEW), rtol=1e-9)
+            assert ribbon.loo_score_ == pytest.approx(again.loo_score_, rel=1e-9)
+        _, y = classes(len(ribbon.classes_))
+        own = ribbon.loo_distribution_.mean()[np.arange(len(y)), np.searchsorted(ribbon.classes_, y)]
+        assert ribbon.loo_score_ == pytest.approx(np.log(own).mean(), rel=1e-10)
+    assert abs(kept.loo_score_ - moved.loo_score_) > 1e-3
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan, "warm", None])
+def test_temperature_is_checked(temperature):
+    with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+        RibbonClassifier(temperature=temperature).fit(*classes(2))
+    ribbon = fitted("binary")
+    if temperature is not None:
+        with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+            ribbon.with_alpha(1.0, temperature=temperature)
+
+
+# ---------------------------------------------------------------------- sure classifiers
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_separated_classes_are_said_to_be(K):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = (X @ [[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K].argmax(axis=1)
+    with pytest.warns(SeparationWarning, match="Penalise the base model more"):
+        sure = RibbonClassifier(LogisticRegression(C=1e5, **TIGHT)).fit(X, y)
+    P = sure.estimator_.predict_proba(X)
+    assert np.sum((P - np.eye(K)[y]) ** 2) < 0.05 * np.sum(P * (1 - P))  # what it says is so
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RibbonClassifier(LogisticRegression(C=0.1, **TIGHT)).fit(X, y)  # its cure
+        RibbonClassifier(LogisticRegression(C=1.0, **TIGHT)).fit(*classes(K))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_corrections_of_sure_networks_are_bounded():
+    """Rows that determine their own logits: leverages above one half count as one half."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    network = MLPClassifier((8,), activation="tanh", solver="lbfgs", alpha=1e-3, max_iter=5000, random_state=0)
+    base = FrozenEstimator(network.fit(X, y))
+    fits = {c: RibbonClassifier(base, correction=c, damping=0.0).fit(X, y) for c in ("HC0", "HC2", "HC3", "auto")}
+    np.testing.assert_array_equal(fits["auto"].covariance_, fits["HC2"].covariance_)
+    model, n = fits["HC0"].model_, len(y)
+    P = network.predict_proba(X)[:, 1]
+    J = model.jacobian(model.rows(X))[:, 0]
+    C, u = P * (1 - P), P - y
+    H_r = np.einsum("np,n,nq->pq", J, C, J) / n + np.diag(model.l2)
+    h = C * np.einsum("np,pq,nq->n", J, np.linalg.inv(H_r), J) / n
+    assert (h > 0.9).sum() > 5  # the test can tell
+    H_inverse = np.linalg.inv(H_r)
+    for correction, power in (("HC2", -0.5), ("HC3", -1.0)):
+        scores = J * (u * (1 - np.minimum(h, 0.5)) ** power)[:, None] - (J * u[:, None]).mean(axis=0)
+        expected = H_inverse @ (scores.T @ scores / n) @ H_inverse / (n + 1)
+        root = np.sqrt(np.diag(expected))
+        error = (fits[correction].covariance_ - expected) / np.outer(root, root)
+        assert np.abs(error).max() < 1e-4

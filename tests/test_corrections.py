@@ -242,11 +242,12 @@ def test_leave_one_out_of_a_network_is_near_that_of_refits():
 def test_alpha_by_leave_one_out_agrees_with_many_folds():
     X, y = load_diabetes(return_X_y=True)
     alphas = np.logspace(-2, 2, 9)
-    loo = RibbonCV(alphas=alphas, scoring="nll", cv="loo").fit(X, y)
-    folds = RibbonCV(alphas=alphas, scoring="nll", cv=len(y)).fit(X, y)
+    ribbon = RibbonRegressor(noise="dof")
+    loo = RibbonCV(ribbon, alphas=alphas, scoring="nll", cv="loo").fit(X, y)
+    folds = RibbonCV(ribbon, alphas=alphas, scoring="nll", cv=len(y)).fit(X, y)
     # without refits the noise and the covariance are those of all rows, which moves the score by order 1/n
     np.testing.assert_allclose(loo.cv_results_["mean_test_nll"], folds.cv_results_["mean_test_nll"], rtol=1 / len(y))
-    by_hand = RibbonRegressor(alpha=loo.alpha_).fit(X, y)
+    by_hand = RibbonRegressor(alpha=loo.alpha_, noise="dof").fit(X, y)
     np.testing.assert_allclose(loo.predict_interval(X), by_hand.predict_interval(X), rtol=1e-12)
 
 

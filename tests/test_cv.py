@@ -73,11 +73,16 @@ def test_the_path_of_a_classifier_equals_a_grid_search(noisy_iris, scoring, clas
     X, y = noisy_iris
     X, y = X[y < classes], y[y < classes]
     cv = KFold(3, shuffle=True, random_state=0)
-    tuned = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring=scoring, cv=cv).fit(X, y)
-    search = GridSearchCV(RibbonClassifier(LOGISTIC), {"alpha": ALPHAS}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
+    temperatures = [0.5, 1.0, 3.0]
+    tuned = RibbonCV(LOGISTIC, alphas=ALPHAS, temperatures=temperatures, scoring=scoring, cv=cv).fit(X, y)
+    grid = {"temperature": temperatures, "alpha": ALPHAS}
+    search = GridSearchCV(RibbonClassifier(LOGISTIC), grid, scoring=SCORERS[scoring], cv=cv).fit(X, y)
+    theirs = pd.DataFrame(search.cv_results_).sort_values(["param_temperature", "param_alpha"])
+    np.testing.assert_array_equal(tuned.cv_results_["temperature"], theirs["param_temperature"].astype(float))
+    np.testing.assert_array_equal(tuned.cv_results_["alpha"], theirs["param_alpha"].astype(float))
     for k in range(3):
-        ours, theirs = tuned.cv_results_[f"split{k}_test_{scoring}"], search.cv_results_[f"split{k}_test_score"]
-        np.testing.assert_allclose(ours, -theirs, rtol=1e-9)
+        ours = tuned.cv_results_[f"split{k}_test_{scoring}"]
+        np.testing.assert_allclose(ours, -theirs[f"split{k}_test_score"], rtol=1e-9)
 
 
 def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes, noisy_iris):
@@ -88,17 +93,19 @@ def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes,
     assert called.alpha_ == built_in.alpha_
     assert called.best_score_ == pytest.approx(built_in.best_score_, rel=1e-10)
     X, y = noisy_iris
-    named = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring="neg_log_loss").fit(X, y)
-    ours = RibbonCV(LOGISTIC, alphas=ALPHAS, scoring="nll").fit(X, y)
+    settings = {"alphas": ALPHAS, "temperatures": [0.5, 1.0]}
+    named = RibbonCV(LOGISTIC, scoring="neg_log_loss", **settings).fit(X, y)
+    ours = RibbonCV(LOGISTIC, scoring="nll", **settings).fit(X, y)
     np.testing.assert_allclose(named.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_nll"], rtol=1e-9)
 
 
 def test_coverage_is_met_between_grid_points_to_within_one_row(diabetes):
     X, y = diabetes
-    tuned = RibbonCV(Ridge(0.1), alphas=[0.001, 0.1, 10.0], confidence_level=0.9).fit(X, y)
+    ribbon = RibbonRegressor(Ridge(0.1), noise="dof")
+    tuned = RibbonCV(ribbon, alphas=[0.001, 0.1, 10.0], scoring="coverage", confidence_level=0.9).fit(X, y)
     assert tuned.alpha_ not in tuned.cv_results_["alpha"]
     assert abs(tuned.best_score_) <= 0.5 / len(y) + 1e-12
-    finer = RibbonCV(Ridge(0.1), alphas=np.logspace(-3, 1, 400)).fit(X, y)
+    finer = RibbonCV(ribbon, alphas=np.logspace(-3, 1, 400), scoring="coverage").fit(X, y)
     assert abs(finer.best_score_) == pytest.approx(abs(tuned.best_score_), abs=1e-12)
 
 
@@ -114,16 +121,16 @@ def test_ties_go_to_the_sharper_interval(diabetes):
 def test_an_edge_is_said_with_its_reason(diabetes):
     X, y = diabetes
     with pytest.warns(AlphaEdgeWarning, match="no alpha can narrow it"):
-        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS).fit(X, y)
+        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS, scoring="coverage").fit(X, y)
     with pytest.warns(AlphaEdgeWarning, match="smallest alpha"):
-        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0]).fit(X, y)
+        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0], scoring="coverage").fit(X, y)
 
 
 def test_a_fitted_ribbon_is_tuned_on_validation_rows_alone(diabetes):
     X, y = diabetes
     ribbon = RibbonRegressor(Ridge(0.1)).fit(X[:300], y[:300])
     before = ribbon.predict_interval(X[:5])
-    tuned = RibbonCV(FrozenEstimator(ribbon)).fit(X[300:], y[300:])
+    tuned = RibbonCV(FrozenEstimator(ribbon), scoring="coverage").fit(X[300:], y[300:])
     covered = metrics.interval_coverage_score(y[300:], tuned.predict_interval(X[300:]))
     assert abs(covered - 0.9) <= 0.5 / 142 + 1e-12
     by_hand = RibbonRegressor(Ridge(0.1), alpha=tuned.alpha_).fit(X[:300], y[:300])
@@ -282,7 +289,7 @@ def test_damping_of_a_curvature_object_and_by_leave_one_out(diabetes):
 
 @pytest.mark.parametrize("dampings", [[], [-1.0], [np.nan]])
 def test_dampings_are_checked(diabetes, dampings):
-    with pytest.raises(ValueError, match="dampings must be a non-empty sequence of finite numbers >= 0"):
+    with pytest.raises(ValueError, match="dampings must be 'auto', None or a non-empty sequence of finite"):
         RibbonCV(dampings=dampings).fit(*diabetes)
 
 
@@ -308,6 +315,138 @@ def test_crps_of_counts_is_the_area_between_cdf_and_step(diabetes):
         draws = ribbon.predict_samples(X[test], n_samples=2000, random_state=0)
         cdf = (draws[:, :, None] <= grid).mean(axis=0)
         assert ours == pytest.approx(np.sum((cdf - (y[test][:, None] <= grid)) ** 2, axis=1).mean(), rel=0.01)
+
+
+# ---------------------------------------------------------------------- temperature
+def labelled(n, slope, seed=0):
+    """Rows whose log odds are ``slope`` times their only feature."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x[:, None], (rng.uniform(size=n) < 1 / (1 + np.exp(-slope * x))).astype(int)
+
+
+def row_losses(ribbon, X, y):
+    return -np.log(ribbon.predict_proba(X)[np.arange(len(y)), y])
+
+
+def test_an_underconfident_model_gets_a_temperature_below_one_and_alpha_stays():
+    X, y = labelled(2000, 3.0)
+    shrunk = LogisticRegression(C=2e-3)
+    tuned = RibbonCV(shrunk, temperatures=np.logspace(-1, 1, 41)).fit(X, y)
+    assert tuned.alpha_ == 1.0
+    assert 0.1 < tuned.temperature_ < 0.6
+    assert tuned.estimator_.temperature == tuned.temperature_
+    X_new, y_new = labelled(5000, 3.0, seed=1)
+    loss = [row_losses(ribbon, X_new, y_new).mean() for ribbon in (tuned, RibbonClassifier(shrunk).fit(X, y))]
+    assert loss[0] < loss[1] - 0.02
+    off = RibbonCV(shrunk, temperatures=[1.0]).fit(X, y)
+    assert off.temperature_ == 1.0
+
+
+def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
+    """The rule written out: no departure before the chosen one is within a standard error of the best of all."""
+    alphas, temperatures = [0.1, 1.0, 10.0, 100.0], [0.4, 0.6, 0.8, 1.0, 1.5]
+    kept = []
+    for n, slope, C in ((150, 2.0, 0.003), (150, 2.0, 0.05), (300, 0.5, 1.0)):
+        X, y = labelled(n, slope)
+        folds = list(KFold(5).split(X))
+        model = LogisticRegression(C=C, tol=1e-10)
+        tuned = RibbonCV(model, alphas=alphas, temperatures=temperatures, cv=folds).fit(X, y)
+        losses = {}
+        for T in temperatures:
+            for alpha in alphas:
+                ribbon = RibbonClassifier(model, alpha=alpha, temperature=T)
+                parts = [row_losses(clone(ribbon).fit(X[a], y[a]), X[b], y[b]) for a, b in folds]
+                losses[T, alpha] = np.concatenate(parts)
+        best = min(losses, key=lambda pair: losses[pair].mean())
+
+        def within(pair, losses=losses, best=best):
+            difference = losses[pair] - losses[best]
+            return difference.mean() <= difference.std() / np.sqrt(len(difference))
+
+        tempered = min(temperatures, key=lambda T, losses=losses: losses[T, 1.0].mean())
+        order = [(T, 1.0) for T in way(temperatures, tempered)]
+        untempered = max(alphas, key=lambda alpha, losses=losses: -losses[1.0, alpha].mean())
+        order += [(1.0, alpha) for alpha in way(alphas, untempered)] + [(best[0], a) for a in way(alphas, best[1])]
+        chosen = next(pair for pair in order if within(pair))
+        kept.append((tuned.temperature_, tuned.alpha_))
+        assert kept[-1] == chosen
+        assert tuned.best_score_ == pytest.approx(-losses[chosen].mean(), rel=1e-8)
+    assert len(set(kept)) == 3  # the test can tell
+    assert (1.0, 1.0) in kept
+
+
+def way(values, end):
+    """Values from 1 to the end, the nearest to 1 first."""
+    return sorted((v for v in values if min(1, end) <= v <= max(1, end)), key=lambda v: abs(np.log(v)))
+
+
+def test_alpha_departs_no_further_than_to_within_a_standard_error():
+    """Of a frozen Ribbon, which has a single fold: the error is that over rows."""
+    X, y = labelled(400, 1.5)
+    X = np.column_stack([X, np.random.default_rng(3).normal(size=(400, 25))])
+    ribbon = RibbonClassifier(LogisticRegression(C=1.0), alpha=0.3, temperature=2.0).fit(X[:60], y[:60])
+    alphas = np.logspace(-3, 1, 9)
+    tuned = RibbonCV(FrozenEstimator(ribbon), alphas=alphas, temperatures=[1.0]).fit(X[60:], y[60:])
+    losses = {a: row_losses(ribbon.with_alpha(a, temperature=1.0), X[60:], y[60:]) for a in alphas}
+    best = min(losses, key=lambda a: losses[a].mean())
+    differences = {a: losses[a] - losses[best] for a in alphas}
+    enough = [a for a in way(alphas, best) if differences[a].mean() <= differences[a].std() / np.sqrt(len(y) - 60)]
+    assert tuned.alpha_ == enough[0]
+    assert best < enough[0] < 0.99  # the test can tell
+    assert tuned.temperature_ == 1.0
+
+
+def test_the_search_finds_what_all_temperatures_would():
+    X, y = labelled(300, 3.0)
+    X = np.column_stack([X, np.random.default_rng(5).normal(size=(300, 3))])
+    for C in (2e-3, 1e3):
+        model = LogisticRegression(C=C)
+        found = RibbonCV(model).fit(X, y)
+        everywhere = RibbonCV(model, temperatures=np.logspace(-0.25, 2, 19)).fit(X, y)
+        assert found.temperature_ == pytest.approx(everywhere.temperature_)
+        assert found.alpha_ == everywhere.alpha_
+        assert len(found.cv_results_["alpha"]) < len(everywhere.cv_results_["alpha"]) == 19 * 37
+
+
+def test_a_callable_sees_the_temperature(noisy_iris):
+    X, y = noisy_iris
+    settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": 3}
+    ours = RibbonCV(LOGISTIC, scoring="brier", **settings).fit(X, y)
+    called = RibbonCV(LOGISTIC, scoring=metrics.brier_scorer, **settings).fit(X, y)
+    np.testing.assert_allclose(called.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_brier"], rtol=1e-9)
+
+
+def test_temperatures_by_leave_one_out_start_from_that_of_the_ribbon(noisy_iris):
+    X, y = noisy_iris
+    settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": "loo"}
+    one, other = (RibbonCV(RibbonClassifier(LOGISTIC, temperature=T), **settings).fit(X, y) for T in (1.0, 2.0))
+    np.testing.assert_allclose(one.cv_results_["mean_test_nll"], other.cv_results_["mean_test_nll"], rtol=1e-9)
+    assert one.temperature_ == other.temperature_ == other.estimator_.temperature
+
+
+def test_dampings_and_temperatures_make_one_table(noisy_iris):
+    X, y = noisy_iris
+    tuned = RibbonCV(LOGISTIC, alphas=[0.5, 1.0], temperatures=[0.8, 1.0], dampings=[0.0, 0.1], cv=3).fit(X, y)
+    frame = pd.DataFrame(tuned.cv_results_)
+    assert frame.groupby(["damping", "temperature", "alpha"]).size().tolist() == [1] * 8
+    by_hand = RibbonCV(RibbonClassifier(LOGISTIC, damping=0.1), alphas=[0.5, 1.0], temperatures=[0.8, 1.0], cv=3).fit(
+        X, y
+    )
+    theirs = frame[frame["damping"] == 0.1]["mean_test_nll"]
+    np.testing.assert_allclose(theirs, by_hand.cv_results_["mean_test_nll"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperatures", [[], [0.0], [-1.0], [np.nan], [np.inf]])
+def test_temperatures_are_checked(noisy_iris, temperatures):
+    with pytest.raises(ValueError, match="temperatures must be a non-empty sequence of finite numbers > 0"):
+        RibbonCV(LOGISTIC, temperatures=temperatures).fit(*noisy_iris)
+
+
+def test_a_regressor_has_no_temperature(diabetes):
+    with pytest.raises(ValueError, match="temperatures are for classifiers"):
+        RibbonCV(temperatures=[1.0]).fit(*diabetes)
+    assert not hasattr(RibbonCV(alphas=ALPHAS).fit(*diabetes), "temperature_")
 
 
 def test_tags_and_repr_survive_a_base_model_that_is_none(diabetes):

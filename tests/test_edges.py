@@ -26,10 +26,17 @@ from sklearn.linear_model import (
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
+from skribbon.laws import CompoundPoissonGamma
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
 
@@ -439,3 +446,54 @@ def test_a_query_is_not_a_table():
 
     with pytest.raises(TypeError, match=r"call X.collect\(\) first"):
         RibbonRegressor().fit(LazyFrame(), Y)
+
+
+@pytest.mark.parametrize("function", [np.reciprocal, np.sqrt, np.log])
+def test_a_constant_target_behind_a_transform_has_intervals_around_it(function):
+    """Targets that are all the same do not say whether their transform increases; what is around them does."""
+    inverse = {np.reciprocal: np.reciprocal, np.sqrt: np.square, np.log: np.exp}[function]
+    base = TransformedTargetRegressor(Ridge(), func=function, inverse_func=inverse, check_inverse=False)
+    lower, upper = RibbonRegressor(base, noise=0.01).fit(X, np.full(80, 2.5)).predict_interval(X).T
+    assert (lower < 2.4).all() and (upper > 2.6).all()
+
+
+def test_left_out_rows_of_a_constant_target_have_a_score():
+    base = TransformedTargetRegressor(
+        PoissonRegressor(), func=np.reciprocal, inverse_func=np.reciprocal, check_inverse=False
+    )
+    ribbon = RibbonRegressor(base, noise="train", store_loo=True).fit(X[:7], np.full(7, 2.5))
+    assert ribbon.loo_score_ > 30  # a point to rounding, whichever way that went
+
+
+def test_draws_of_a_rate_behind_a_root_take_no_longer_than_others():
+    """Quantiles of a mixture at a hundred levels are one search, and a search a few dozen steps."""
+    base = TransformedTargetRegressor(PoissonRegressor(alpha=0), func=np.sqrt, inverse_func=np.square)
+    ribbon = RibbonRegressor(base, predictive="pushforward", n_draws=12, random_state=0).fit(X, POSITIVE)
+    calls = []
+    original = CompoundPoissonGamma._cdf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompoundPoissonGamma, "_cdf", lambda self, y: calls.append(1) or original(self, y))
+        crps = ribbon.predict_distribution(X).crps(POSITIVE)
+    assert np.isfinite(crps).all() and len(calls) < 300
+
+
+def test_cdf_of_quantiles_next_to_the_end_of_a_quantile_transform():
+    """Within 1e-7 of its smallest target that transform stands still, but its inverse does not."""
+    transformer = QuantileTransformer(n_quantiles=80, output_distribution="normal")
+    base = TransformedTargetRegressor(Ridge(), transformer=transformer)
+    y = 1e-5 * POSITIVE
+    distribution = RibbonRegressor(base).fit(X, y).predict_distribution(X)
+    for level in (0.001, 0.01, 0.5, 0.99):
+        quantile = distribution.quantile(level)
+        cdf, inside = distribution.cdf(quantile), (y.min() < quantile) & (quantile < y.max())
+        assert inside.mean() > 0.5 and (cdf > level - 1e-6).all()  # the ends have a probability of their own
+        assert_allclose(cdf[inside], level, atol=1e-6)
+
+
+def test_densities_of_zeros_behind_a_quantile_transform_are_numbers():
+    """Differences next to zero are taken over steps so small that their slope overflows, but not its logarithm."""
+    y = np.r_[0.0, 0.0, 2.0]
+    base = TransformedTargetRegressor(PoissonRegressor(), transformer=QuantileTransformer(n_quantiles=3))
+    ribbon = RibbonRegressor(base, noise="train").fit(X[:3], y)
+    assert not np.isnan(ribbon.log_density(X[:3], y)).any()
+    assert np.isfinite(ribbon.target_scale_.log_slope(y)).all()

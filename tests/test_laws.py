@@ -9,8 +9,9 @@ from scipy import integrate, stats
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from skribbon import _laws
-from skribbon._laws import CompoundPoissonGamma, LocationFamily, TweedieFamily
+from skribbon import laws
+from skribbon.laws import CompoundPoissonGamma, LocationFamily, Mixture, StudentLaw, TweedieFamily
+from skribbon.laws.mixture import halfway, rank
 
 N_DRAWS = 200_000
 MEANS = np.array([0.7, 3.0, 12.0])
@@ -167,7 +168,7 @@ def test_compound_quantile_inside_the_atom_is_exactly_zero(name):
 @pytest.mark.parametrize("power", [1.2, 1.5, 1.7, 1.9])
 def test_few_jumps_and_many_meet(power):
     """The shifted gamma law at the rate where it takes over, against the exact sum."""
-    cv2 = 1 / ((2 - power) * _laws.many_jumps(power))
+    cv2 = 1 / ((2 - power) * laws.tweedie.many_jumps(power))
     y = np.linspace(0.05, 3, 60)
     exact = CompoundPoissonGamma(1.0, cv2 * (1 + 1e-9), power=power).cdf(y)
     assert np.all(np.diff(exact) >= 0)
@@ -257,8 +258,8 @@ def test_zero_dispersion_is_a_point_at_the_mean(power):
 @pytest.mark.parametrize("tails", [3.0, 7.0, np.inf])
 def test_location_law_without_any_variance_is_a_point(tails):
     centre = np.array([-3.0, 0.0, 1e9])
-    check_point(LocationFamily(0.0, tails).marginal(centre, 0.0), centre)
-    check_point(LocationFamily(0.0, tails).mixture(np.repeat(centre[:, None], 4, axis=1)), centre)
+    check_point(LocationFamily(0.0, StudentLaw(tails)).marginal(centre, 0.0), centre)
+    check_point(LocationFamily(0.0, StudentLaw(tails)).mixture(np.repeat(centre[:, None], 4, axis=1)), centre)
 
 
 def check_point(law, centre):
@@ -291,7 +292,7 @@ def test_gaussian_noise_is_centred_on_the_prediction():
 
 @pytest.mark.parametrize("tails", [2.5, 4.0, 5.0, 30.0])
 def test_student_law_by_its_variance(tails):
-    law, scale = LocationFamily(4.0, tails).conditional(np.array([1.5])), 2 * np.sqrt((tails - 2) / tails)
+    law, scale = LocationFamily(4.0, StudentLaw(tails)).conditional(np.array([1.5])), 2 * np.sqrt((tails - 2) / tails)
     exact = stats.t(tails, 1.5, scale)
     np.testing.assert_allclose(law.ppf(LEVELS)[0], exact.ppf(LEVELS), rtol=1e-8)
     for y in (-4.0, 1.5, 7.0):
@@ -303,7 +304,7 @@ def test_student_law_by_its_variance(tails):
 @pytest.mark.parametrize("tails", [2.2, 3.0, 4.0, 4.5, 8.0])
 def test_heavy_tails_thin_out_as_the_prediction_gets_less_certain(tails):
     variance = np.array([0.0, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6])[:, None]
-    law = LocationFamily(np.ones(1), tails).marginal(np.zeros(1), variance)
+    law = LocationFamily(np.ones(1), StudentLaw(tails)).marginal(np.zeros(1), variance)
     assert law.shape == (7, 1)
     standard = law.ppf(0.999)[:, 0] / law.std()[:, 0]
     assert standard[0] == pytest.approx(stats.t(tails).ppf(0.999) * np.sqrt(1 - 2 / tails))
@@ -315,7 +316,7 @@ def test_heavy_tails_thin_out_as_the_prediction_gets_less_certain(tails):
 def test_heavy_tails_plus_a_normal_prediction_keep_their_kurtosis():
     rng = np.random.default_rng(5)
     draws = rng.standard_t(9, 10**6) * np.sqrt(7 / 9) + 0.7 * rng.standard_normal(10**6)
-    law = LocationFamily(1.0, 9.0).marginal(np.zeros(1), 0.49)
+    law = LocationFamily(1.0, StudentLaw(9.0)).marginal(np.zeros(1), 0.49)
     for q in (0.001, 0.01, 0.05, 0.3):
         assert abs(np.mean(draws <= law.ppf(q)) - q) < binomial_error(q, 10**6) + 2e-4
 
@@ -439,7 +440,7 @@ def test_chunks_do_not_change_anything(monkeypatch):
     f = np.linspace(-2, 4, 20)
     law = TweedieFamily(1.3, 1.5).marginal(f, np.linspace(0, 1, 20))
     whole = law.ppf(0.9), law.cdf(2.0), law.crps(1.0)
-    monkeypatch.setattr(_laws, "CHUNK", 7 * law.width)
+    monkeypatch.setattr(laws.base, "CHUNK", 7 * law.width)
     for a, b in zip(whole, (law.ppf(0.9), law.cdf(2.0), law.crps(1.0)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
@@ -535,3 +536,96 @@ def test_standard_normal_reference():
     """The probit of the cdf of a location law is linear."""
     law = LocationFamily(2.0).marginal(np.array([1.0]), 2.0)
     assert law.cdf(3.0)[0] == pytest.approx(ndtr(1.0))
+
+
+# ---------------------------------------------------------------------- every scale, in a few steps
+
+
+def test_halving_the_order_of_floats_ends_at_neighbours():
+    values = np.array([-np.inf, -1e300, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e300, np.inf])
+    assert (np.diff(rank(values)) > 0).all() and rank(np.array([-0.0])) == 0
+    np.testing.assert_array_equal(rank(np.nextafter(values[1:-1], np.inf)), rank(values[1:-1]) + 1)
+    low, high, root = np.full(7, -np.inf), np.full(7, np.inf), values[1:-1]
+    for _ in range(64):
+        middle = halfway(low, high)
+        assert ((low <= middle) & (middle <= high)).all()
+        low, high = np.where(middle >= root, low, middle), np.where(middle >= root, middle, high)
+    np.testing.assert_array_equal(high, root)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_quantiles_of_draws_that_are_hundreds_of_orders_apart(power, monkeypatch):
+    f = np.random.default_rng(3).uniform(-300, 300, (4, 12))
+    f[:, :6] = np.random.default_rng(4).uniform(0, 12, (4, 6))
+    law, levels = TweedieFamily(1.0, power).mixture(f), np.array([0.01, 0.3, 0.45, 0.55, 0.7, 0.9, 0.99])
+    asked = []
+    cdf = Mixture._cdf
+    monkeypatch.setattr(Mixture, "_cdf", lambda self, y: asked.append(1) or cdf(self, y))
+    y = law.ppf(levels)
+    assert len(asked) < 80  # of all levels and rows together
+    mu = np.exp(f)[:, None]
+    exact = stats.poisson(mu) if power == 1 else stats.expon(scale=mu)
+    reached, short = (y, y - 1) if power == 1 else (y * (1 + 1e-10), y * (1 - 1e-10))
+    known = y < 1e12  # beyond, neighbouring counts are one to the oracle
+    at, before = (exact.cdf(points[..., None]).mean(axis=-1) for points in (reached, short))
+    assert known.mean() > 0.4 and (at >= levels - 1e-11)[known].all() and (before < levels + 1e-11)[known].all()
+    assert (np.diff(y, axis=1) >= 0).all()
+    np.testing.assert_array_equal(y[:, 2], law.ppf(0.45))
+
+
+def test_what_is_as_near_as_rounding_is_at_a_narrow_law():
+    f, y = np.full(5, np.log(0.4)), 0.4 * (1 + np.arange(-2, 3) * 2.2e-16)
+    family = TweedieFamily(9e-33, 1, counts=False)
+    for law in (family.conditional(f), family.marginal(f, 1e-34), family.mixture(np.repeat(f[:, None], 3, axis=1))):
+        np.testing.assert_array_equal(law.logpdf(y), np.inf)
+        np.testing.assert_array_equal(law.logpdf(y + 1e-9), -np.inf)
+
+
+def compound_cdf_by_summation(y, mu, phi):
+    """P(Y <= y) of the Tweedie law of power 1.5, a Poisson number of exponential jumps, from their sum."""
+    rate, scale = 2 * np.sqrt(mu) / phi, phi * np.sqrt(mu) / 2
+    j = np.arange(1, 400)
+    return np.exp(-rate) + np.sum(stats.poisson.pmf(j, rate) * stats.gamma.cdf(y, j, scale=scale))
+
+
+CONDITIONAL_CDF = {
+    1: lambda y, mu, phi: stats.poisson.cdf(y, mu),
+    1.5: compound_cdf_by_summation,
+    2: lambda y, mu, phi: stats.gamma.cdf(y, 1 / phi, scale=phi * mu),
+    3: lambda y, mu, phi: stats.invgauss.cdf(y, phi * mu, scale=1 / phi),
+}
+
+
+@pytest.mark.parametrize("link", ["log", "identity"])
+@pytest.mark.parametrize("power", [1, 1.5, 2, 3])
+def test_cdf_where_f_is_far_less_certain_than_y(power, link):
+    phi, sd = {1: 1.0, 1.5: 2.0, 2: 2.0, 3: 0.3}[power], 3.0
+    f = 2.0
+    law = TweedieFamily(np.full(1, phi), power, link).marginal(np.full(1, f), sd**2)
+    assert law._nodes() == 0
+    for y in (1.0, 3.0, 12.0):
+
+        def integrand(z, y=y):
+            mu = np.exp(f + sd * z) if link == "log" else f + sd * z
+            return CONDITIONAL_CDF[power](y, mu, phi) * stats.norm.pdf(z)
+
+        zero = -f / sd if link == "identity" else -8.0
+        cuts = [zero, *(zero + np.array([1e-6, 1e-4, 0.01, 0.1, 0.5, 1, 2, 3, 4, 5, 6, 7])), 8.5]
+        exact = ndtr(zero) + sum(integrate.quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pairwise(cuts))
+        assert law.cdf(y)[0] == pytest.approx(exact, abs=5e-6)
+
+
+def test_cdf_of_a_compound_law_increases_however_uncertain_its_mean():
+    """The atom of the law is exp(-rate), and the rate a root of f: nothing that one polynomial follows next to zero."""
+    family = TweedieFamily(np.full(3, 80.65), 1.5, "identity")
+    law = family.marginal(np.array([2.1e6, -1.4e6, 9.7e5]), np.array([1.28e7, 8.6e6, 5.9e6]) ** 2)
+    y = np.linspace(0, 6, 50)
+    values = law.cdf(y[:, None])
+    assert (np.diff(values, axis=0) > -1e-11).all()
+
+    def atom(root, f, sd):  # in the root of the mean, where all is smooth
+        return np.exp(-2 * root / 80.65) * stats.norm.pdf(root**2, f, sd) * 2 * root
+
+    for value, f, sd in zip(values[0], law.parameters[0], law.parameters[1], strict=True):
+        exact = ndtr(-f / sd) + integrate.quad(atom, 0, 3000, args=(f, sd), epsabs=1e-13, limit=200)[0]
+        assert value == pytest.approx(exact, abs=1e-9)

@@ -11,7 +11,7 @@ import skribbon
 ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {"_typing", "_laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "exceptions"}
+FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "exceptions"}
 MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_predictive", "_checks", "_compat"}
 BELOW_ESTIMATORS = MATHEMATICS | {"noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
@@ -43,7 +43,7 @@ OUTSIDE = {
     "_training": {"numpy"},
     "_checks": {"numpy", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
-    "noise": {"numpy", "scipy", "sklearn"},
+    "noise": {"numpy", "scipy", "sklearn", "threadpoolctl"},
     "metrics": {"numpy", "scipy", "sklearn"},
     "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},
     "curvature": {"numpy", "scipy", "sklearn"},

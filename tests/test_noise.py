@@ -7,15 +7,14 @@ import statsmodels.api as sm
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.datasets import load_diabetes
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
 
 from skribbon import AutogradRegressor, RibbonRegressor
-from skribbon._laws import LocationFamily
+from skribbon.laws import LocationFamily, StudentLaw
 from skribbon.metrics import interval_coverage_score, nll_scorer
 from skribbon.models import StudentT
 from skribbon.models.architectures import mlp
-from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise, _better_than_the_first
+from skribbon.noise import ConstantNoise, HeteroskedasticNoise, LogLinearScale, Noise, is_better
 
 
 def simulated(n, noise, seed=0):
@@ -62,22 +61,9 @@ def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
     assert np.mean(losses) < 0.02
 
 
-def test_tails_are_heavy_only_where_the_residuals_are():
-    heavy_fit = RibbonRegressor(noise="heteroskedastic").fit(*simulated(3000, heavy))
-    normal_fit = RibbonRegressor(noise="heteroskedastic").fit(*simulated(3000, constant))
-    assert 4 < heavy_fit.noise_.tails_ <= 8
-    assert normal_fit.noise_.tails_ >= 20
-    X_test, y_test = simulated(20_000, heavy, seed=1)
-    for level in (0.5, 0.9, 0.99):
-        covered = interval_coverage_score(y_test, heavy_fit.predict_interval(X_test, level))
-        assert abs(covered - level) < 0.02
-    normal_tails = RibbonRegressor(noise=HeteroskedasticNoise(tails=np.inf)).fit(*simulated(3000, heavy))
-    assert nll_scorer(heavy_fit, X_test, y_test) > nll_scorer(normal_tails, X_test, y_test)
-
-
 def test_draws_have_the_heavy_tails_too():
     X, y = simulated(2000, heavy)
-    ribbon = RibbonRegressor(noise=HeteroskedasticNoise(tails=5.0)).fit(X, y)
+    ribbon = RibbonRegressor(law=StudentLaw(5.0)).fit(X, y)
     draws = ribbon.predict_samples(X[:20], n_samples=20_000, random_state=0)
     lower, upper = ribbon.predict_interval(X[:20], 0.9).T
     covered = ((lower <= draws) & (draws <= upper)).mean(axis=0)
@@ -93,8 +79,6 @@ def test_a_regressor_of_ones_own_and_a_bad_one():
     assert ribbon.noise_ is not own and not hasattr(own, "dispersion_")  # cloned, as scikit-learn does
     with pytest.raises(ValueError, match="not positive"):
         RibbonRegressor(noise=HeteroskedasticNoise(LinearRegression())).fit(X, y)
-    with pytest.raises(ValueError, match="tails must be"):
-        RibbonRegressor(noise=HeteroskedasticNoise(tails=3)).fit(X, y)
 
 
 def test_a_constant_target_has_no_noise():
@@ -152,18 +136,18 @@ def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
 
 
 @pytest.mark.parametrize(
-    ("inside", "noise"),
+    ("inside", "law"),
     [
-        (LinearRegression(), HeteroskedasticNoise(tails=4.5)),
-        (AutogradRegressor(mlp(()), loss=StudentT(df=4.5), polish=True), "dof"),
+        (LinearRegression(), StudentLaw(4.5)),
+        (AutogradRegressor(mlp(()), loss=StudentT(df=4.5), polish=True), "normal"),
     ],
     ids=["of the noise", "of the loss"],
 )
-def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, noise):
+def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, law):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
     base = TransformedTargetRegressor(inside, func=np.log, inverse_func=np.exp)
-    ribbon = RibbonRegressor(base, noise=noise).fit(X, np.exp(X[:, 0] + 0.3 * rng.standard_t(4.5, size=500)))
+    ribbon = RibbonRegressor(base, law=law, noise="dof").fit(X, np.exp(X[:, 0] + 0.3 * rng.standard_t(4.5, size=500)))
     mu, variance = np.log(ribbon.predict(X)), ribbon.noise_.predict(X)
     reference = stats.lognorm(np.sqrt(variance), scale=np.exp(mu)).std()
     np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), reference, rtol=1e-6)
@@ -172,7 +156,7 @@ def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, noise):
 # ---------------------------------------------------------------------- Student's law
 def test_students_law_agrees_with_scipy_and_scoringrules():
     y = np.linspace(-4, 4, 9)
-    law, scale = LocationFamily(2.0, 6.0).conditional(np.full(9, 0.5)), np.sqrt(2.0 * 4 / 6)
+    law, scale = LocationFamily(2.0, StudentLaw(6.0)).conditional(np.full(9, 0.5)), np.sqrt(2.0 * 4 / 6)
     reference = stats.t(6, 0.5, scale)
     np.testing.assert_allclose(law.logpdf(y), reference.logpdf(y), rtol=1e-12)
     np.testing.assert_allclose(law.cdf(y), reference.cdf(y), rtol=1e-12)
@@ -182,7 +166,7 @@ def test_students_law_agrees_with_scipy_and_scoringrules():
 
 
 def test_student_noise_around_a_normal_prediction_keeps_variance_and_kurtosis():
-    law = LocationFamily(2.0, 7.0).marginal(np.zeros(1), 1.0)
+    law = LocationFamily(2.0, StudentLaw(7.0)).marginal(np.zeros(1), 1.0)
     kurtosis = stats.t.stats(7.0, moments="k") * (2 / 3) ** 2  # excess kurtosis adds as fourth cumulants do
     assert law.var()[0] == pytest.approx(3.0, rel=1e-14)
     assert stats.t.stats(float(law.parameters[2][0]), moments="k") == pytest.approx(kurtosis, rel=1e-12)
@@ -193,9 +177,9 @@ def test_student_noise_around_a_normal_prediction_keeps_variance_and_kurtosis():
 
 
 def test_no_variance_is_a_point_and_much_is_normal():
-    point = LocationFamily(0.0, 5.0).marginal(np.ones(2), 0.0)
+    point = LocationFamily(0.0, StudentLaw(5.0)).marginal(np.ones(2), 0.0)
     np.testing.assert_allclose(point.ppf(0.9), 1.0)
-    wide = LocationFamily(1e-6, 5.0).marginal(np.zeros(1), 1.0)
+    wide = LocationFamily(1e-6, StudentLaw(5.0)).marginal(np.zeros(1), 1.0)
     assert wide.ppf(0.975)[0] == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
 
 
@@ -207,19 +191,42 @@ def test_least_squares_noise_needs_rows():
 
 # ---------------------------------------------------------------------- the parts of noise that depends on x
 def test_squared_residuals_are_taken_over_one_minus_their_leverage():
-    X, y = load_diabetes(return_X_y=True)
-    X, y = X[:40], y[:40]
-    reference = sm.OLS(y, np.column_stack([X, np.ones(40)])).fit()
-    expected = np.mean(reference.resid**2 / (1 - reference.get_influence().hat_matrix_diag))
-    ribbon = RibbonRegressor(noise=HeteroskedasticNoise(tails=np.inf)).fit(X, y)
-    assert ribbon.noise_.dispersion_ == pytest.approx(expected, rel=1e-8)
+    X, y = simulated(60, growing)
+    reference = sm.OLS(y, np.column_stack([X, np.ones(60)])).fit()
+    squared = reference.resid**2 / (1 - reference.get_influence().hat_matrix_diag)
+    noise = RibbonRegressor(noise="heteroskedastic").fit(X, y).noise_
+    assert noise.shrinkage_ > 0
+    assert noise.dispersion_ == pytest.approx(np.mean(squared), rel=1e-8)
+    relative = np.minimum(squared / squared.mean(), 10.0)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    penalised = GammaRegressor(alpha=1 / 60, tol=1e-10, solver="newton-cholesky").fit(Z, relative)
+    np.testing.assert_allclose(noise.regressor_.predict(X), penalised.predict(Z), rtol=1e-5)
+
+
+def test_a_log_linear_scale_knows_what_it_would_say_of_a_row_unseen():
+    X, y = simulated(80, growing)
+    squared, weight = y**2 / np.mean(y**2), np.ones(80)
+    scale, exact = LogLinearScale().fit(X, squared, weight), []
+    for i in range(80):
+        rest = np.delete(np.arange(80), i)
+        exact.append(LogLinearScale().fit(X[rest], squared[rest], weight[rest]).predict(X[i : i + 1])[0])
+    error = np.log(scale.unseen_) - np.log(exact)
+    assert np.sqrt(np.mean(error**2)) < 0.2 * np.sqrt(np.mean((np.log(scale.predict(X)) - np.log(exact)) ** 2))
+
+
+def test_weights_are_repeats_of_a_log_linear_scale():
+    X, y = simulated(60, growing)
+    weight = np.random.default_rng(1).integers(1, 4, 60)
+    weighted = LogLinearScale().fit(X, y**2, weight.astype(float))
+    repeated = LogLinearScale().fit(np.repeat(X, weight, axis=0), np.repeat(y**2, weight), np.ones(weight.sum()))
+    np.testing.assert_allclose(weighted.unseen_, repeated.unseen_[np.cumsum(weight) - 1], rtol=1e-6)
 
 
 def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
     y = np.exp(1.5 * X[:, 0]) * rng.normal(size=500)
-    noise = HeteroskedasticNoise(GammaRegressor(alpha=0), tails=np.inf)
+    noise = HeteroskedasticNoise(GammaRegressor(alpha=0))
     ribbon = RibbonRegressor(noise=noise).fit(X, y)
     assert ribbon.noise_.shrinkage_ > 0.5
     inside, far = ribbon.predict_std([[1.0], [10.0]], kind="aleatoric")
@@ -228,8 +235,24 @@ def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
 
 def test_a_gain_within_a_standard_error_is_none():
     weight = np.ones(100)
-    first = np.zeros(100)
     gain = np.r_[np.full(50, 1.0), np.full(50, -0.9)]  # mean 0.05, standard error 0.095
-    assert _better_than_the_first([first, first - gain], weight) == 0
-    assert _better_than_the_first([first, first - gain - 0.1], weight) == 1
-    assert _better_than_the_first([first, first - gain], 9 * weight) == 1  # nine times the rows: a third of the error
+    assert not is_better(gain, weight)
+    assert is_better(gain + 0.1, weight)
+    assert is_better(gain, 9 * weight)  # nine times the rows: a third of the error
+
+
+def test_auto_is_constant_unless_the_rows_ask_for_more():
+    X, y = simulated(300, constant)
+    assert RibbonRegressor().fit(X, y).noise_.predict(X) == RibbonRegressor(noise="dof").fit(X, y).noise_.dispersion_
+    assert np.ptp(RibbonRegressor().fit(*simulated(300, growing)).noise_.predict(X)) > 0
+    few = RibbonRegressor().fit(*simulated(40, growing))
+    assert type(few.noise_).__name__ == "DofNoise"
+
+
+def test_trees_find_a_scale_that_is_not_monotone():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(3000, 2))
+    y = X[:, 0] + np.where(np.abs(X[:, 1]) < 1, 0.2, 1.0) * rng.standard_normal(3000)
+    ribbon = RibbonRegressor().fit(X, y)
+    inner, outer = ribbon.predict_std([[0.0, 0.0], [0.0, 1.8]], kind="aleatoric")
+    assert inner < 0.3 and 0.8 < outer < 1.2

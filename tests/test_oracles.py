@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -15,6 +16,7 @@ from sklearn.linear_model import (
     LogisticRegression,
     PoissonRegressor,
     Ridge,
+    TweedieRegressor,
 )
 
 import skribbon
@@ -134,9 +136,9 @@ def assert_same_covariance(actual, expected, rtol=RTOL):
     np.testing.assert_allclose(actual / np.outer(errors, errors), expected / np.outer(errors, errors), atol=rtol)
 
 
-def ols(name):
+def ols(name, **params):
     X, y, design = load(name)
-    ribbon = RibbonRegressor(LinearRegression(), alpha=hc0_alpha(len(y))).fit(X, y)
+    ribbon = RibbonRegressor(LinearRegression(), alpha=hc0_alpha(len(y)), **params).fit(X, y)
     return ribbon, sm.OLS(y, design).fit(cov_type="HC0")
 
 
@@ -201,10 +203,24 @@ def test_gamma_regression_with_the_expected_hessian_is_another_sandwich():
     assert np.abs(difference).max() > 0.01  # so that the comparison above can tell the two apart
 
 
+def test_a_loss_that_is_not_convex_takes_its_expected_hessian_by_itself():
+    """Of an inverse Gaussian law with a log link the information of a row is 1/mu, its score (mu - y)/mu^2."""
+    X, y = diabetes()
+    X = standardised(X)
+    model = TweedieRegressor(power=3, link="log", alpha=0, solver="lbfgs", tol=1e-10, max_iter=5000).fit(X, y)
+    mu, Z = model.predict(X), np.column_stack([X, np.ones(len(X))])
+    G = Z * ((mu - y) / mu**2)[:, None]
+    bread = np.linalg.inv(Z.T @ (Z / mu[:, None]))
+    expected = bread @ G.T @ G @ bread * len(y) / (len(y) + 1)
+    np.testing.assert_allclose(RibbonRegressor(FrozenEstimator(model)).fit(X, y).covariance_, expected, rtol=1e-4)
+    exact = RibbonRegressor(FrozenEstimator(model), curvature="hessian").fit(X, y).covariance_
+    assert np.abs(np.diag(exact) / np.diag(expected) - 1).max() > 0.1  # which it is not
+
+
 def test_dispersion_is_pearsons_over_the_degrees_of_freedom():
     ribbon, reference = gamma("diabetes")
     assert ribbon.noise_.dispersion_ == pytest.approx(reference.scale, rel=1e-9)
-    ribbon, reference = ols("diabetes")
+    ribbon, reference = ols("diabetes", noise="dof")
     assert ribbon.noise_.dispersion_ == pytest.approx(reference.mse_resid, rel=1e-9)
 
 

@@ -102,7 +102,7 @@ def test_a_network_that_predicts_its_own_noise():
     )
     coverage = {}
     for name, base in (("own", model), ("constant", constant)):
-        lower, upper = RibbonRegressor(base).fit(X, y).predict_interval(X_new).T
+        lower, upper = RibbonRegressor(base, noise="dof").fit(X, y).predict_interval(X_new).T
         inside = (lower <= y_new) & (y_new <= upper)
         coverage[name] = inside[X_new[:, 0] > 0.2].mean(), inside[X_new[:, 0] < -0.2].mean()
     assert_allclose(coverage["own"], 0.9, atol=0.02)

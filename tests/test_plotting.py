@@ -60,7 +60,7 @@ def simulated(n, seed=0):
 
 X, Y = simulated(120)
 X_NEW, Y_NEW = simulated(80, seed=1)
-RIBBON = RibbonRegressor().fit(X, Y)
+RIBBON = RibbonRegressor(noise="dof").fit(X, Y)
 LABELS = np.where(Y > 0, "ill", "well")
 CLASSIFIER = RibbonClassifier().fit(X, LABELS)
 THREE = RibbonClassifier().fit(X, np.digitize(Y, [-1, 1]))
@@ -471,7 +471,9 @@ def test_path_of_a_classifier_on_existing_axes():
     assert display.figure_ is figure
     assert display.bands_ == [None] * 3  # a single fold has no spread
     single = AlphaPathDisplay.from_estimator(tuned, metrics="accuracy", ax=plt.subplots()[1])
-    np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"])
+    chosen = tuned.cv_results_["temperature"] == tuned.temperature_
+    assert chosen.sum() == 3 < len(chosen)  # one of several temperatures is drawn
+    np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"][chosen])
     with pytest.raises(ValueError, match="one axis for each of the 3 metrics"):
         AlphaPathDisplay.from_estimator(tuned, ax=axes[0])
     with pytest.raises(ValueError, match="metrics must be among nll"):

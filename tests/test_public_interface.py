@@ -178,6 +178,6 @@ def test_method_is_typed(name):
 
 def test_types_list_the_names_that_are_taken():
     assert typing.get_args(CurvatureName) == ("auto", *CURVATURES)
-    assert set(typing.get_args(NoiseName)) == {*NOISES, "cv"}
+    assert set(typing.get_args(NoiseName)) == {*NOISES, "auto", "cv"}
     assert set(typing.get_args(RegressionLoss)) == REGRESSION_LOSSES.keys()
     assert set(typing.get_args(Activation)) == ACTIVATIONS.keys()

@@ -94,7 +94,7 @@ CASES = {
 
 def fitted(name, **params):
     base, (X, y) = CASES[name]
-    return RibbonRegressor(clone(base), random_state=0, **params).fit(X, y)
+    return RibbonRegressor(clone(base), random_state=0, **({"noise": "dof"} | params)).fit(X, y)
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -489,7 +489,7 @@ def test_lasso_is_its_active_set_and_says_so():
     X, y = load_diabetes(return_X_y=True)
     base = Lasso(alpha=0.5, tol=1e-10)
     with pytest.warns(SelectionWarning, match=r"Lasso keeps 4 of 10 coefficients"):
-        ribbon = RibbonRegressor(base).fit(X, y)
+        ribbon = RibbonRegressor(base, noise="dof").fit(X, y)
     active = np.flatnonzero(ribbon.estimator_.coef_)
     assert ribbon.covariance_.shape == (5, 5)
     moved = X[:5].copy()

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier
 
 from skribbon import _rows
-from skribbon._rows import Moments, Rows, Sums, row_blocks
-from skribbon._training import Training, leverages
+from skribbon._rows import Block, Moments, Rows, Sums, row_blocks
+from skribbon._training import Largest, Training, leverages
 from skribbon.curvature import EmpiricalFisher, GaussNewton, Hessian
 from skribbon.models import as_parametric
 
@@ -116,6 +116,39 @@ def test_leverages_by_block(rows, monkeypatch):
     whole = rows.map(partial(leverages, training.hat))
     monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
     assert_allclose(rows.map(partial(leverages, training.hat)), whole, rtol=1e-10)
+
+
+# ---------------------------------------------------------------------- rows that determine their own prediction
+def test_no_leverage_exceeds_its_bound(rows, curvature):
+    if rows.model.has_layers:
+        assert Largest.of_block(curvature, Block(rows.model, rows.X, rows.y, rows.weight)).leverage(None) == np.inf
+        return
+    training = Training.of(rows, curvature)
+    bound = training.largest.leverage(training.hat)
+    Z, n = rows.model.rows(rows.X), rows.n
+    J, C = rows.model.jacobian(Z), curvature.of_loss(Block(rows.model, Z, rows.y, rows.weight))
+    A = (
+        J
+        @ np.linalg.pinv(training.H_r.to_dense())
+        @ J.transpose(0, 2, 1)
+        * np.minimum(rows.weight, 1)[:, None, None]
+        / n
+    )
+    exact = np.linalg.eigvals(C @ A).real.max()
+    assert exact <= bound < 50 * exact
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("far", [0.0, 1e4])
+def test_a_long_table_is_gone_over_once_unless_a_row_lies_far_out(far, form, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(5000, 3))
+    X[17, 1] += far
+    model = as_parametric(LinearRegression().fit(X, X[:, 0]), X[:, 0], np.ones(5000))
+    training = Training.of(Rows(model, form(X), X[:, 0], np.ones(5000)), Hessian())
+    tangent, count = type(model).tangent, []
+    monkeypatch.setattr(type(model), "tangent", lambda self, Z: count.append(1) or tangent(self, Z))
+    assert training.lone().shape == (4, 1 if far else 0)
+    assert bool(count) == bool(far)
 
 
 # ---------------------------------------------------------------------- what the sums are

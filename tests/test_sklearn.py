@@ -25,12 +25,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
-from spelling import BEFORE_1_8
+from spelling import BEFORE_1_8, assert_checked
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10}
-SMALL_MLP = {"solver": "lbfgs", "hidden_layer_sizes": (10,), "max_iter": 200}
+SMALL_MLP = {"solver": "lbfgs", "hidden_layer_sizes": (5,), "max_iter": 60}
 
 
 def data(n=120, seed=0):
@@ -57,9 +57,8 @@ CHECKED = {
     "classifier": RibbonClassifier(),
     "logistic": RibbonClassifier(LogisticRegression(solver="newton-cholesky")),
     "perceptron classifier": RibbonClassifier(MLPClassifier(**SMALL_MLP)),
-    "tuned regressor": RibbonCV(),
-    "tuned classifier": RibbonCV(RibbonClassifier(), alphas=[0.1, 1.0, 10.0]),
-    "tuned around a bare classifier": RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0]),
+    "tuned regressor": RibbonCV(alphas=[0.1, 1.0, 10.0], cv=2),
+    "tuned classifier": RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0], cv=2),  # and the ribbon around it
 }
 
 
@@ -67,18 +66,8 @@ CHECKED = {
 @pytest.mark.parametrize("name", CHECKED)
 def test_scikit_learns_own_checks(name):
     estimator = CHECKED[name]
-    results = check_estimator(estimator, on_fail=None, on_skip=None)
-    by_status = {status: [r["check_name"] for r in results if r["status"] == status] for status in _statuses(results)}
-    assert by_status.pop("failed", []) == []
-    assert by_status.pop("xfail", []) == []
-    assert set(by_status.pop("skipped", [])) <= {"check_array_api_input"}
-    # a lost tag or a hidden sample_weight silently drops checks
-    assert len(by_status.pop("passed")) >= (61 if is_classifier(estimator) else 58)
-    assert not by_status
-
-
-def _statuses(results):
-    return {r["status"] for r in results}
+    more = 3 if is_classifier(estimator) else 0
+    assert_checked(check_estimator(estimator, on_fail=None, on_skip=None), 60 + more, least=58 + more)
 
 
 # ---------------------------------------------------------------------- clone, pickle, search

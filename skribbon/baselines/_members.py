@@ -13,13 +13,13 @@ from sklearn.preprocessing import FunctionTransformer
 from .._classifier import ClassificationMethods
 from .._compat import safe_indexing
 from .._estimator import FittedModel, adopt
-from .._laws import LocationFamily
 from .._linalg import batch_gram
 from .._predictive import Latent
 from .._regressor import RegressionMethods
 from .._rows import row_blocks
 from .._target import TargetScale
 from .._typing import FloatArray, MatrixLike
+from ..laws import LocationFamily
 from ..noise import DofNoise, LooNoise, resolve_noise
 
 ABSENT = 1e-12  # probability of a class that a member has not seen
@@ -154,6 +154,8 @@ class Residuals:
     X: np.ndarray
     weight: np.ndarray
     squared_residuals: np.ndarray
+
+    mean_leverage = 0.0
 
     @property
     def rows(self):

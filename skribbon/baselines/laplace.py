@@ -75,7 +75,7 @@ class _Laplace(UncertainParameters):
         fitted, model, weight = self._fit_base(X, y, sample_weight)
         X = own_copy(fitted["estimator_"], X)
         training, _ = self._training(
-            fitted, model, X, y, weight, centre=False
+            fitted, model, X, y, weight, as_ribbon=False
         )  # a prior is on the parameters as they are
         return fitted, training
 

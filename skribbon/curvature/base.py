@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from .._linalg import Factor, batch_gram
 from .._rows import Block, Moments, Rows
@@ -47,7 +47,7 @@ class Curvature(BaseEstimator):
     >>> ribbon = RibbonRegressor(curvature=Hessian())
     >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1e-3]}, scoring=nll_scorer).fit(X, y)
     >>> search.best_params_
-    {'curvature__damping': 0.001}
+    {'curvature__damping': 0.0}
     """
 
     knows_leverages = False  # exactly enough for a row's own leverage to correct its score
@@ -185,6 +185,19 @@ class Curvature(BaseEstimator):
         ndarray of shape (p,)
         """
         return model.l2 + self.numeric_damping()
+
+    def with_damping(self, damping: float) -> Curvature:
+        """The same curvature with another damping.
+
+        Parameters
+        ----------
+        damping : float
+
+        Returns
+        -------
+        Curvature
+        """
+        return clone(self).set_params(damping=damping)
 
     def numeric_damping(self) -> float:
         """The damping as a number.

@@ -40,7 +40,7 @@ class _IntervalScorer:
     >>> from skribbon.metrics import coverage_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
-    -0.007
+    -0.019
     """
 
     # a class, so that it can be pickled to workers
@@ -110,7 +110,7 @@ def make_interval_scorer(
     >>> scorer = make_interval_scorer("interval_score", confidence_level=0.8)
     >>> search = GridSearchCV(RibbonRegressor(), {"alpha": [0.1, 1.0, 10.0]}, scoring=scorer).fit(X, y)
     >>> search.best_params_
-    {'alpha': 1.0}
+    {'alpha': 10.0}
     """
     check_level(confidence_level)
     metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
@@ -145,7 +145,7 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
     >>> from skribbon.metrics import nll_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(nll_scorer(RibbonRegressor().fit(X, y), X, y), 2)
-    -5.4
+    -5.37
     """
     if hasattr(estimator, "predict_proba"):
         return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
@@ -176,7 +176,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
     >>> from skribbon.metrics import crps_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
-    -30.4
+    -30.1
     """
     return -average(_distribution(estimator, X, "predict_quantiles", "crps_scorer").crps(y), sample_weight)
 

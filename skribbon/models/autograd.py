@@ -113,7 +113,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     >>> model = AutogradRegressor(saturation, init={"top": 1.0, "half": 1.0})
     >>> ribbon = RibbonRegressor(model).fit(X, y)
     >>> ribbon.predict_interval(X[:2]).round(1)
-    array([[1.5, 1.9],
+    array([[1.6, 1.9],
            [1.3, 1.6]])
     """
 

@@ -68,6 +68,10 @@ class Tangent:
         A = R.transpose(0, 2, 1) @ self.jacobian()
         return np.einsum("nrp,nrp->p", A, A)
 
+    def largest(self) -> FloatArray | float:
+        """Bounds (k, p) on the entries of |J_i|, whatever the row; infinity where they would take the Jacobian."""
+        return np.inf
+
     def hessian(self, C: FloatArray, u: FloatArray) -> FloatArray:
         """sum_i J_i' C_i J_i + sum_ik u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
         raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
@@ -205,6 +209,11 @@ class ParametricModel:
     def n_outputs(self) -> int:
         """k, the number of raw predictions of a row."""
         return self.loss.n_outputs
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether f is linear in the parameters, so that leave-one-out is what a refit without the row would give."""
+        return False
 
     @property
     def exact_is_psd(self) -> bool:

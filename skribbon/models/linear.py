@@ -39,6 +39,10 @@ class LinearPredictor(ParametricModel):
     centre: np.ndarray | None = None  # (d,), None for zero
 
     @property
+    def is_linear(self):
+        return True
+
+    @property
     def exact_is_psd(self):
         return self.loss.convex
 
@@ -50,8 +54,9 @@ class LinearPredictor(ParametricModel):
     def row_width(self):
         k = self.loss.n_outputs
         d = len(self.theta) // k
-        # of several outputs: the distinct products of features, and of outputs with all that leads to them
-        return d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
+        # rows and a scaled copy of them; of several outputs, the distinct products of features, and of outputs with all
+        # that leads to them
+        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -126,6 +131,14 @@ class LinearTangent(Tangent):
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
         return np.asarray((squared.T @ (R**2).sum(axis=2)).T).ravel()
+
+    def largest(self):
+        if sparse.issparse(self.Z):
+            columns = np.zeros(self.Z.shape[1])
+            np.maximum.at(columns, self.Z.indices, np.abs(self.Z.data))
+        else:
+            columns = np.abs(self.Z).max(axis=0)
+        return np.kron(np.eye(self._k), columns)
 
     def hessian(self, C, u=None):
         """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k): f is linear, so that u does not matter."""

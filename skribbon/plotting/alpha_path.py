@@ -25,7 +25,8 @@ LABELS |= {"interval_score": "interval score", "width": "mean width"}
 class AlphaPathDisplay:
     """Held-out scores along alpha, one panel for each, the choice marked in all of them.
 
-    Of a RibbonCV with several dampings the chosen one is drawn in colour, the others thin and grey.
+    Of a RibbonCV with several dampings the chosen one is drawn in colour, the others thin and grey; of a classifier's
+    temperatures the chosen one is drawn.
 
     There is no ``from_predictions``, since a path has none: numbers of your own go to the constructor.
 
@@ -108,7 +109,7 @@ class AlphaPathDisplay:
                 f"AlphaPathDisplay needs a fitted RibbonCV, which tries many alphas, got {type(estimator).__name__}."
             )
         check_is_fitted(estimator)
-        results, level = estimator.cv_results_, None if is_classifier(estimator) else estimator.confidence_level
+        results, level = _at_choice(estimator), None if is_classifier(estimator) else estimator.confidence_level
         display = cls(
             results,
             estimator.alpha_,
@@ -243,6 +244,15 @@ def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) ->
     if not metrics or not set(metrics) <= set(known):
         raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")
     return metrics
+
+
+def _at_choice(estimator: RibbonCV) -> Mapping[str, NDArray]:
+    """The rows of ``cv_results_`` at the chosen temperature, if there are several."""
+    results = estimator.cv_results_
+    if "temperature" not in results:
+        return results
+    rows = results["temperature"] == estimator.temperature_
+    return {name: values[rows] for name, values in results.items()}
 
 
 def _chosen_damping(estimator: RibbonCV) -> float:

@@ -1,0 +1,300 @@
+"""The law of y where f is normal and y given f is of a Tweedie family."""
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri
+
+from .base import POINT, Law
+from .mixture import Mixture
+from .quadrature import LEGENDRE, hermite, legendre
+
+REACH = 6.0  # standard deviations of f beyond which nothing is integrated
+SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
+GRADED = (0.0, 1 / 4096, 1 / 256, 1 / 16, 1.0)  # ends of pieces, as shares, towards a singular lower end
+# (largest ratio of the standard deviation of f to the width of the noise, Gauss-Hermite nodes that suffice there)
+HERMITE = ((1e-5, 1), (0.25, 3), (0.5, 7))
+
+
+class Latent(Law):
+    """The law of y where f is normal and y given f is of a Tweedie family.
+
+    cdf(y) = E F(y | f). As a function of f, F(y | f) falls from one value to another within a window about as wide as
+    the noise around the f whose mean is y, and does not change elsewhere; the density of f is that of a normal law.
+    The integral is exact outside the window, and Gauss-Legendre on what the window and the six standard deviations
+    of f on either side have in common, where neither factor varies fast, whichever is the wider. Where f is far more
+    certain than y, few Gauss-Hermite nodes do the same.
+    """
+
+    width = 6 * LEGENDRE
+
+    def __init__(self, f, sd, phi, family):
+        super().__init__(f, sd, phi, family=family)
+        self.family = family.at(self.parameters[2])
+        example = self.family.conditional(self.parameters[0].reshape(-1)[:1] if self.parameters[0].size else 0.0)
+        self.discrete, self.support, self.atom = example.discrete, example.support, example.atom
+
+    def _moments(self):
+        """Mean and standard deviation, by what the log link has in closed form or by quadrature."""
+        f, sd, phi = self.parameters
+        p = self.family.power
+        with np.errstate(all="ignore"):
+            if self.family.link == "log":
+                mean = np.exp(f + sd**2 / 2)
+                noise = self.family.relative_variance(np.exp(f)) * np.exp((p * p - 2) * sd**2 / 2)
+                relative = np.expm1(sd**2) + np.where(np.isnan(noise), 0.0, noise)
+                std = mean * np.sqrt(relative)
+                return mean, np.where(np.isnan(std), np.where(mean > 0, np.inf, 0.0), std)
+            start = np.clip(-f / np.where(sd > 0, sd, 1.0), -8, 8) if p >= 1 else np.full(f.shape, -8.0)
+            t, w = legendre(64)
+            half = (8 - start) / 2
+            z = start[..., None] + half[..., None] * (t + 1)
+            weight = half[..., None] * w * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+            family = self.family.at(phi[..., None])
+            mu = family.to_mean(f[..., None] + sd[..., None] * z)
+            mean = (weight * mu).sum(axis=-1)
+            second = (weight * ((mu - mean[..., None]) ** 2 + family.noise_variance(mu))).sum(axis=-1)
+            return mean, np.sqrt(second + mean**2 * ndtr(start) * (p >= 1))
+
+    def _mean(self):
+        return self._moments()[0]
+
+    def _std(self):
+        return self._moments()[1]
+
+    def _point(self):
+        f, sd, _ = self.parameters
+        return (sd == 0) & self.family.conditional(f)._point()
+
+    def _nodes(self):
+        """How many Gauss-Hermite nodes suffice per element; zero where none do."""
+        f, sd, _ = self.parameters
+        with np.errstate(all="ignore"):
+            mu = self.family.to_mean(f)
+            noise = np.minimum(np.sqrt(self.family.relative_variance(mu)), 1.0)
+            if self.family.link == "identity":
+                noise = noise * np.abs(mu) if self.family.power >= 1 else np.sqrt(self.family.noise_variance(mu))
+            ratio = np.where(sd == 0, 0.0, sd / noise)
+        count = np.zeros(f.shape, dtype=int)
+        for largest, n in reversed(HERMITE):
+            count[ratio <= largest] = n
+        return count
+
+    def _by_nodes(self, y, fixed, moving):
+        """fixed(mixture, y) where Gauss-Hermite nodes suffice, moving(law, y) elsewhere."""
+        count, out = self._nodes(), np.empty(y.shape)
+        for n in np.unique(count):
+            rows = np.flatnonzero(count == n)
+            law = self if rows.size == y.size else self.take(rows)
+            out[rows] = fixed(law._hermite(n), y[rows]) if n else moving(law, y[rows])
+        return out
+
+    def _hermite(self, n):
+        """The mixture over n Gauss-Hermite nodes."""
+        z, weights = hermite(int(n))
+        f, sd, phi = (p[..., None] for p in self.parameters)
+        return Mixture(self.family.at(phi).conditional(f + sd * z), weights)
+
+    def _cdf(self, y):
+        return self._by_nodes(y, lambda law, y: law._cdf(y), Latent._cdf_moving)
+
+    def _cdf_below_at(self, y):
+        value = self._cdf_at(y)
+        if self.atom and not self.discrete:
+            value = np.where(y == 0, 0.0, value)
+        return value
+
+    def _F(self, y, f):
+        """P(Y <= y | f), of counts the smooth function through it, for y and f of shapes (m,) or (m, nodes)."""
+        phi = self.parameters[2]
+        law = self.family.at(phi.reshape(phi.shape + (1,) * (f.ndim - phi.ndim))).conditional(f)
+        y = y.reshape(y.shape + (1,) * (f.ndim - y.ndim))
+        reached = y + (0.5 if self.discrete else 0.0) >= law._mean()
+        return np.where(law._point(), reached, np.clip(law._cdf(y), 0, 1))
+
+    def _unordered(self):
+        """Whether F(y | f) may turn in f, the noise of a normal stand-in changing with the mean: no window then."""
+        return self.family.power < 1 and self.family.power != 0
+
+    def _pieces(self, y):
+        """Nodes and weights on three pieces of the reach of f: around the f whose mean is y, and on either side."""
+        f, sd, _ = self.parameters
+        first, last = f - REACH * sd, f + REACH * sd
+        mu = np.maximum(np.abs(y), np.exp(self._small())) if self.family.link == "log" else y
+        noise = np.sqrt(self.family.noise_variance(mu)) / (mu if self.family.link == "log" else 1.0)
+        centre, noise = self.family.from_mean(mu), np.where(np.isfinite(noise), noise, sd)
+        ends = [first, np.clip(centre - 8 * noise, first, last), np.clip(centre + 8 * noise, first, last), last]
+        t, w = legendre(2 * LEGENDRE)
+        nodes, weights = [], []
+        for a, b in pairwise(ends):
+            nodes.append(a[:, None] + (b - a)[:, None] * (t + 1) / 2)
+            weights.append((b - a)[:, None] / 2 * w / sd[:, None])
+        nodes, weights = np.concatenate(nodes, axis=1), np.concatenate(weights, axis=1)
+        return nodes, weights * np.exp(-(((nodes - f[:, None]) / sd[:, None]) ** 2) / 2) / np.sqrt(2 * np.pi)
+
+    def _window(self, y):
+        """Ends of what is to be integrated, and the values of F(y | f) beyond them."""
+        f, sd, _ = self.parameters
+        first, last = f - REACH * sd, f + REACH * sd
+        if self.family.link == "identity" and self.family.power >= 1:  # below zero there is one law, the point zero
+            first, last = np.maximum(first, 0.0), np.maximum(last, 0.0)
+        left, right = self._F(y, first), self._F(y, last)
+        # where a mean is y, and the noise in f there
+        mu = np.maximum(y, 0) + (0.5 if self.discrete else 0.0) if self.support != "real" else y
+        centre = self.family.from_mean(mu)
+        if self.family.link == "log":
+            floor = self._small()
+            centre = np.maximum(centre, floor)
+            noise = np.minimum(np.sqrt(self.family.relative_variance(np.exp(centre))), 1.0)
+        else:
+            noise = np.sqrt(self.family.noise_variance(mu)) + POINT * np.abs(mu)
+        centre, noise = np.clip(centre, first, last), np.where(np.isfinite(noise), noise, sd)
+        noise = np.maximum(noise, 1e-14 * (1 + np.abs(centre)) if self.family.link == "log" else 1e-14 * (last - first))
+        ends = []
+        for side, limit, value in ((-1, first, left), (1, last, right)):
+            end, step = centre + side * 5 * noise, 5 * noise
+            open_rows = np.arange(len(f))
+            for _ in range(64):
+                end[open_rows] = np.clip(end[open_rows], first[open_rows], last[open_rows])
+                law = self.take(open_rows)
+                away = np.abs(law._F(y[open_rows], end[open_rows]) - value[open_rows]) > SETTLED
+                open_rows = open_rows[away & (end[open_rows] != limit[open_rows])]
+                if not open_rows.size:
+                    break
+                step[open_rows] *= 1.7
+                end[open_rows] = centre[open_rows] + side * step[open_rows]
+            else:
+                end[open_rows] = limit[open_rows]
+            ends.append(end)
+        return ends[0], ends[1], left, right
+
+    def _small(self):
+        """Log of the mean at which the relative variance is one: counts and atoms do not get any finer below."""
+        phi, p = self.family.dispersion, self.family.power
+        phi = np.maximum(phi, 1.0) if self.discrete else np.maximum(phi, 1e-300)
+        return np.log(phi) / (2 - p) if p < 2 else np.full(phi.shape, -np.inf)
+
+    def _mesh(self, lower, upper):
+        """Gauss-Legendre nodes and weights (m, nodes) between ends (m,).
+
+        Under the identity link F(y | f) goes on changing towards a mean of zero, where the rate of jumps is a
+        fractional power of f and the law of y / f is the same at every scale: pieces get shorter towards that end.
+        """
+        graded = self.family.link == "identity" and self.family.power > 1
+        edges = np.array(GRADED) if graded else np.linspace(0, 1, 5 if self.family.power > 2 else 3)  # skew laws: more
+        t, w = legendre(LEGENDRE)
+        half = np.diff(edges)[:, None] / 2
+        share, weight = (edges[:-1, None] + half * (t + 1)).ravel(), (half * w).ravel()
+        span = (upper - lower)[:, None]
+        return lower[:, None] + span * share, span * weight
+
+    def _cdf_moving(self, y):
+        f, sd, _ = self.parameters
+        if self._unordered():
+            nodes, weight = self._pieces(y)
+            return (weight * self._F(y, nodes)).sum(axis=1) / weight.sum(axis=1)
+        lower, upper, left, right = self._window(y)
+        nodes, weight = self._mesh(lower, upper)
+        z = (nodes - f[:, None]) / sd[:, None]
+        inner = self._F(y, nodes)
+        weight = weight / sd[:, None] * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        below, above = ndtr((lower - f) / sd), ndtr((f - upper) / sd)
+        total = weight.sum(axis=1)  # made exact, so that the cdf of a constant is that constant
+        scale = np.where(total > 0, (1 - below - above) / np.where(total > 0, total, 1.0), 0.0)
+        return left * below + right * above + np.clip(scale, 0, 2) * (weight * inner).sum(axis=1)
+
+    def _logpdf_at(self, y):
+        point = self._point()
+        with np.errstate(all="ignore"):
+            value = self._by_nodes(y, lambda law, y: law._logpdf_at(y), Latent._logpdf_moving)
+        return np.where(point, self._point_logpdf(y), value)
+
+    def _logpdf_moving(self, y):
+        """Gauss-Legendre on either side of the mode of p(y | f) p(f), as far as it matters."""
+        f, sd, phi = self.parameters
+        sharp = self.family.conditional(f)._point() if self.family.power >= 1 else phi == 0
+        mode, spread = self._posterior_mode(y)
+
+        def joint(g):
+            wide = (slice(None),) + (None,) * (g.ndim - 1)
+            law = self.family.at(phi[wide]).conditional(g)
+            return law._logpdf_at(y[wide] + 0 * g) - ((g - f[wide]) / sd[wide]) ** 2 / 2
+
+        if self._unordered():
+            nodes, weight = self._pieces(y)
+            law = self.family.at(phi[:, None]).conditional(nodes)
+            return logsumexp(law._logpdf_at(y[:, None] + 0 * nodes), axis=1, b=weight)
+        top = joint(mode)
+        t, w = legendre(LEGENDRE)
+        pieces = []
+        for side in (-1, 1):
+            reach, open_rows = 4 * spread, np.arange(len(f))
+            for _ in range(40):
+                law = self.take(open_rows)
+                g = mode[open_rows] + side * reach[open_rows]
+                value = law.family.conditional(g)._logpdf_at(y[open_rows])
+                value = value - ((g - f[open_rows]) / sd[open_rows]) ** 2 / 2
+                open_rows = open_rows[value > top[open_rows] - 16]
+                if not open_rows.size:
+                    break
+                reach[open_rows] *= 1.5
+            nodes = mode[:, None] + side * reach[:, None] * (t + 1) / 2
+            pieces.append(joint(nodes) + np.log(reach[:, None] * w / 2 / sd[:, None]))
+        value = logsumexp(np.concatenate(pieces, axis=1), axis=1) - np.log(2 * np.pi) / 2
+        value = np.where(np.isnan(value), -np.inf, value)
+        if sharp.any():  # no noise to speak of: the law of the inverse link of f
+            g = self.family.from_mean(y)
+            exact = -(((g - f) / sd) ** 2) / 2 - np.log(sd) - np.log(2 * np.pi) / 2
+            exact = np.where(y > 0, exact - (np.log(y) if self.family.link == "log" else 0.0), -np.inf)
+            value = np.where(sharp, exact, value)
+        return value
+
+    def _posterior_mode(self, y):
+        """Mode of the quasi-likelihood of y times the density of f: between the f of either, found by halving."""
+        f, sd, _ = self.parameters
+        g = np.clip(np.maximum(self.family.from_mean(y), self._small() - 3), f - 40 * sd, f + 40 * sd)
+        lower, upper = np.minimum(f, g), np.maximum(f, g)
+        for _ in range(50):
+            middle = (lower + upper) / 2
+            mu = self.family.to_mean(middle)
+            information = 1 / self.family.relative_variance(mu)  # of f: mu^2 / Var(y), and over mu^2 for the identity
+            if self.family.link == "identity":
+                information = 1 / self.family.noise_variance(mu)
+                score = (y - mu) * information
+            else:
+                score = (y / mu - 1) * information
+            rising = score - (middle - f) / sd**2 > 0
+            lower, upper = np.where(rising, middle, lower), np.where(rising, upper, middle)
+        information = np.where(np.isfinite(information), information, 0.0)
+        return (lower + upper) / 2, 1 / np.sqrt(1 / sd**2 + information)
+
+    def _coordinate(self):
+        if self.family.link == "identity":
+            return super()._coordinate()
+        mu = self.family.to_mean(self.parameters[0])  # from the noise at one end to any power of ten at the other
+        return 0.0, np.maximum(np.sqrt(self.family.noise_variance(mu)), 1e-290)
+
+    def _guess(self, q):
+        f, sd, _ = self.parameters
+        z = ndtri(np.clip(q, 1e-300, 1 - 1e-16))
+        if self.support == "real" and self.family.link == "log":
+            mu = self.family.to_mean(f + z * sd)
+            std = np.sqrt(self.family.noise_variance(mu))
+            return mu + z * std, 0.3 * (std + mu * sd)
+        if self.family.link == "identity":
+            guess, step = super()._guess(q)
+            return np.where(np.isfinite(guess), guess, self.family.to_mean(f)), np.where(np.isfinite(step), step, 1.0)
+        mu = self.family.to_mean(f + z * sd)
+        cv = np.minimum(np.sqrt(self.family.relative_variance(mu)), 3.0)
+        spread = np.sqrt(sd**2 + np.log1p(cv**2))
+        if not self.discrete:
+            return np.exp(f + z * spread - np.log1p(cv**2) / 2), 0.2 * spread
+        small, cv = sd < 0.5, np.sqrt(self.family.relative_variance(np.exp(f)))
+        mean = np.exp(f + sd**2 / 2)
+        std = mean * np.sqrt(cv**2 + np.expm1(np.minimum(sd, 1) ** 2))
+        phi = self.family.relative_variance(np.exp(f)) * np.exp(f)
+        skew = ((2 * phi - 1) * phi * mean + 3 * phi * mean**2 * sd**2 + 3 * mean**3 * sd**4) / std**2  # times std
+        near = mean - 0.5 + z * std + (z**2 - 1) * skew / 6
+        far = np.exp(f + z * spread - np.log1p(cv**2) / 2)
+        small &= np.isfinite(near)
+        return np.maximum(np.where(small, near, far), 0), np.where(small, 0.05 * std + 0.1, 0.3 * spread * (far + 1))
