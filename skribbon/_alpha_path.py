@@ -360,6 +360,8 @@ def settled(paths, scoring):
     if isinstance(scoring, str) and scoring == "coverage":
         return chosen, best
     usual = paths[0].at(_nearest_to_one(paths[0].results["alpha"]))
+    if not best.score > usual.score:
+        return 0, usual
     gain, error = difference(best, usual, scoring)
     return (chosen, best) if gain > error else (0, usual)
 
@@ -400,6 +402,8 @@ def _scores_of_fold(fold, alphas, level, scoring):
         path = classification_path(fold, alphas)
     else:
         path = regression_path(fold, alphas, level, want_crps=scoring == "crps")
+        if _is_noiseless(fold):
+            path["nll"] = np.full(len(alphas), np.inf)
     if callable(scoring):
         weight = {} if fold.weight is None else {"sample_weight": fold.weight}
         values = [scoring(fold.ribbon.with_alpha(float(alpha)), fold.X, fold.y, **weight) for alpha in alphas]

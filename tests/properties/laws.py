@@ -384,8 +384,8 @@ def confidence_within_prediction(s):
     """Holds for additive noise, and up to a count or two for counts that are not much over-dispersed.
 
     Of a skewed family it is not true: an observation may be zero with probability .99 although its mean is not, and a
-    quantile over a few draws is no quantile of their mixture. Nor is it of an empirical law: among a few rows far off to
-    one side, the mean may be where there are none.
+    quantile over a few draws is no quantile of their mixture. Nor is it of an empirical law: beside a few rows far off
+    to one side, the mean may be where there are none.
     """
     if s.case.options.get("predictive", "gaussian") != "gaussian" or not s.has_law("location", "counts"):
         raise DoesNotApply
