@@ -284,9 +284,9 @@ class HeteroskedasticNoise(Noise):
             return np.full(n_rows, self.dispersion_)
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
         best = ScaleChoice(np.ones(n_rows), squared, weight)
-        for unseen, fitted in self._candidates(X, squared, weight, best):
-            choice = best.shrunk(unseen)
-            if choice.beats(best):
+        for unseen_by, fitted in self._candidates(X, squared, weight):
+            unseen = unseen_by(best)
+            if unseen is not None and (choice := best.shrunk(unseen)).beats(best):
                 best, self.regressor_ = choice, fitted
         self.shrinkage_, self.scale_ = best.exponent, best.scale
         if self.shrinkage_ > 0:
@@ -294,37 +294,40 @@ class HeteroskedasticNoise(Noise):
             self.range_ = best.g.min(), best.g.max()  # it is not trusted beyond what unseen rows have shown
         return self.dispersion_ * best.phi
 
-    def _candidates(self, X, squared, weight, constant):
-        """For every kind of scale, its predictions for unseen rows, and how to fit it to all of them."""
+    def _candidates(self, X, squared, weight):
+        """For every kind of scale, what it says of unseen rows given the best so far, and how to fit it to all rows."""
         n, d = X.shape
         if self.regressor is not None:
             yield (
-                self._out_of_fold(self.regressor, X, squared, weight),
+                lambda best: self._out_of_fold(self.regressor, X, best),
                 lambda: _fitted(self.regressor, X, squared, weight),
             )
             return
         if d <= min(MOST_COLUMNS, weight.sum() / ROWS_PER_COLUMN):
             linear = LogLinearScale().fit(X, squared, weight)
-            yield linear.unseen_, lambda: linear
+            yield lambda best: linear.unseen_, lambda: linear
         if n >= ROWS_FOR_TREES:
             trees = HistGradientBoostingRegressor(
                 loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
             )
-            g = self._out_of_fold(trees, X, squared, weight, constant)
-            if g is not None:
-                yield g, lambda: _fitted(trees, X, squared, weight)
+            yield (
+                lambda best: self._out_of_fold(trees, X, best, screen=True),
+                lambda: _fitted(trees, X, squared, weight),
+            )
 
-    def _out_of_fold(self, regressor, X, target, weight, constant=None):
-        """Predictions for unseen rows; None where those of a first fold are no better than a constant."""
+    def _out_of_fold(self, regressor, X, best, screen=False):
+        """Predictions for unseen rows; with a screen None where a first fold does no better than the best so far."""
+        target, weight = best.squared, best.weight
         g = np.empty_like(target)
         for k, (train, test) in enumerate(KFold(self.cv, shuffle=True, random_state=0).split(target)):
             fitted = _fitted(regressor, X[train], target[train], weight[train])
             g[test] = fitted.predict(_as_taken(X[test], fitted))
             positive = np.all(g[test] > 0)
-            if constant is None and not positive:
+            if not screen and not positive:
                 raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
-            if constant is not None and (not positive or (k == 0 and constant.at(test).shrunk(g[test]).exponent == 0)):
-                return None  # trees may underflow
+            there = best.at(test)
+            if screen and (not positive or (k == 0 and not there.shrunk(g[test]).beats(there))):
+                return None  # trees may also underflow
         return g
 
     def predict(self, X: MatrixLike) -> float | FloatArray:

@@ -42,7 +42,7 @@ def fitted_network(X, y, units, seed, max_iter=1000, decays=DECAYS):
         return fits[0]
     errors = []
     for fit in fits:
-        ribbon = RibbonRegressor(FrozenEstimator(fit), store_loo=True).fit(X, y)
+        ribbon = RibbonRegressor(FrozenEstimator(fit), noise="dof", damping=0.0, store_loo=True).fit(X, y)
         errors.append(np.mean(ribbon.loo_residuals_**2))
     return fits[int(np.argmin(errors))]
 
@@ -89,5 +89,6 @@ def after(base, name, X, y, seed, *, noise="train", members=5, refits=20, draws=
     elif name == "SVI":
         method = SviRegressor(n_draws=draws, **bayes)
     else:
-        method = RibbonRegressor(frozen, n_draws=draws, **{"predictive": "pushforward", **shared, **ribbon})
+        settings = {"predictive": "pushforward", "law": "normal", "damping": 0.0, **shared, **ribbon}
+        method = RibbonRegressor(frozen, n_draws=draws, **settings)
     return timed(lambda: method.fit(X, y))

@@ -64,7 +64,8 @@ def paper_row(name, seed, max_iter, members, decay=DECAY):
     base = base_of(seed, max_iter, decay)
     method, seconds = after(base, name, X[train], y[train], seed, members=members, correction="HC0")
     if name == "Ribbon":
-        method = RibbonCV(FrozenEstimator(method)).fit(X[validation], y[validation])
+        alphas = np.logspace(-4, 4, 49)
+        method = RibbonCV(FrozenEstimator(method), alphas=alphas, scoring="coverage").fit(X[validation], y[validation])
     return scores(method, seconds)
 
 

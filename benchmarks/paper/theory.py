@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from _cells import Experiment, mean_sd, table
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._rows import Block
@@ -112,7 +112,7 @@ def tuned_coverage(n, trials):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n + 4000, 5))
         y = X @ [1.0, 0.5, 0.0, 0.0, -0.5] + rng.normal(size=n + 4000)
-        tuned = RibbonCV(LinearRegression()).fit(X[:n], y[:n])
+        tuned = RibbonCV(RibbonRegressor(noise="dof"), scoring="coverage").fit(X[:n], y[:n])
         values.append(interval_coverage_score(y[n:], tuned.predict_interval(X[n:])))
     return {"coverage": values}
 

@@ -48,7 +48,7 @@ def row(name, method, k, refits):
     X, t, X_test, t_test, scale, base = base_of(name, k)
     if method == "Ribbon, tuned":
         ribbon = RibbonRegressor(clone(base), noise="heteroskedastic")
-        fitted, seconds = timed(lambda: RibbonCV(ribbon).fit(X, t))
+        fitted, seconds = timed(lambda: RibbonCV(ribbon, scoring="coverage").fit(X, t))
     else:
         fitted, seconds = after(base, method, X, t, k, members=5, refits=refits, noise="train", predictive="gaussian")
     interval, predicting = timed(lambda: fitted.predict_interval(X_test))
