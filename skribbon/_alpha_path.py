@@ -388,7 +388,7 @@ def _results(folds, alphas, level, scoring):
     weights = np.array([fold.total_weight for fold in folds])
     results = {"alpha": alphas.copy()}
     tables = [_scores_of_fold(fold, alphas, level, scoring) for fold in folds]
-    for metric in tables[0]:
+    for metric in [name for name in tables[0] if all(name in table for table in tables)]:  # some have no closed CRPS
         values = np.array([table[metric] for table in tables])  # (folds, alphas)
         results[f"mean_test_{metric}"] = np.average(values, axis=0, weights=weights)
         with np.errstate(invalid="ignore"):

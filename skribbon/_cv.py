@@ -478,8 +478,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
 
 def _stacked(tables):
-    """One table of several with the same columns."""
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    """One table of several, with the columns that all of them have."""
+    names = [name for name in tables[0] if all(name in table for table in tables)]
+    return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
 def _is_clear(path, alphas):

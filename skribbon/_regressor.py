@@ -31,9 +31,13 @@ from ._typing import (
     RandomState,
 )
 from .curvature import Curvature
+from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
-from .laws.shapes import NORMAL
+from .laws.shapes import FEWEST, NORMAL
 from .noise import EASY_LEVERAGE, SAMPLE, HeteroskedasticNoise, Noise, Standardised, check_law, fit_noise, resolve_noise
+
+FAMILY_SAMPLE = 500  # rows that are asked whether a family describes them
+CLEARLY = 2.5  # Kolmogorov's distance times sqrt(n): chance goes there once in 100,000
 
 
 class RegressionMethods:
@@ -550,6 +554,8 @@ def fit_law(law, fitted, training, dispersion):
         raise ValueError(f"law={law!r} is of additive noise; {model.loss!r} has the law of its family. Use law='auto'.")
     if not isinstance(law, str):
         return law
+    if not additive and law == "auto":
+        warn_of_family(model, training.sample(FAMILY_SAMPLE), fitted["noise_"])
     if not additive or law == "normal" or (law == "auto" and not _flatters_little(training)):
         return NORMAL
     latent = latent_at(model, fitted["ribbon_"], rows.X)
@@ -557,6 +563,27 @@ def fit_law(law, fitted, training, dispersion):
     dispersion = dispersion * model.loss.noise_scale(f)
     residuals = rows.y - model.loss.mean(f[:, 0])
     return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], rows.weight).law(law)
+
+
+def warn_of_family(model, training, noise):
+    """Say so where rows without themselves, by randomised quantile residuals, clearly object to the model's family."""
+    rows = training.rows
+    if not _flatters_little(training) or rows.weight.sum() < FEWEST or not np.all(rows.weight == 1):
+        return
+    f = training.leave_one_out()[:, 0]
+    law = model.loss.law(np.broadcast_to(noise.predict(rows.X), len(f))).conditional(f)
+    below, upto = law.cdf_below(rows.y), law.cdf(rows.y)
+    u = below + (upto - below) * np.random.default_rng(0).uniform(size=len(f))
+    ranks = np.arange(len(u) + 1) / len(u)
+    distance = max(np.max(ranks[1:] - np.sort(u)), np.max(np.sort(u) - ranks[:-1]))  # Kolmogorov's
+    if distance * np.sqrt(len(u)) > CLEARLY:
+        low, high = np.mean(u < 0.05), np.mean(u > 0.95)
+        warn_user(
+            f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5 % "
+            f"quantiles and {high:.0%} above its 95 % quantiles, and their distribution function is off by "
+            f"{distance:.2f}. Take another family, or fit a transformed target by least squares.",
+            FamilyWarning,
+        )
 
 
 def _flatters_little(training):

@@ -145,6 +145,9 @@ class TargetScale:
         for _ in range(60):
             middle = (good + bad) / 2
             good, bad = (middle, bad) if holds(middle) else (good, middle)
+        to_zero = -side * start  # where observations may have a probability of their own
+        if to_zero >= 0 and abs(to_zero - good) <= 1e-6 * (good + span) and holds(to_zero):
+            return 0.0  # and not next to it, as far as the way back is told apart
         return float(start + side * good)
 
     def _standing(self, end, other):

@@ -10,6 +10,7 @@ __all__ = [
     "AlphaEdgeWarning",
     "ApproximateCurvatureWarning",
     "CurvatureError",
+    "FamilyWarning",
     "FlexibleModelWarning",
     "LeverageWarning",
     "NotStationaryWarning",
@@ -83,6 +84,15 @@ class SeparationWarning(RibbonWarning):
 
     Raised by ``fit`` where classes can be separated, or a network has learnt its rows by heart: the scores that the
     ribbon is made of vanish, and so does its width, where it should be widest. Penalise the base model more.
+    """
+
+
+class FamilyWarning(RibbonWarning):
+    """The family of a generalised linear model does not describe how observations spread around its means.
+
+    Raised by ``fit`` where the rows' own distribution functions are far from uniform. Confidence intervals stay what
+    they are; prediction intervals and densities are those of the family. Take another family, or fit a transformed
+    target by least squares, whose noise is taken from the rows.
     """
 
 

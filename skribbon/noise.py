@@ -406,7 +406,7 @@ class LogLinearScale(BaseEstimator):
         return np.c_[(X - self.mean_) / self.spread_, np.ones(len(X))]
 
     def predict(self, X):
-        return np.exp(self._columns(X) @ self.coef_)
+        return np.exp(np.clip(self._columns(X) @ self.coef_, -700, 700))  # far rows would overflow
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import LinearRegression, PoissonRegressor
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonRegressor
+from skribbon.exceptions import FamilyWarning
 from skribbon.laws.shapes import sample_quantiles
 from skribbon.noise import EmpiricalLaw, NormalLaw, Standardised, StudentLaw
 
@@ -225,3 +226,31 @@ def test_behind_a_logarithm():
     assert ribbon.law_.name == "empirical"
     np.testing.assert_allclose(np.log(ribbon.predict_interval(X[:9])), inner.predict_interval(X[:9]), rtol=1e-9)
     assert np.isfinite(ribbon.predict_distribution(X).std()).all()
+
+
+# ---------------------------------------------------------------------- families
+def counted(seed, zeros=0.0, n=400):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + 2.0)).astype(float)
+    return X, np.where(rng.uniform(size=n) < zeros, 0.0, y)
+
+
+def test_rows_that_clearly_object_to_a_family_are_heard():
+    with pytest.warns(FamilyWarning, match="does not describe the target"):
+        RibbonRegressor(PoissonRegressor(alpha=0)).fit(*counted(0, zeros=0.4))
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2))
+    with pytest.warns(FamilyWarning):
+        RibbonRegressor(GammaRegressor(alpha=0)).fit(X, np.exp(X[:, 0]) * rng.choice([0.1, 1.0], 400))
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_that_follow_their_family_say_nothing():
+    for seed in range(10):
+        X, y = counted(seed)
+        RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, y)
+        mean = np.exp(0.5 * X[:, 0])
+        RibbonRegressor(GammaRegressor(alpha=0)).fit(X, stats.gamma(3).rvs(400, random_state=seed) * mean)
+    overdispersed = stats.nbinom(2, 2 / (2 + np.exp(0.5 * X[:, 0]))).rvs(random_state=0).astype(float)
+    RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, overdispersed)

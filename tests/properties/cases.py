@@ -150,7 +150,7 @@ def draw_case(rng, family=None):
         params=params,
         prepare=prepare,
         target=target,
-        options=_draw_options(rng, model),
+        options=_draw_options(rng, model, params),
         cv=_draw_cv(rng, classifier) if family == "cv" else None,
         n=n,
         d=d,
@@ -179,7 +179,6 @@ def _tamed(rng, case):
     """The case on well-behaved data, for laws that compare two optima."""
     weights = rng.choice(["integers", "zeros"]) if case.twin == "weights" and case.model not in WEIGHTLESS else "none"
     options = {k: v for k, v in case.options.items() if k not in ("curvature", "predictive", "n_draws")}
-    noise = {"noise": "dof"} if options.get("noise") == "heteroskedastic" else {}
     return replace(
         case,
         n=max(case.n, 3 * case.d + 6),
@@ -188,7 +187,7 @@ def _tamed(rng, case):
         x_scale=1.0,
         y={"labels": "labels", "counts": "counts", "positive": "positive"}.get(_kind_of_y(case.y), "linear"),
         weights=weights,
-        options=options | noise,
+        options=options,
         container=case.container if case.container not in ("float32", *SPARSE) else "float64",
         prepare="none" if case.prepare == "frozen" else case.prepare,
         rows=case.rows if case.rows in ("train", "single") else "near",
@@ -275,6 +274,8 @@ def _draw_container(rng, model, prepare):
 def _draw_size(rng):
     if rng.random() < 0.15:
         return rng.randint(3, 8), rng.randint(1, 8)
+    if rng.random() < 0.2:  # enough rows to tell how the noise depends on x
+        return rng.randint(60, 180), rng.randint(1, 4)
     return rng.randint(9, 60), rng.randint(1, 8) if rng.random() < 0.3 else rng.randint(1, 3)
 
 
@@ -305,7 +306,7 @@ def _draw_y(rng, model, params, target):
     return rng.choice(["linear"] * 5 + ["noise", "perfect", "constant", "outliers", "integers", "heavy"])
 
 
-def _draw_options(rng, model):
+def _draw_options(rng, model, params):
     options = _rarely(rng, {}, lambda: {"alpha": _log_uniform(rng, 1e-3, 1e4)}, 0.4)
     curvatures = ["hessian", "ggn", "fisher", "diag", "low_rank", "matrix_free", "last_layer"]
     curvatures += ["kfac", "kfac"] if model.startswith(("MLP", "Autograd")) else []
@@ -314,17 +315,33 @@ def _draw_options(rng, model):
     options |= _rarely(rng, {}, lambda: {"correction": rng.choice(["HC0", "HC1", "HC2", "HC3"])}, 0.4)
     options |= _rarely(rng, {}, lambda: {"predictive": rng.choice(["pushforward", "direct"]), "n_draws": 12}, 0.2)
     options |= _rarely(rng, {}, lambda: {"store_loo": True}, 0.3)
-    if model not in CLASSIFIERS:
-        noises = ["train", "train", "loo", "loo", 0.0, 0.7, "heteroskedastic"]  # the last fits models of its own
+    if model in CLASSIFIERS:
+        options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 4.0])}, 0.3)
+    else:
+        noises = ["train", "train", "dof", "loo", "loo", 0.0, 0.7, "heteroskedastic"]
         options |= _rarely(rng, {}, lambda: {"noise": rng.choice(noises)}, 0.4)
+        laws = ["normal", "student", "student", "empirical", "empirical"]  # a family other than these refuses the last
+        options |= _rarely(rng, {}, lambda: {"law": rng.choice(laws)}, 0.2 if _is_additive(model, params) else 0.02)
     return options | {"random_state": 0}
+
+
+def _is_additive(model, params):
+    """Whether observations are a prediction and noise."""
+    return not (
+        model in ("PoissonRegressor", "GammaRegressor")
+        or params.get("power", 0) != 0
+        or params.get("link") == "log"
+        or params.get("loss") in ("poisson", "gamma")
+    )
 
 
 def _draw_cv(rng, classifier):
     scores = ["nll", "brier", "ece"] if classifier else ["coverage", "nll", "crps", "interval_score"]
     cv = {"scoring": rng.choice([None, *scores]), "cv": rng.choice([2, 3, "loo", "loo"])}
     cv |= _rarely(rng, {}, lambda: {"alphas": rng.choice([[1.0], [0.1, 1.0, 10.0], [1e-3, 1e4]])}, 0.5)
-    return cv | _rarely(rng, {}, lambda: {"dampings": [0.0, 0.1]}, 0.1)
+    if classifier:
+        cv |= _rarely(rng, {}, lambda: {"temperatures": rng.choice([[0.5, 1.0, 2.0], [0.5, 1.0, 2.0], [3.0]])}, 0.5)
+    return cv | _rarely(rng, {}, lambda: {"dampings": rng.choice([None, "auto", [0.0, 0.1], [0.01]])}, 0.4)
 
 
 def _draw_weights(rng, model):

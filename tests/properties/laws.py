@@ -42,6 +42,7 @@ CONVEX = (
     *("LogisticRegression", "ElasticNet", "Lasso"),
 )
 DENSE_CURVATURE = ("auto", "hessian", "ggn", "fisher")
+TREES = 400  # rows from which the noise is also sought by trees, over folds that are dealt out by row number
 LOCATION = ("LinearRegression", "Ridge", "RidgeCV", "BayesianRidge", "ElasticNet", "Lasso", "HuberRegressor")
 
 
@@ -320,14 +321,60 @@ def attributes_are_numbers(s):
 
 
 def cv_results_are_numbers(s):
+    """But for the damping where that is left to the Ribbon: it has a number of its own in every fold."""
     if s.case.cv is None:
         raise DoesNotApply
     spread = [name for name in s.ribbon.cv_results_ if name.startswith("std_")]  # of infinite scores it is undefined
+    left = s.case.cv.get("dampings", "auto") == "auto"
     for name, values in s.ribbon.cv_results_.items():
-        if name not in spread and np.isnan(np.asarray(values, dtype=float)).any():
+        bad = np.isnan(np.asarray(values, dtype=float))
+        if name == "damping" and left:
+            bad = bad[bad.argmin() :] if not bad.all() else bad  # the Ribbon's own comes first, then numbers
+        if name not in spread and bad.any():
             yield f"cv_results_[{in_words(name)}] is NaN", f"{np.asarray(values)[:5]}"
     if np.isnan(s.ribbon.best_score_) or not s.ribbon.alpha_ > 0:
         yield "best_score_ is NaN or alpha_ is not positive", f"{s.ribbon.best_score_}, {s.ribbon.alpha_}"
+    if s.ribbon.alpha_ != s.fitted.alpha:
+        yield "alpha_ is not that of estimator_", f"{s.ribbon.alpha_}, {s.fitted.alpha}"
+    if not s.case.is_classifier:
+        return
+    among = s.ribbon.cv_results_["temperature"]
+    if s.ribbon.temperature_ != s.fitted.temperature or s.ribbon.temperature_ not in among:
+        yield "temperature_ is not that of estimator_, or none of the candidates", f"{s.ribbon.temperature_}, {among}"
+
+
+def law_is_what_was_asked_for(s):
+    """A law has a name; "auto" is normal wherever the noise is stated, and of every family but additive noise."""
+    asked, noise, name = s.case.options.get("law", "auto"), s.case.options.get("noise", "auto"), s.fitted.law_.name
+    if name not in ("normal", "student", "empirical"):
+        yield "law_ has no name", f"{name!r}"
+    if asked not in ("auto", name):
+        yield "law_ is not the law that was asked for", f"{asked!r}, {name!r}"
+    stated = noise not in ("auto", "heteroskedastic") or kind_of_law(s.case) != "location"
+    if asked == "auto" and stated and name != "normal":
+        yield "law='auto' is not normal although the noise is stated", f"{noise!r}, {name!r}"
+
+
+def temperature_divides_logits(s):
+    """Of two classes, that is seen in their quantiles; averaged over a normal law they come nearer to each other.
+
+    E z g(z) has the sign of the mean of a normal z for every even g > 0, here the slope of the sigmoid: the average
+    moves towards one half as the temperature rises, whatever the variance.
+    """
+    if len(s.ribbon.classes_) != 2 or s.case.options.get("predictive", "gaussian") != "gaussian":
+        raise DoesNotApply
+    hot = s.fitted.with_alpha(s.fitted.alpha, 2 * s.fitted.temperature)
+    mine, theirs = s("predict_proba")[s.sane], hot.predict_proba(s.rows)[s.sane]
+    if (theirs.max(axis=1) > mine.max(axis=1) + 1e-7).any():
+        yield "a higher temperature makes the classifier surer", f"{mine} {theirs}"
+    mine, theirs = s("predict_proba_interval", LEVELS)[s.sane], hot.predict_proba_interval(s.rows, LEVELS)[s.sane]
+    inside = (mine > 1e-6) & (mine < 1 - 1e-6)  # elsewhere one minus a probability has few digits
+    if (gap := differs(_logit(theirs[inside]), _logit(mine[inside]) / 2, 1 + np.abs(_logit(mine[inside])), 1e-6)) > 1:
+        yield "twice the temperature does not halve the logits of an interval", f"{gap:.3g} times 1e-6"
+
+
+def _logit(p):
+    return np.log(p) - np.log1p(-p)
 
 
 def probabilities_are_probabilities(s):
@@ -574,7 +621,7 @@ def _is_comparable(s):
         and s.case.container not in ("float32", *SPARSE)
         and options.get("curvature", "auto") in DENSE_CURVATURE
         and options.get("predictive", "gaussian") == "gaussian"
-        and options.get("noise") != "heteroskedastic"
+        and s.case.n < TREES
         and s.case.rows in ("train", "near", "single")  # far away an exponential magnifies the solver's last digits
     )
 
@@ -632,11 +679,20 @@ def twin_container(s):
 
 
 def twin_alpha(s):
-    """Alpha scales the covariance by 1 / (n alpha + 1), and nothing else."""
+    """Alpha scales the covariance by 1 / (n alpha + 1), and nothing else; what it can be set to needs no other fit."""
     case = s.case
-    if case.is_classifier or case.cv is not None or case.options.get("predictive", "gaussian") != "gaussian":
+    if case.cv is not None or case.options.get("predictive", "gaussian") != "gaussian":
         raise DoesNotApply
     a, factor = case.options.get("alpha", 1.0), 7.0
+    if case.is_classifier:
+        hot = 2 * case.options.get("temperature", 1.0)
+        other = fit_case(case, s.data, alpha=factor * a, temperature=hot)
+        same = s.ribbon.with_alpha(factor * a, hot)
+        for method in ("predict_proba", "predict_proba_interval"):
+            mine, theirs = (getattr(ribbon, method)(s.rows)[s.sane] for ribbon in (same, other))
+            if (gap := differs(mine, theirs, 1.0, 1e-6)) > 1:
+                yield f"{method} of with_alpha is not that of another fit", f"{gap:.3g} times 1e-6"
+        return
     other = fit_case(case, s.data, alpha=factor * a)
     wide = s("predict_interval", LEVELS, kind="confidence")
     narrow = other.predict_interval(s.rows, LEVELS, kind="confidence")
@@ -717,7 +773,8 @@ def twin_failed_refit(s):
     before, other = summary(s, ribbon)[0], _other_data(s)
     X, y = contain(other.X, other.text, s.case.container), contain_y(other.y, s.case.y_container)
     inner = "" if s.case.cv is None else "estimator__"
-    tuned = s.case.cv is not None and "dampings" in s.case.cv  # these take the place of the Ribbon's damping
+    dampings = None if s.case.cv is None else s.case.cv.get("dampings")
+    tuned = isinstance(dampings, list)  # these take the place of the Ribbon's damping
     bad = {"curvature": "nonsense"} if s.case.seed % 2 or tuned else {"damping": -1.0}
     old = ribbon.get_params()
     ribbon.set_params(**{inner + name: value for name, value in bad.items()})
@@ -768,11 +825,11 @@ def _equal(a, b):
 # ---------------------------------------------------------------------- all laws of a case
 BOTH = (shapes_are_as_documented, never_nan, attributes_are_numbers, cv_results_are_numbers, frame_is_the_methods)
 OF_REGRESSORS = (
-    *(predict_is_the_base_model, weights_are_frequencies),
+    *(predict_is_the_base_model, weights_are_frequencies, law_is_what_was_asked_for),
     *(std_is_not_negative, intervals_are_nested, confidence_is_centred, confidence_within_prediction),
     *(cdf_inverts_quantiles, cdf_increases, distribution_agrees),
 )
-OF_CLASSIFIERS = (probabilities_are_probabilities, proba_intervals_are_nested)
+OF_CLASSIFIERS = (probabilities_are_probabilities, proba_intervals_are_nested, temperature_divides_logits)
 TWINS = {
     "rows": twin_rows,
     "columns": twin_columns,
