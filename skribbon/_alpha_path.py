@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from ._compat import safe_indexing
 from ._predictive import ClassProbabilities, Predictive
 from ._ribbon import rescaling
-from .exceptions import FlexibleModelWarning
+from .exceptions import FlexibleModelWarning, RibbonWarning
 from .metrics.calibration import calibration_error
 from .noise import EASY_LEVERAGE, ConstantNoise, Standardised
 
@@ -78,14 +78,14 @@ def fit_all(ribbons, n_sure, X, y, fit_params, n):
     could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
     for ribbon in ribbons[1 : None if could_follow else n_sure]:
         frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
-        fitted.append(frozen.fit(X, y, **fit_params))
+        fitted.append(fit_quietly(frozen, X, y, fit_params, RibbonWarning))  # said by the first of them
     return fitted
 
 
-def fit_quietly(ribbon, X, y, fit_params):
-    """Fit a Ribbon whose damping is chosen on held-out rows, as its warning would advise."""
+def fit_quietly(ribbon, X, y, fit_params, unsaid=FlexibleModelWarning):
+    """Fit a Ribbon without a kind of warning: what it would advise, a damping from held-out rows, is being done."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FlexibleModelWarning)
+        warnings.simplefilter("ignore", unsaid)
         return ribbon.fit(X, y, **fit_params)
 
 

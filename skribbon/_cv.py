@@ -36,7 +36,7 @@ from ._compat import routing_enabled
 from ._estimator import BaseRibbon, adopt
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
-from .exceptions import AlphaEdgeWarning, warn_user
+from .exceptions import AlphaEdgeWarning, FlexibleModelWarning, NotStationaryWarning, warn_user
 from .noise import HeteroskedasticNoise
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
@@ -294,7 +294,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         if _law_from_folds(ribbon, best.folds[0]):
             final.set_params(law=law_of_folds(best.folds, best.alpha))
-        fit_quietly(final, X, y, fit_params)
+        held_out = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
+        fit_quietly(final, X, y, fit_params, NotStationaryWarning if held_out else FlexibleModelWarning)
         if self.verbose:
             print(f"[RibbonCV] all {len(y)} rows with alpha = {best.alpha:.4g}: {time.perf_counter() - start:.2f} s")
         return final

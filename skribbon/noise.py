@@ -504,7 +504,10 @@ def best_student(z, weight):
     """Degrees of freedom and variance by likelihood.
 
     A variance taken from the mean square would follow the few largest residuals, which the tails explain already.
+    Where there are no residuals, nothing tells of tails.
     """
+    if not z.any():
+        return StudentLaw(STUDENTS[-1])
     laws = [StudentLaw(nu, _student_variance(z, nu, weight)) for nu in STUDENTS]
     return max(laws, key=lambda law: np.average(law.logpdf(z), weights=weight))
 
@@ -514,6 +517,7 @@ def _student_variance(z, nu, weight, n_steps=50):
     scale2 = 1.0
     for _ in range(n_steps):
         scale2 = np.average((nu + 1) / (nu + z**2 / scale2) * z**2, weights=weight)
+        scale2 = max(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
     return scale2 * nu / (nu - 2)
 
 
