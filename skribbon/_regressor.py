@@ -562,7 +562,7 @@ def fit_law(law, fitted, training, dispersion):
     f = training.leave_one_out()
     dispersion = dispersion * model.loss.noise_scale(f)
     residuals = rows.y - model.loss.mean(f[:, 0])
-    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], rows.weight).law(law)
+    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], rows.weight).of_unit_size().law(law)
 
 
 def warn_of_family(model, training, noise):

@@ -441,9 +441,7 @@ def is_better(gain, weight):
 # ---------------------------------------------------------------------- what the noise looks like
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Held-out residuals in units of their own predicted standard deviation, brought to a mean square of one.
-
-    How large the noise is was said elsewhere; alpha, which scales the other part, shall not change what it looks like.
+    """Held-out residuals in units of their own predicted standard deviation.
 
     Attributes
     ----------
@@ -458,7 +456,7 @@ class Standardised:
 
     @classmethod
     def of(cls, residuals, dispersion, variance, weight):
-        """Residuals (n,) of predictions with an own variance, of observations with a dispersion."""
+        """Residuals (n,) of predictions with a variance of their own, of observations with a dispersion."""
         total = dispersion + variance
         kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
         if not kept.any():
@@ -466,8 +464,16 @@ class Standardised:
         share = dispersion[kept] / total[kept]
         z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
         typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows are as sure as that
-        size = np.sqrt(np.average(z**2, weights=weight))
-        return cls(z / (size if size > 0 else 1.0), weight, max(typical, 1e-3))
+        return cls(z, weight, max(typical, 1e-3))
+
+    def of_unit_size(self):
+        """The same brought to a mean square of one.
+
+        Where the noise was measured on these very residuals, its size was said already; alpha, which scales the other
+        part of their variance, shall not change what it looks like.
+        """
+        size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.n > 0 else 0.0
+        return Standardised(self.z / size, self.weight, self.share) if size > 0 else self
 
     @property
     def n(self):
