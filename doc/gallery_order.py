@@ -6,6 +6,7 @@ ORDER = (
     "plot_tuning_alpha.py",
     "plot_grid_search.py",
     "plot_pipeline.py",
+    "plot_defaults.py",
     "plot_heteroskedastic.py",
     "plot_classification.py",
     "plot_poisson_claims.py",

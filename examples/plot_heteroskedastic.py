@@ -28,13 +28,14 @@ def simulate(n, rng):
 
 # %%
 # In 600 repetitions with 200 rows, how often does the 90 % confidence interval hold the true mean? Laplace's misses it
-# about twice as often as it should at the ends, where the noise is large and the slope is decided.
+# about twice as often as it should at the ends, where the noise is large and the slope is decided. The width of a
+# confidence interval does not depend on ``noise``, and a constant is the quickest.
 rng = np.random.default_rng(0)
 grid, repetitions = np.linspace(-1, 1, 21)[:, None], 600
 covered = {"Ribbon": np.zeros(21), "Laplace": np.zeros(21)}
 for _ in range(repetitions):
     X, y = simulate(200, rng)
-    for name, model in (("Ribbon", RibbonRegressor()), ("Laplace", LaplaceRegressor())):
+    for name, model in (("Ribbon", RibbonRegressor(noise="dof")), ("Laplace", LaplaceRegressor())):
         lower, upper = model.fit(X, y).predict_interval(grid, kind="confidence").T
         covered[name] += (lower <= 1 + grid[:, 0]) & (1 + grid[:, 0] <= upper)
 
@@ -48,12 +49,11 @@ ax.set(xlabel="x", ylabel="coverage of the true mean", ylim=(0.7, 1), title="90 
 ax.legend(frameon=False, ncols=3)
 
 # %%
-# Prediction intervals need the noise itself. By default it is one number, right on average only;
-# ``noise="heteroskedastic"`` lets it follow x as far as the data ask for.
+# Prediction intervals need the noise itself. By default it follows x as far as the data ask for, here by boosted trees;
+# ``noise="dof"`` keeps it at one number, which is right on average only.
 X, y = simulate(1000, rng)
 X_new, y_new = simulate(4000, rng)
-by_noise = {"constant": RibbonRegressor().fit(X, y)}
-by_noise["heteroskedastic"] = RibbonRegressor(noise="heteroskedastic").fit(X, y)
+by_noise = {"constant": RibbonRegressor(noise="dof").fit(X, y), "default": RibbonRegressor().fit(X, y)}
 middle = np.abs(X_new[:, 0]) < 0.5
 print("noise             coverage: all   middle   ends   mean width")
 for name, ribbon in by_noise.items():

@@ -23,7 +23,7 @@ worlds = {"truth goes on straight": 0.0, "truth bends": 2.0}
 bases = {
     "linear": LinearRegression(),
     "network": MLPRegressor(
-        hidden_layer_sizes=(8,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=10000, tol=1e-8, random_state=0
+        hidden_layer_sizes=(8,), activation="tanh", solver="lbfgs", alpha=10.0, max_iter=10000, tol=1e-8, random_state=0
     ),
 }
 shifts = np.arange(6)
@@ -65,8 +65,8 @@ for name in bases:
         print(f"{name:8} {what:17}", *(f"{value:5.2f}" for value in values))
 
 # %%
-# Where the truth goes on straight, Ribbon's intervals keep their level or lose it late, and constant width loses it
-# sooner, most of all around the network. Where the truth bends, both fail: an interval knows the parameters of its
+# Where the truth goes on straight, Ribbon's intervals keep their level, and constant width loses it, most of all around
+# the network. Where the truth bends, both fail: an interval knows the parameters of its
 # model, not whether the model still holds.
 plt.rc("axes.spines", top=False, right=False)
 figure, axes = plt.subplots(2, 2, figsize=(8, 5.6), sharex=True, sharey=True, layout="constrained")

@@ -350,23 +350,26 @@ class Tabulated(Law):
         return self.parameters[0] + self._scale() * self._standard_ppf(q, self.parameters[2])
 
     def _standard_ppf(self, q, share):
-        """Quantiles of the law of variance one; the node below is found by halving."""
+        """Quantiles of the law of variance one."""
         nodes, cdf = self._shape.table
         row, along = self._rows(share)
-        low, high = np.zeros(q.shape, dtype=int), np.full(q.shape, len(nodes) - 1)
-        for _ in range(int(np.ceil(np.log2(len(nodes))))):
-            middle = (low + high) // 2
-            under = _between(cdf, row, along, middle) <= q
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        if np.all(share == 1):  # most rows, mostly
+            low = np.maximum(np.searchsorted(cdf[-1], q, side="right") - 1, 0)
+        else:
+            low = _node_below(q, cdf, row, along)
         i = np.minimum(low, len(nodes) - 2)
         left, right = (_between(cdf, row, along, k) for k in (i, i + 1))
         with np.errstate(all="ignore"):
-            inside = nodes[i] + np.clip((q - left) / (right - left), 0, 1) * (nodes[i + 1] - nodes[i])
-            first, last = _between(cdf, row, along, 0), _between(cdf, row, along, -1)
-            below = TAIL_SCALE * stdtrit(TAIL, np.minimum(q / first, 1) * stdtr(TAIL, nodes[0] / TAIL_SCALE))
-            above = np.minimum((1 - q) / (1 - last), 1) * stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
-            above = -TAIL_SCALE * stdtrit(TAIL, above)
-        return np.where(q < first, below, np.where(q > last, above, inside))
+            z = nodes[i] + np.clip((q - left) / (right - left), 0, 1) * (nodes[i + 1] - nodes[i])
+        first, last = _between(cdf, row, along, 0), _between(cdf, row, along, -1)
+        below, above = q < first, q > last
+        if below.any():
+            part = (q / first)[below] * stdtr(TAIL, nodes[0] / TAIL_SCALE)
+            z[below] = TAIL_SCALE * stdtrit(TAIL, part)
+        if above.any():
+            part = ((1 - q) / (1 - last))[above] * stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
+            z[above] = -TAIL_SCALE * stdtrit(TAIL, part)
+        return z
 
     def _sample(self, rng):
         return self._ppf(rng.uniform(size=self.shape))
@@ -408,6 +411,16 @@ def _scores_without_itself(centres, widths, tail):
 def _tail_density(x):
     """Of Student's law with three degrees of freedom."""
     return 2 / (np.pi * np.sqrt(3) * (1 + (x / TAIL_SCALE) ** 2 / 3) ** 2) / TAIL_SCALE
+
+
+def _node_below(q, cdf, row, along):
+    """Last node whose cdf is at most q, by halving."""
+    low, high = np.zeros(q.shape, dtype=int), np.full(q.shape, cdf.shape[1] - 1)
+    for _ in range(int(np.ceil(np.log2(cdf.shape[1])))):
+        middle = (low + high) // 2
+        under = _between(cdf, row, along, middle) <= q
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return low
 
 
 def _between(cdf, row, along, i):
