@@ -66,9 +66,9 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
 
-calibration: $(STAMP) ## Measure calibration on real data: California Housing, UCI, Adult (an hour)
-	$(BIN)/python benchmarks/bench_calibration.py california
-	$(BIN)/python benchmarks/bench_calibration.py uci
+calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, statsmodels, UCI, California, Adult (over an hour)
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_classifiers.py
 	$(BIN)/python benchmarks/bench_calibration.py adult
 
 paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)

@@ -282,7 +282,11 @@ def predict_is_the_base_model(s):
 
 
 def weights_are_frequencies(s):
-    """Weights that sum to one say that there was one observation; whoever means shares must learn of it."""
+    """Weights that sum to one say that there was one observation; whoever means shares must learn of it.
+
+    A model that goes through all its rows has no noise to recognise, but what its solver leaves; a penalty that is as
+    large as before then beats the smaller weights.
+    """
     if s.case.weights != "sum_to_one" or s.case.is_classifier:
         raise DoesNotApply
     with warnings.catch_warnings(record=True) as caught:
@@ -293,6 +297,8 @@ def weights_are_frequencies(s):
         float(np.max(r.noise_.dispersion_)) for r in (s.fitted, plain if s.case.cv is None else plain.estimator_)
     )
     told = any("weight" in str(w.message) for w in caught)
+    if expected < (1e-6 * np.abs(s.fitted.model_.encode_target(s.data.y)).max()) ** 2:
+        raise DoesNotApply
     if not told and not expected / 100 <= dispersion <= 100 * expected:
         yield "weights that sum to one change the noise beyond recognition, silently", f"{dispersion} {expected}"
 
@@ -685,6 +691,8 @@ def twin_alpha(s):
         raise DoesNotApply
     a, factor = case.options.get("alpha", 1.0), 7.0
     if case.is_classifier:
+        if case.options.get("curvature", "auto") not in DENSE_CURVATURE:
+            raise DoesNotApply  # what is drawn is scaled, and not drawn again
         hot = 2 * case.options.get("temperature", 1.0)
         other = fit_case(case, s.data, alpha=factor * a, temperature=hot)
         same = s.ribbon.with_alpha(factor * a, hot)

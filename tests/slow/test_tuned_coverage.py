@@ -27,7 +27,9 @@ def distance_from_the_level(m, repeats=60):
         # half the noise is given: alpha has to make up for the rest
         ribbon = RibbonRegressor(LinearRegression(), noise=0.5).fit(X[:N_TRAIN], y[:N_TRAIN])
         held_out = slice(N_TRAIN, N_TRAIN + m)
-        tuned = RibbonCV(FrozenEstimator(ribbon), alphas=np.logspace(-3, 3, 25)).fit(X[held_out], y[held_out])
+        tuned = RibbonCV(FrozenEstimator(ribbon), alphas=np.logspace(-3, 3, 25), scoring="coverage").fit(
+            X[held_out], y[held_out]
+        )
         distances.append(abs(true_coverage(tuned, weights, X[N_TRAIN + m :], 1.0) - 0.9))
     return np.mean(distances)
 
