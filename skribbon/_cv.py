@@ -265,7 +265,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
             for k, (train, test) in enumerate(splits, start=1)
         )
-        by_candidate = [list(same) for same in zip(*folds, strict=True)]
+        # a fold without some category has fewer parameters, and may need no damping: only what all folds have counts
+        by_candidate = [list(same) for same in zip(*folds, strict=False)]
         return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
     @property

@@ -275,10 +275,8 @@ class BaseRibbon(UncertainParameters):
         )
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         ribbon = training.ribbon(float(self.alpha), self.correction, closed_form, self.n_draws, seed)
-        ribbon = replace(ribbon, exact=self.predictive == "direct")
-        ribbon = (
-            ribbon.gaussian() if self.predictive == "gaussian" else replace(ribbon, exact=self.predictive == "direct")
-        )
+        gaussian = self.predictive == "gaussian"
+        ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=self.predictive == "direct")
         fitted |= {
             "ribbon_": ribbon.mapped(training.rows.model.uncentred),
             "effective_parameters_": float(training.effective_parameters),

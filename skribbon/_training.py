@@ -238,20 +238,30 @@ class Training:
         """Whether the model could have followed its rows so closely that their residuals tell little of others."""
         model = self.rows.model
         per_row = self.effective_parameters / (self.n * model.loss.curvature_rank)
-        return not model.is_linear and self.curvature.knows_leverages and per_row > MOST_FLEXIBLE
+        return not model.is_linear and self.curvature.factors_again and per_row > MOST_FLEXIBLE
 
     def damped(self):
         """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row."""
-        H_r, penalty = self.H_r.to_dense(), self.curvature.shift(self.rows.model)
-        values, vectors = np.linalg.eigh(H_r)
-        values = np.maximum(values, 0.0)
-        own = np.maximum(values - penalty @ vectors**2, 0.0)  # v' H v, the share of the data
         most = MOST_FLEXIBLE * self.n * self.rows.model.loss.curvature_rank
-        low, high = 1e-15 * values[-1], values.sum() / MOST_FLEXIBLE
-        while high > (1 + 1e-9) * low:
-            middle = np.sqrt(low * high)
-            low, high = (middle, high) if np.sum(own / (values + middle)) > most else (low, middle)
-        curvature = self.curvature.with_damping(float(high))
+        trace = float(np.sum(self.H_r.diagonal))
+        low, high = 1e-15 * trace, trace / most  # tr(H (H + damping)^-1) <= tr(H) / damping
+        effective = self._effective_parameters_by_damping()
+        while high > (1 + 1e-7) * low:
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if effective(middle) > most else (low, middle)
+        return self._at_damping(high)
+
+    def _effective_parameters_by_damping(self):
+        """A function of the damping: by eigenvalues where H_r is an array, by another factor where that is cheap."""
+        if not self.curvature.knows_leverages:
+            return lambda damping: self._at_damping(damping).effective_parameters
+        values, vectors = np.linalg.eigh(self.H_r.to_dense())
+        values = np.maximum(values, 0.0)
+        own = np.maximum(values - self.curvature.shift(self.rows.model) @ vectors**2, 0.0)  # v' H v
+        return lambda damping: np.sum(own / (values + damping))
+
+    def _at_damping(self, damping):
+        curvature = self.curvature.with_damping(damping)
         H_r = curvature.factor(self.rows, self.moments)
         shift = curvature.shift(self.rows.model)
         return replace(self, H_r=H_r, curvature=curvature, effective_parameters=H_r.effective_parameters(shift))

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ._typing import FloatArray, LawName, MatrixLike
 from .laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
-from .laws.shapes import FEWEST, sample_quantiles
+from .laws.shapes import is_spread, sample_quantiles
 
 __all__ = [
     "ConstantNoise",
@@ -275,15 +275,21 @@ class HeteroskedasticNoise(Noise):
         return self
 
     def fit_held_out(self, training: Any) -> FloatArray:
-        X, weight, n_rows = training.rows.X, training.rows.weight, len(training.rows.weight)
+        counts = training.rows.weight > 0  # a row without weight is none
+        X, weight = (
+            (training.rows.X, training.rows.weight)
+            if counts.all()
+            else (training.rows.X[counts], training.rows.weight[counts])
+        )
         self.dispersion_ = dof_dispersion(training)
         self.shrinkage_, self.scale_ = 0.0, 1.0
-        squared = training.squared_residuals / (1 - training.leverages)
+        dispersion = np.full(len(counts), self.dispersion_)
+        squared = (training.squared_residuals / (1 - training.leverages))[counts]
         mean = np.average(squared, weights=weight)
-        if mean == 0 or n_rows < max(2 * self.cv, 3):
-            return np.full(n_rows, self.dispersion_)
+        if mean == 0 or (self.regressor is not None and len(weight) < max(2 * self.cv, 3)):
+            return dispersion
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
-        best = ScaleChoice(np.ones(n_rows), squared, weight)
+        best = ScaleChoice(np.ones(len(weight)), squared, weight)
         for unseen_by, fitted in self._candidates(X, squared, weight):
             unseen = unseen_by(best)
             if unseen is not None and (choice := best.shrunk(unseen)).beats(best):
@@ -292,7 +298,8 @@ class HeteroskedasticNoise(Noise):
         if self.shrinkage_ > 0:
             self.dispersion_, self.regressor_ = float(mean), self.regressor_()
             self.range_ = best.g.min(), best.g.max()  # it is not trusted beyond what unseen rows have shown
-        return self.dispersion_ * best.phi
+        dispersion[counts] = self.dispersion_ * best.phi
+        return dispersion
 
     def _candidates(self, X, squared, weight):
         """For every kind of scale, what it says of unseen rows given the best so far, and how to fit it to all rows."""
@@ -389,15 +396,18 @@ class LogLinearScale(BaseEstimator):
         self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
         Z = self._columns(X)
         penalty = np.r_[np.ones(Z.shape[1] - 1), 0.0]
-        factor = cho_factor((Z.T * weight) @ Z + np.diag(penalty + 1e-9 * weight.sum()))
+        ridge = np.diag(penalty + 1e-9 * weight.sum())
         beta = np.zeros(Z.shape[1])
-        for _ in range(50):  # the expected curvature of a gamma loss behind a logarithm does not depend on beta
-            residual = squared * np.exp(-Z @ beta) - 1
-            step = cho_solve(factor, Z.T @ (weight * residual) - penalty * beta)
+        for _ in range(50):  # convex; steps by the expected curvature would take hundreds where rows are few
+            ratio = squared * np.exp(-Z @ beta)
+            factor = cho_factor((Z.T * (weight * ratio)) @ Z + ridge)
+            step = cho_solve(factor, Z.T @ (weight * (ratio - 1)) - penalty * beta)
             beta = beta + step / max(1.0, np.abs(Z @ step).max())
             if np.abs(step).max() < 1e-8:
                 break
         self.coef_ = beta
+        # the expected curvature of a gamma loss behind a logarithm does not depend on beta
+        factor = cho_factor((Z.T * weight) @ Z + ridge)
         h = np.minimum(np.einsum("ij,ji->i", Z, cho_solve(factor, Z.T)), 0.99)
         self.unseen_ = np.exp(Z @ beta - h / (1 - h) * (squared * np.exp(-Z @ beta) - 1))
         return self
@@ -492,7 +502,7 @@ class Standardised:
 
     @property
     def _tells(self):
-        return self.n >= FEWEST and bool(np.ptp(self.z) > 0)
+        return is_spread(self.z, self.weight)
 
 
 def simplest(laws, empirical):

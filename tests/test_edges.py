@@ -1,5 +1,6 @@
 """Where the middle ends: extreme scales, degenerate data, half-made input: the right answer or a clear word."""
 
+import itertools
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import integrate, stats
+from scipy.special import gammainc
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
+    ElasticNet,
     GammaRegressor,
     HuberRegressor,
     LinearRegression,
@@ -37,8 +40,10 @@ from sklearn.preprocessing import (
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
 from skribbon.laws import CompoundPoissonGamma
+from skribbon.laws.families import TweedieFamily
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
+from skribbon.noise import EmpiricalLaw, HeteroskedasticNoise
 
 LEVELS = [0.5, 0.8, 0.9, 0.99]
 rng = np.random.default_rng(0)
@@ -372,7 +377,7 @@ def test_rates_have_a_likelihood():
 
 def test_a_score_that_is_never_finite_is_refused():
     features = np.linspace(0, 1, 40)[:, None]
-    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(features, np.ones(40))
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(features, np.arange(40) % 3)
     with pytest.raises(ValueError, match="not a finite number at any alpha"):
         RibbonCV(FrozenEstimator(ribbon), scoring="nll").fit(features, np.full(40, -1.0))
 
@@ -497,3 +502,120 @@ def test_densities_of_zeros_behind_a_quantile_transform_are_numbers():
     ribbon = RibbonRegressor(base, noise="train").fit(X[:3], y)
     assert not np.isnan(ribbon.log_density(X[:3], y)).any()
     assert np.isfinite(ribbon.target_scale_.log_slope(y)).all()
+
+
+@pytest.mark.parametrize(
+    "transformer, y",
+    [
+        (FunctionTransformer(np.sqrt, np.square), POSITIVE),
+        (QuantileTransformer(n_quantiles=10), np.r_[0.0, POSITIVE[1:]]),
+    ],
+)
+def test_zero_has_its_probability_behind_a_transform_that_ends_there(transformer, y):
+    """What is found to be the end of the transform lies next to zero on either side; the end is zero itself."""
+    base = TransformedTargetRegressor(PoissonRegressor(), transformer=transformer)
+    ribbon = RibbonRegressor(base, noise=0.7).fit(X, y)
+    distribution = ribbon.predict_distribution(X)
+    assert ribbon.target_scale_.lower == 0.0
+    quantile = distribution.quantile(0.05)
+    assert (quantile == 0).any()
+    assert (distribution.cdf(quantile) > 0.05 - 1e-9).all()
+
+
+@pytest.mark.parametrize("f, sd, phi, y", [(50.0, 60.0, 1000.0, 1e3), (5.0, 20.0, 50.0, 1e-3), (0.0, 10.0, 10.0, 1.0)])
+def test_a_gamma_law_of_a_large_dispersion_at_an_unsure_row(f, sd, phi, y):
+    """Next to where it bends, F(y | f) changes a thousand times as fast as elsewhere."""
+
+    def integrand(u):
+        return gammainc(1 / phi, np.exp(np.log(y / phi) - u)) * stats.norm.pdf(u, f, sd)
+
+    bends = np.log(y / phi) + np.array([-4, 0, 3, 8, 16, 30])
+    inside = bends[np.abs(bends - f) < 11 * sd]
+    ends = np.unique([f - 11 * sd, *inside, f, f + 11 * sd])
+    pieces = [integrate.quad(integrand, a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(ends)]
+    law = TweedieFamily(np.array([phi]), 2).marginal(np.array([f]), np.array([sd**2]))
+    assert_allclose(law.cdf(np.array([y])), sum(pieces), rtol=0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- what the noise looks like
+def test_student_noise_without_residuals_is_a_point():
+    for y in (np.zeros(80), np.full(80, 2.5)):
+        ribbon = RibbonRegressor(law="student").fit(X, y)
+        assert ribbon.law_.name == "student"
+        assert_allclose(ribbon.predict_interval(X), np.c_[y, y], atol=1e-9)
+    assert np.ptp(RibbonRegressor(law="student", noise=0.7).fit(X, np.zeros(80)).predict_interval(X), axis=1).min() > 1
+
+
+def test_student_noise_where_most_residuals_are_zero():
+    y = np.r_[np.zeros(999), 1.0]
+    ribbon = RibbonRegressor(Ridge(alpha=1e30, fit_intercept=False), law="student", noise=1.0)
+    ribbon.fit(np.ones((1000, 1)), y)
+    assert 1e-7 < np.ptp(ribbon.predict_interval([[1.0]])) < 1e-3
+
+
+def test_residuals_that_are_one_value_but_for_a_single_row_have_no_empirical_law():
+    nothing, y = np.zeros((1000, 1)), np.r_[1.0, np.zeros(999)]
+    ribbon = RibbonRegressor().fit(nothing, y)
+    assert np.isfinite(ribbon.predict_interval(nothing[:1])).all()
+    with pytest.raises(ValueError, match="residuals that differ"):
+        RibbonRegressor(law="empirical").fit(nothing, y)
+
+
+def test_an_empirical_law_of_residuals_most_of_which_are_one_value_to_rounding():
+    z = np.r_[1 + 1e-12 * rng.normal(size=170), rng.normal(size=30)]
+    quantiles = EmpiricalLaw(z).marginal(0.0, 1.0, 0.0).ppf(np.linspace(0.01, 0.99, 99))
+    assert np.isfinite(quantiles).all() and (np.diff(quantiles) >= 0).all()
+    assert abs(quantiles[49] - 1) < 0.1
+
+
+def test_the_scale_of_the_noise_far_away_is_that_of_the_last_rows_without_a_warning():
+    x = np.linspace(-2, 2, 200)
+    ribbon = RibbonRegressor().fit(x[:, None], np.exp(x) * np.where(np.arange(200) % 2, 1.0, -1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near, far, farther = ribbon.predict_std([[2.0], [1e3], [1e9]], kind="aleatoric")
+    assert ribbon.noise_.shrinkage_ > 0
+    assert near <= far == farther < 10 * near
+
+
+@pytest.mark.parametrize("noise", ["auto", "heteroskedastic"])
+@pytest.mark.parametrize("alpha", [0.01, 0.35])
+def test_rows_without_weight_do_not_bear_on_how_the_noise_depends_on_x(noise, alpha):
+    """Nor does the way to its optimum, which is the same for a row of weight 2 and for two rows."""
+    g = np.random.default_rng(6)
+    x, times = g.normal(size=(90, 2)), g.integers(0, 3, 90)
+    y = x[:, 0] + np.exp(x[:, 0]) * g.normal(size=90)
+    far = np.r_[x[:-1], [[30.0, 30.0]]]  # of no weight
+    times[-1] = 0
+    weighted = RibbonRegressor(ElasticNet(alpha=alpha), noise=noise).fit(far, y, sample_weight=times)
+    repeated = RibbonRegressor(ElasticNet(alpha=alpha), noise=noise).fit(
+        np.repeat(x, times, axis=0), np.repeat(y, times)
+    )
+    assert repeated.noise_.shrinkage_ > 0
+    assert_allclose(weighted.predict_interval(x), repeated.predict_interval(x), rtol=1e-6)
+
+
+def test_few_rows_of_large_weights_are_many_observations():
+    x, y = X[:8], np.exp(2 * X[:8, 0]) * np.array([1, -1, 1, -1, 1, -1, 1, -1])
+    one = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(x[:, :1], y, sample_weight=np.full(8, 30.0))
+    many = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(np.repeat(x[:, :1], 30, axis=0), np.repeat(y, 30))
+    assert_allclose(one.predict_interval(x[:, :1]), many.predict_interval(x[:, :1]), rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- folds that are not alike
+def test_a_fold_without_a_category_has_fewer_parameters():
+    """There the model may be too small to be damped; what is compared is what all folds have tried."""
+    names = np.r_[["only"], np.tile(list("abcdef"), 10)[:59]][:, None]
+    network = MLPRegressor(hidden_layer_sizes=(1,), solver="lbfgs", max_iter=50, random_state=0)
+    base = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), network)
+    tuned = RibbonCV(base, cv=3).fit(names, Y[:60])
+    assert np.isfinite(tuned.predict_interval(names)).all()
+
+
+def test_folds_of_different_laws_have_no_common_crps():
+    """A normal law has its CRPS in closed form, an empirical one has not."""
+    g = np.random.default_rng(0)
+    x, y = g.normal(size=(300, 1)), np.r_[g.exponential(size=150) ** 2, g.normal(size=150)]
+    tuned = RibbonCV(Ridge(), cv=KFold(2)).fit(x, y)
+    assert "mean_test_nll" in tuned.cv_results_ and "mean_test_crps" not in tuned.cv_results_
+    assert "mean_test_crps" in RibbonCV(Ridge(), cv=KFold(2), scoring="crps").fit(x, y).cv_results_

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -101,3 +102,15 @@ def test_leave_one_out_cannot_ruin_a_network():
     base = MLPRegressor(hidden_layer_sizes=(40,), solver="lbfgs", alpha=0.1, max_iter=300, random_state=0)
     with pytest.raises(ValueError, match=r"cv='loo' needs a model that cannot follow single rows"):
         RibbonCV(base, cv="loo").fit(X[TRAIN], Y[TRAIN])
+
+
+def test_a_network_too_large_for_a_dense_curvature(network):
+    undamped = RibbonRegressor(FrozenEstimator(network), curvature="kfac", damping=1e-8, noise="dof", random_state=0)
+    with pytest.warns(FlexibleModelWarning):
+        ribbon = clone(undamped).set_params(damping="auto").fit(X[TRAIN], Y[TRAIN])
+    assert ribbon.effective_parameters_ == pytest.approx(0.25 * 240, rel=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        undamped.fit(X[TRAIN], Y[TRAIN])
+    wide, narrow = (np.diff(r.predict_interval(X[TEST])).mean() for r in (undamped, ribbon))
+    assert narrow < wide / 2

@@ -17,6 +17,7 @@ class DenseCurvature(Curvature):
     """A curvature that is a p x p array."""
 
     knows_leverages = True
+    factors_again = True
     square_limit = np.inf
     peak_squares = 11  # two sums, a block's share, H_r, its factors, the root
 

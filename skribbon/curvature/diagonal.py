@@ -61,6 +61,8 @@ class Diagonal(Curvature):
     1.4
     """
 
+    factors_again = True
+
     def of_block(self, block: Block) -> FloatArray:
         return block.ggn_diagonal()
 

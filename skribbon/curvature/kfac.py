@@ -152,6 +152,8 @@ class KFAC(Curvature):
     True
     """
 
+    factors_again = True
+
     def of_block(self, block: Block) -> Sums:
         _require_layers(block.model)
         return Sums(block.kronecker_sums())

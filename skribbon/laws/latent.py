@@ -12,6 +12,7 @@ from .quadrature import LEGENDRE, hermite, legendre
 REACH = 6.0  # standard deviations of f beyond which nothing is integrated
 SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
 GRADED = (0.0, 1 / 4096, 1 / 256, 1 / 16, 1.0)  # ends of pieces, as shares, towards a singular lower end
+LAYERS = (5.0, 20.0)  # ends of pieces where a gamma law of a large dispersion bends
 # (largest ratio of the standard deviation of f to the width of the noise, Gauss-Hermite nodes that suffice there)
 HERMITE = ((1e-5, 1), (0.25, 3), (0.5, 7))
 
@@ -180,6 +181,8 @@ class Latent(Law):
         Under the identity link F(y | f) goes on changing towards a mean of zero, where the rate of jumps is a
         fractional power of f and the law of y / f is the same at every scale: pieces get shorter towards that end.
         """
+        if self.family.link == "log" and self.family.power == 2 and np.any(upper - lower > LAYERS[-1]):
+            return self._layered_mesh(lower, upper)
         graded = self.family.link == "identity" and self.family.power > 1
         edges = np.array(GRADED) if graded else np.linspace(0, 1, 5 if self.family.power > 2 else 3)  # skew laws: more
         t, w = legendre(LEGENDRE)
@@ -187,6 +190,19 @@ class Latent(Law):
         share, weight = (edges[:-1, None] + half * (t + 1)).ravel(), (half * w).ravel()
         span = (upper - lower)[:, None]
         return lower[:, None] + span * share, span * weight
+
+    def _layered_mesh(self, lower, upper):
+        """The same of a gamma law of a large dispersion.
+
+        F(y | f) bends within a few units of f of the end at which it is one, and then falls as slowly as exp(-f / phi).
+        """
+        span = upper - lower
+        near = [np.minimum(layer, span * share) for layer, share in zip(LAYERS, (0.5, 1.0), strict=True)]
+        edges = np.stack([np.zeros_like(span), *near, (near[-1] + span) / 2, span], axis=1)  # (m, 5)
+        t, w = legendre(LEGENDRE)
+        half = np.diff(edges, axis=1)[:, :, None] / 2
+        nodes, weight = edges[:, :-1, None] + half * (t + 1), half * w
+        return lower[:, None] + nodes.reshape(len(span), -1), weight.reshape(len(span), -1)
 
     def _cdf_moving(self, y):
         f, sd, _ = self.parameters

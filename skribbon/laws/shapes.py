@@ -23,6 +23,7 @@ WIDTHS = (0.25, 0.4, 0.6, 0.9, 1.2)  # kernel widths to choose from, in units of
 RANKS = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])  # levels at which quantiles are those of the sample
 LEAST_BEYOND = 5  # observations beyond such a level
 FEWEST = 20  # observations that an empirical law is made of
+ROUNDING = 1e-6  # share of the largest residual, or of the spread, below which others are the same
 
 
 class NoiseLaw:
@@ -193,7 +194,7 @@ class EmpiricalLaw(NoiseLaw):
         z = np.asarray(self.z, dtype=float)
         weight = np.ones(len(z)) if self.weight is None else np.asarray(self.weight, dtype=float)
         object.__setattr__(self, "n", float(weight.sum()))
-        if self.n < FEWEST or not np.ptp(z[weight > 0]) > 0:
+        if not is_spread(z, weight):
             raise ValueError(
                 f"An empirical law is made of at least {FEWEST} residuals that differ, got {self.n:g}; use "
                 "law='normal' or 'student'."
@@ -207,10 +208,10 @@ class EmpiricalLaw(NoiseLaw):
     @cached_property
     def _kernels(self):
         """Centres and widths (m,) of the kernels, the weight of the heavy tail, and scores without each itself."""
-        m = min(int(np.ceil(self.n)), CENTRES)
-        centres = sample_quantiles(self.z, self.weight, (np.arange(m) + 0.5) / m)
+        centres = stand_ins(self.z, self.weight)
+        m, std = len(centres), centres.std()
         quartiles = np.diff(centres[[m // 4, (3 * m) // 4]])[0] / 1.349
-        spread = min([size for size in (centres.std(), quartiles) if size > 0]) * self.n**-0.2
+        spread = (min(std, quartiles) if quartiles > ROUNDING * std else std) * self.n**-0.2
         tail = max(1 / (self.n + 1), LEAST_TAIL)
         pilot = kernel_density(centres, centres, np.full(m, 0.9 * spread), tail)
         relative = np.sqrt(np.exp(np.log(pilot).mean()) / pilot)  # narrow where rows are dense
@@ -389,6 +390,17 @@ def sample_quantiles(z, weight, levels):
     starts = np.minimum(ends - weight + 0.5, ends - weight / 2)
     stops = np.maximum(ends - 0.5, ends - weight / 2)
     return np.interp(np.asarray(levels) * ends[-1], np.c_[starts, stops].ravel(), np.repeat(z, 2))
+
+
+def stand_ins(z, weight):
+    """Order statistics of a weighted sample, as many as there are or CENTRES of them."""
+    m = min(int(np.ceil(weight.sum())), CENTRES)
+    return sample_quantiles(z, weight, (np.arange(m) + 0.5) / m)
+
+
+def is_spread(z, weight):
+    """Whether a sample is large enough for an empirical law, and more than one value with a few rows beside it."""
+    return bool(weight.sum() >= FEWEST and np.ptp(stand_ins(z, weight)) > ROUNDING * np.abs(z[weight > 0]).max())
 
 
 def kernel_cdf(x, centres, widths, tail):

@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,10 +14,12 @@ from fuzz import Tally, parse, simplify
 from scipy import stats
 
 from skribbon import RibbonRegressor
+from skribbon.noise import EmpiricalLaw
 
 REGRESSION = Case(model="Ridge", params={"alpha": 1.0}, options={"noise": 0.7})
 COUNTS = Case(family="glm", model="PoissonRegressor", y="counts", rows="near")
 LABELS = Case(family="logistic", model="LogisticRegression", y="labels", classes=3)
+TWO_LABELS = Case(family="logistic", model="LogisticRegression", y="labels", rows="near")
 
 
 class Altered:
@@ -46,6 +49,14 @@ def wider_mean(v, kwargs):
 
 def shifted(v, kwargs):
     return v + 0.1
+
+
+def surer(ribbon, kwargs):
+    return Altered(ribbon, "predict_proba", lambda p, _: np.round(p))
+
+
+def elsewhere(ribbon, kwargs):
+    return Altered(ribbon, "predict_proba_interval", lambda p, _: p**2)
 
 
 WEIGHTED = Case(model="Ridge", params={"alpha": 1.0}, options={"noise": 0.7}, weights="zeros", rows="near")
@@ -78,6 +89,10 @@ PLANTED = [
     (laws.proba_intervals_are_nested, LABELS, "predict_proba_interval", lambda v, _: v - 0.5),
     (laws.twin_batch, REGRESSION, "predict_interval", lambda v, _: v + 0.01 * v[0]),
     (laws.twin_batch, LABELS, "predict_proba_interval", lambda v, _: v + 0.01 * v[0]),
+    (laws.temperature_divides_logits, TWO_LABELS, "with_alpha", surer),
+    (laws.temperature_divides_logits, TWO_LABELS, "with_alpha", elsewhere),
+    (laws.twin_alpha, LABELS, "with_alpha", surer),
+    (laws.twin_alpha, LABELS, "with_alpha", elsewhere),
     (laws.twin_alpha, REGRESSION, "predict_std", shifted),
     (laws.twin_alpha, REGRESSION, "predict_interval", lambda v, _: 0.3 * v),
     (laws.twin_rows, WEIGHTED, "predict_interval", shifted),
@@ -121,6 +136,7 @@ def normal_law(ribbon, rows, kind, bias=0.0):
         (laws.attributes_are_numbers, REGRESSION, "effective_parameters_"),
         (laws.attributes_are_numbers, Case(options={"store_loo": True}), "loo_residuals_"),
         (laws.cv_results_are_numbers, Case(cv={"cv": 2, "scoring": "nll"}), "best_score_"),
+        (laws.cv_results_are_numbers, replace(TWO_LABELS, cv={"cv": 2}), "temperature_"),
     ],
 )
 def test_laws_notice_attributes_that_are_no_numbers(law, case, attribute):
@@ -141,7 +157,8 @@ def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, mess
     def fit(case, data):
         warnings.warn(message, stacklevel=1)
         return SimpleNamespace(
-            noise_=SimpleNamespace(dispersion_=0.7 * (factor if case.weights == "sum_to_one" else 1.0))
+            noise_=SimpleNamespace(dispersion_=0.7 * (factor if case.weights == "sum_to_one" else 1.0)),
+            model_=SimpleNamespace(encode_target=np.asarray),
         )
 
     monkeypatch.setattr(laws, "fit_case", fit)
@@ -149,6 +166,23 @@ def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, mess
         warnings.simplefilter("ignore")
         subject = laws.Subject(case, data, fit(case, data))
     assert bool(list(laws.weights_are_frequencies(subject))) == noticed
+
+
+@pytest.mark.parametrize("asked, noise", [("student", "auto"), ("auto", 0.7), ("normal", "heteroskedastic")])
+def test_a_law_that_was_not_asked_for_is_noticed(asked, noise):
+    case = Case(options={"law": asked, "noise": noise})
+    assert not complaints(laws.law_is_what_was_asked_for, case)
+    ribbon = fit_case(case)
+    ribbon.law_ = EmpiricalLaw(np.arange(30.0))
+    assert list(laws.law_is_what_was_asked_for(laws.Subject(case, make_data(case), ribbon)))
+
+
+@pytest.mark.parametrize("table, noticed", [([np.nan, 0.1], False), ([0.1, np.nan], True), ([np.nan, np.nan], True)])
+def test_a_damping_is_left_to_the_ribbon_in_the_first_rows_only(table, noticed):
+    case = Case(cv={"cv": 2})
+    ribbon = fit_case(case)
+    ribbon.cv_results_ = {"damping": np.array(table)}
+    assert bool(list(laws.cv_results_are_numbers(laws.Subject(case, make_data(case), ribbon)))) == noticed
 
 
 def test_a_pickle_that_predicts_something_else_is_noticed(monkeypatch):

@@ -63,6 +63,16 @@ ONCE_BROKEN = [
     Case(family="cv", model="PoissonRegressor", cv={}, d=1, y="zeros", seed=230526),
     Case(family="cv", options={"predictive": "direct", "noise": 0.0}, cv={}, seed=507386),
     Case(family="cv", model="GammaRegressor", cv={"scoring": "nll"}, d=1, y="positive_constant", weights="zeros"),
+    Case(
+        family="cv", model="HuberRegressor", prepare="scaler", cv={"cv": 2}, n=17, x=("constant",), weights="integers"
+    ),
+    # how the noise depends on x, and what it looks like
+    Case(family="l1", model="Lasso", n=53, y="noise", rows="absurd", seed=868745),
+    Case(*("l1", "ElasticNet", {"alpha": 0.35}), n=45, weights="zeros", rows="train", twin="weights", seed=46877),
+    Case(options={"law": "student"}, y="constant"),
+    # an end of a target's transform where observations have a probability of their own
+    Case(family="target", model="PoissonRegressor", target="sqrt", d=1, y="heavy", rows="train", seed=236459),
+    Case(family="target", model="PoissonRegressor", target="quantile", options={"noise": 0.7}, n=12, y="counts"),
     # weights and labels that say little
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
