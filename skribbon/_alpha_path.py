@@ -18,6 +18,7 @@ from .metrics.calibration import calibration_error
 from .noise import EASY_LEVERAGE, ConstantNoise, Standardised
 
 PATH_FLOATS = 2**22  # of one array along the path
+WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
 STRIDE = 6  # every so many alphas are enough to find the best temperature
 
 
@@ -307,14 +308,22 @@ class Temperatures:
 
     def _is_as_good(self, i, j, best):
         path = self.paths[i].at(j) if i in self.paths else self._follow(i, self.alphas[[j]])
-        gain, error = difference(best, path, self.scoring)
-        return gain <= error
+        return not is_clear(best, path, self.scoring)
 
 
 def _from_to(start, end):
     """All places on the way, with both ends."""
     step = 1 if end >= start else -1
     return range(start, end + step, step)
+
+
+def is_clear(best, other, scoring):
+    """Whether a path is better at its choice by more than a standard error, and by something to speak of.
+
+    A small gain in every single row has a small error too.
+    """
+    gain, error = difference(best, other, scoring)
+    return gain > max(error, WORTH if scoring == "nll" else WORTH * abs(best.score))
 
 
 def difference(best, other, scoring):
@@ -360,10 +369,7 @@ def settled(paths, scoring):
     if isinstance(scoring, str) and scoring == "coverage":
         return chosen, best
     usual = paths[0].at(_nearest_to_one(paths[0].results["alpha"]))
-    if not best.score > usual.score:
-        return 0, usual
-    gain, error = difference(best, usual, scoring)
-    return (chosen, best) if gain > error else (0, usual)
+    return (chosen, best) if best.score > usual.score and is_clear(best, usual, scoring) else (0, usual)
 
 
 def _nearest_to_one(values):

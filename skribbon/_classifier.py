@@ -229,7 +229,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
+        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
+        that was not trained to a minimum and has more than a quarter of an effective parameter per row, it adds the
+        smallest damping that leaves a quarter, and says so.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2 where there are more than 5 effective

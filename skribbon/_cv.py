@@ -84,7 +84,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         coverage by the ``confidence_level`` interval is nearest to the level, sought between the candidates too);
         "nll", "brier", "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``,
         greater is better. "nll" if None. But for "coverage" alpha stays 1 unless another is better by a standard
-        error.
+        error, and by 0.005 nats or half a per cent of another score.
     dampings : array-like of floats >= 0, "auto" or None, default="auto"
         Candidates for the Ribbon's ``damping``, chosen together with alpha; the base model is not fitted again for
         them. None leaves ``damping`` as the Ribbon has it; so does "auto", unless the model is not linear and has more
@@ -106,7 +106,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     alpha_ : float
-        The choice. Among equals the largest, which gives the sharpest intervals.
+        The choice.
     temperature_ : float
         The choice, of a classifier.
     best_score_ : float
@@ -336,7 +336,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
                 f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha can narrow it. Intervals of kind "
                 "'confidence' have next to no width then: for them use a Ribbon with alpha=1. If the noise differs "
-                "from row to row, or has other tails than normal, use noise='heteroskedastic'."
+                "from row to row, or is not normal, leave noise and law to the rows: noise='auto'."
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."

@@ -229,9 +229,9 @@ class UncertainParameters(Wrapper):
 
     def _damped(self, training):
         """The training rows under a damping; says so, and what would be better."""
-        per_row, damped = training.effective_parameters / training.n, training.damped()
+        per_row, damped = training.parameters_per_row, training.damped()
         warn_user(
-            f"The model has {per_row:.2g} effective parameters per row, and may have followed its training rows so "
+            f"The model has {per_row:.2f} effective parameters per row, and may have followed its training rows so "
             f"closely that they do not tell how far off it is: damping={damped.curvature.damping:.2g} was added. "
             "RibbonCV chooses it on held-out rows.",
             FlexibleModelWarning,
@@ -435,9 +435,14 @@ def own_copy(estimator, X):
     """X, or a copy of it where something inside the estimator was told to overwrite its input."""
     if estimator is None or not hasattr(X, "copy"):
         return X
+    return copy.deepcopy(X) if _overwrites(estimator) else X  # in the same order in memory
+
+
+def _overwrites(estimator):
     params = estimator.get_params(deep=True)
-    overwrites = any(k.split("__")[-1] in ("copy", "copy_X") and v is False for k, v in params.items())
-    return copy.deepcopy(X) if overwrites else X  # in the same order in memory
+    frozen = [part.estimator for part in (estimator, *params.values()) if isinstance(part, FrozenEstimator)]
+    told = any(k.split("__")[-1] in ("copy", "copy_X") and v is False for k, v in params.items())
+    return told or any(map(_overwrites, frozen))  # which show no parameters of what they hold
 
 
 def adopt(estimator, fitted):

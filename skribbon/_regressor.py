@@ -402,7 +402,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines.
+        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
+        that was not trained to a minimum and has more than a quarter of an effective parameter per row, it adds the
+        smallest damping that leaves a quarter, and says so.
     noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of

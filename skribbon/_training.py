@@ -18,6 +18,8 @@ MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others d
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
 SEPARATION = 0.05  # squared scores over their expectation: below 0.03 of separated classes, above 0.09 of all others
 MOST_FLEXIBLE = 0.25  # effective parameters per row of a model that is not linear; see doc/defaults.md
+AS_MANY_AS_ROWS = 0.75  # effective parameters per row with which that is so even at a minimum
+SHORT_OF_A_MINIMUM = 0.2  # stationarity from which it is so with fewer
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
 N_PROBES = 12  # random directions that find the rows whose leverage may be near one
@@ -235,10 +237,19 @@ class Training:
 
     @property
     def is_flexible(self):
-        """Whether the model could have followed its rows so closely that their residuals tell little of others."""
-        model = self.rows.model
-        per_row = self.effective_parameters / (self.n * model.loss.curvature_rank)
-        return not model.is_linear and self.curvature.factors_again and per_row > MOST_FLEXIBLE
+        """Whether leverages charge for parameters that training did not use, so that nothing made of them is right.
+
+        A model that is not linear may have many effective parameters per row at a minimum, where leverages hold, but
+        not short of one, and not nearly one for every row.
+        """
+        if self.rows.model.is_linear or not self.curvature.factors_again or self.parameters_per_row <= MOST_FLEXIBLE:
+            return False
+        return self.parameters_per_row > AS_MANY_AS_ROWS or self.stationarity(quiet=True) > SHORT_OF_A_MINIMUM
+
+    @property
+    def parameters_per_row(self):
+        """Effective parameters per observation and direction of its curvature."""
+        return self.effective_parameters / (self.n * self.rows.model.loss.curvature_rank)
 
     def damped(self):
         """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row."""
@@ -277,7 +288,7 @@ class Training:
     @cached_property
     def mean_leverage(self):
         """Effective parameters per observation and direction of its curvature, at most MAX_LEVERAGE."""
-        mean = self.effective_parameters / (self.n * self.rows.model.loss.curvature_rank)
+        mean = self.parameters_per_row
         if mean > MAX_LEVERAGE:
             self._warn_of_leverage("The model has as many effective parameters as there are observations")
         return min(mean, MAX_LEVERAGE)

@@ -97,11 +97,12 @@ class FamilyWarning(RibbonWarning):
 
 
 class FlexibleModelWarning(RibbonWarning):
-    """A model that is not linear has so many effective parameters per row that its training rows cannot judge it.
+    """A network has so many effective parameters per row that its training rows cannot judge it.
 
-    Raised by ``fit``: corrections by leverage would charge for parameters that training never used, with intervals many
-    times too wide, and leave-one-out would flatter. ``damping="auto"`` has added a damping.
-    :class:`~skribbon.RibbonCV` chooses one on held-out rows instead; a number for ``damping`` is taken as it is.
+    Raised by ``fit`` of a model that is not at a minimum, or has nearly a parameter for every row: corrections by
+    leverage would charge for parameters that training never used, with intervals many times too wide, and leave-one-out
+    would flatter. ``damping="auto"`` has added a damping. :class:`~skribbon.RibbonCV` chooses one on held-out rows
+    instead; a number for ``damping`` is taken as it is.
     """
 
 

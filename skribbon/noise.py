@@ -292,11 +292,12 @@ class HeteroskedasticNoise(Noise):
         best = ScaleChoice(np.ones(len(weight)), squared, weight)
         for unseen_by, fitted in self._candidates(X, squared, weight):
             unseen = unseen_by(best)
-            if unseen is not None and (choice := best.shrunk(unseen)).beats(best):
-                best, self.regressor_ = choice, fitted
+            choice = best if unseen is None else best.shrunk(unseen)
+            if choice.exponent > 0 and choice.beats(best):
+                best, chosen = choice, fitted
         self.shrinkage_, self.scale_ = best.exponent, best.scale
         if self.shrinkage_ > 0:
-            self.dispersion_, self.regressor_ = float(mean), self.regressor_()
+            self.dispersion_, self.regressor_ = float(mean), chosen()
             self.range_ = best.g.min(), best.g.max()  # it is not trusted beyond what unseen rows have shown
         dispersion[counts] = self.dispersion_ * best.phi
         return dispersion
@@ -534,7 +535,7 @@ def _student_variance(z, nu, weight, n_steps=50):
     for _ in range(n_steps):
         scale2 = np.average((nu + 1) / (nu + z**2 / scale2) * z**2, weights=weight)
         scale2 = max(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
-    return scale2 * nu / (nu - 2)
+    return float(scale2 * nu / (nu - 2))
 
 
 # ---------------------------------------------------------------------- what the user wrote

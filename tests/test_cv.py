@@ -344,7 +344,7 @@ def test_an_underconfident_model_gets_a_temperature_below_one_and_alpha_stays():
 
 
 def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
-    """The rule written out: no departure before the chosen one is within a standard error of the best of all."""
+    """The rule written out: no departure before the chosen is within a standard error, or .005, of the best of all."""
     alphas, temperatures = [0.1, 1.0, 10.0, 100.0], [0.4, 0.6, 0.8, 1.0, 1.5]
     kept = []
     for n, slope, C in ((150, 2.0, 0.003), (150, 2.0, 0.05), (300, 0.5, 1.0)):
@@ -362,7 +362,7 @@ def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
 
         def within(pair, losses=losses, best=best):
             difference = losses[pair] - losses[best]
-            return difference.mean() <= difference.std() / np.sqrt(len(difference))
+            return difference.mean() <= max(difference.std() / np.sqrt(len(difference)), 0.005)
 
         tempered = min(temperatures, key=lambda T, losses=losses: losses[T, 1.0].mean())
         order = [(T, 1.0) for T in way(temperatures, tempered)]
@@ -372,7 +372,7 @@ def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
         kept.append((tuned.temperature_, tuned.alpha_))
         assert kept[-1] == chosen
         assert tuned.best_score_ == pytest.approx(-losses[chosen].mean(), rel=1e-8)
-    assert len(set(kept)) == 3  # the test can tell
+    assert len(set(kept)) == 2  # the test can tell
     assert (1.0, 1.0) in kept
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -619,3 +620,68 @@ def test_folds_of_different_laws_have_no_common_crps():
     tuned = RibbonCV(Ridge(), cv=KFold(2)).fit(x, y)
     assert "mean_test_nll" in tuned.cv_results_ and "mean_test_crps" not in tuned.cv_results_
     assert "mean_test_crps" in RibbonCV(Ridge(), cv=KFold(2), scoring="crps").fit(x, y).cv_results_
+
+
+# ---------------------------------------------------------------------- what rounding leaves
+def test_a_constant_column_has_no_direction_of_its_own():
+    """The mean of many copies of 0.69 is not 0.69, and differs with their order in memory."""
+    x = np.c_[np.full(80, 0.69), X[:, 0], np.full(80, 1.38)]
+    far = np.array([[0.69, 500.0, 1.38]])
+    ribbons = [RibbonRegressor(noise="dof").fit(layout(x), Y) for layout in (np.ascontiguousarray, np.asfortranarray)]
+    expected = RibbonRegressor(noise="dof").fit(x[:, 1:2], Y).predict_std(far[:, 1:2], kind="epistemic")
+    for ribbon in ribbons:
+        assert_allclose(ribbon.predict_std(far, kind="epistemic"), expected, rtol=1e-9)
+
+
+def test_noise_that_is_constant_after_all_can_be_pickled():
+    """A scale to the power of zero is no better than a constant, though it may beat it by rounding."""
+    for seed in (23, 198, 207):
+        g = np.random.default_rng(seed)
+        x = g.normal(size=(40, 3))
+        y = np.round(3 * (x[:, 0] + g.normal(size=40)))
+        weight = np.where(np.arange(40) % 4 == 3, 0, g.integers(1, 4, 40))
+        ribbon = RibbonRegressor(noise="heteroskedastic", law="normal").fit(x, y, sample_weight=weight)
+        again = pickle.loads(pickle.dumps(ribbon))
+        assert hasattr(again.noise_, "regressor_") == (again.noise_.shrinkage_ > 0)
+
+
+def test_a_frozen_scaler_that_overwrites_its_input_gets_a_copy():
+    scaled = make_pipeline(StandardScaler(copy=False), Ridge()).fit(X.copy(), Y)
+    ribbon = RibbonRegressor(FrozenEstimator(scaled)).fit(X.copy(), Y)
+    rows = np.asfortranarray(X[:5] + 3)
+    before = rows.copy()
+    frame = ribbon.predict_frame(rows)
+    assert_array_equal(rows, before)
+    assert_array_equal(frame["prediction"], scaled.predict(before.copy()))
+
+
+def test_rows_without_weight_may_leave_the_range_of_their_family_in_silence():
+    x = np.r_[np.linspace(1, 2, 30), -5.0][:, None]
+    base = TweedieRegressor(power=3, link="identity", alpha=0.0, tol=1e-9, max_iter=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        ribbon = RibbonRegressor(base, noise="loo", curvature="ggn")
+        ribbon.fit(x, np.r_[x[:-1, 0] * np.tile([0.9, 1.1], 15), 1.0], sample_weight=np.r_[np.ones(30), 0.0])
+    assert ribbon.estimator_.predict(x)[-1] < 0 and np.isfinite(ribbon.noise_.dispersion_)
+
+
+def test_a_network_without_any_uncertainty():
+    """All scores are zero, and the root of their covariance has no columns."""
+    network = MLPRegressor(hidden_layer_sizes=(3, 2), solver="lbfgs", alpha=0.0, max_iter=1, random_state=0)
+    network.fit(X, Y)
+    y = network.predict(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ribbon = RibbonRegressor(FrozenEstimator(network), curvature="diag", law="student").fit(X, y)
+    assert_allclose(ribbon.predict_interval(X), np.c_[y, y], atol=1e-9)
+
+
+def test_balanced_classes_one_of_which_has_no_weight():
+    """Its own weight would be infinite, and that of its rows is zero."""
+    y = np.arange(80) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ribbon = RibbonClassifier(LogisticRegression(class_weight="balanced"))
+        ribbon.fit(X, y, sample_weight=np.where(y == 2, 0.0, 1.0))
+    assert np.isfinite(ribbon.model_.loss.class_weight).all()
+    assert np.isfinite(ribbon.model_.loss.gradient(np.ones((80, 2)), y)).all()

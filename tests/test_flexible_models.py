@@ -73,13 +73,18 @@ def test_what_is_not_damped(network):
     assert linear.effective_parameters_ == pytest.approx(9)
     stated = RibbonRegressor(FrozenEstimator(network), damping=1e-3, noise="dof")
     assert stated.fit(X[TRAIN], Y[TRAIN]).curvature_.damping == 1e-3
+    at_a_minimum = MLPRegressor(
+        hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=0.1, max_iter=5000, random_state=0
+    )
+    there = RibbonRegressor(at_a_minimum, noise="dof").fit(X[:150], Y[:150])
+    assert there.effective_parameters_ > 0.25 * 150 and there.curvature_.damping == "auto"
     few = MLPRegressor(hidden_layer_sizes=(4,), solver="lbfgs", alpha=1.0, max_iter=500, random_state=0)
     assert RibbonRegressor(few, noise="dof").fit(X, Y).curvature_.damping == "auto"
 
 
 def test_a_classifier_too():
     labels = (np.sign(Y - np.median(Y)) > 0).astype(int)
-    network = MLPClassifier(hidden_layer_sizes=(40,), alpha=0.1, solver="lbfgs", max_iter=100, random_state=0)
+    network = MLPClassifier(hidden_layer_sizes=(40,), alpha=0.1, solver="lbfgs", max_iter=20, random_state=0)
     with pytest.warns(FlexibleModelWarning):
         ribbon = RibbonClassifier(network).fit(X[:120], labels[:120])
     assert ribbon.effective_parameters_ == pytest.approx(0.25 * 120, rel=1e-6)

@@ -118,7 +118,9 @@ class CompoundPoissonGamma(Positive):
         mean, cv2 = self.parameters
         power, rate = self.constants["power"], self._rate()
         N = sample_poisson(rate, rng)
-        return mean * ((power - 1) * cv2) * rng.standard_gamma((2 - power) / (power - 1) * N)
+        with np.errstate(invalid="ignore", over="ignore"):
+            y = mean * ((power - 1) * cv2) * rng.standard_gamma((2 - power) / (power - 1) * N)
+        return np.where(np.isnan(y), mean, y)  # jumps beyond all numbers, each of no size: no noise is left
 
 
 class Counts(Law):

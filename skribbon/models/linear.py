@@ -80,7 +80,10 @@ class LinearPredictor(ParametricModel):
         if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
             return self
         some = X[:: max(1, len(X) // CENTRE_ROWS)]  # any point among the rows will do
-        centre = np.mean(some if self.columns is None else some[:, self.columns], axis=0, dtype=np.float64)
+        some = some if self.columns is None else some[:, self.columns]
+        centre = np.mean(some, axis=0, dtype=np.float64)
+        first = some[0].astype(np.float64)  # of a constant column: the rounding of its mean is no direction
+        centre = np.where(np.abs(centre - first) <= 1e-13 * np.abs(first), first, centre)
         Theta = self.theta.reshape(k, -1).copy()
         Theta[:, -1] += Theta[:, :-1] @ centre
         return replace(self, theta=Theta.ravel(), centre=centre)

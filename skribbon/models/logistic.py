@@ -18,9 +18,11 @@ def class_weights(estimator, y, sample_weight):
     """
     if estimator.class_weight is None:
         return None
-    return compute_class_weight(
-        estimator.class_weight, classes=estimator.classes_, y=y, sample_weight=sample_weight
-    ).astype(float)
+    with np.errstate(divide="ignore"):
+        weights = compute_class_weight(
+            estimator.class_weight, classes=estimator.classes_, y=y, sample_weight=sample_weight
+        ).astype(float)
+    return np.where(np.isinf(weights), 0.0, weights)  # "balanced" against rows that have no weight themselves
 
 
 def _penalty(estimator):

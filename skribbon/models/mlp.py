@@ -202,7 +202,7 @@ class PerceptronTangent(Tangent):
     def _columns(self, V):
         """Slices of the last axis of V that are propagated at a time, so that intermediate arrays stay small."""
         width = max(1, 4 * BLOCK_BYTES // (8 * len(self.f) * max(self.network.units)))
-        return [slice(start, start + width) for start in range(0, V.shape[-1], width)]
+        return [slice(start, start + width) for start in range(0, max(V.shape[-1], 1), width)]  # of none, an empty one
 
     # ------------------------------------------------------------------ second derivatives
     def hessian(self, C, u):

@@ -199,7 +199,8 @@ class AlphaPathDisplay:
             label = f"level {percent(self.confidence_level)}"
             panel.axhline(self.confidence_level, color=grey(panel), lw=1, ls=":", label=label)
         label = "mean over folds" if folded else "held-out rows"
-        label += "" if self.damping is None else f", damping {self.damping:.3g}"
+        if self.damping is not None:
+            label += ", damping left to the Ribbon" if np.isnan(self.damping) else f", damping {self.damping:.3g}"
         line = keywords({"color": bright(panel, BLUE), "lw": 2, "label": label}, line_kw)
         self.lines_ += panel.plot(alpha, mean, **line)
         self._mark_choice(panel, alpha, mean, choice_kw)
@@ -207,14 +208,16 @@ class AlphaPathDisplay:
 
     def _rows(self, damping: float | None) -> Any:
         table = self.cv_results
-        return slice(None) if damping is None else np.isclose(table["damping"], damping, rtol=1e-9, atol=0)
+        if damping is None:
+            return slice(None)
+        return np.isclose(table["damping"], damping, rtol=1e-9, atol=0, equal_nan=True)
 
     def _draw_other_dampings(self, panel: Axes, metric: str) -> None:
         if self.damping is None:
             return
         label: str | None = "other dampings"
         for damping in np.unique(self.cv_results["damping"]):
-            if np.isclose(damping, self.damping, rtol=1e-9, atol=0):
+            if np.isclose(damping, self.damping, rtol=1e-9, atol=0, equal_nan=True):
                 continue
             rows = self._rows(damping)
             values = self.cv_results["alpha"][rows], self.cv_results[f"mean_test_{metric}"][rows]
@@ -256,5 +259,7 @@ def _at_choice(estimator: RibbonCV) -> Mapping[str, NDArray]:
 
 
 def _chosen_damping(estimator: RibbonCV) -> float:
+    """The damping, not a number where it was left to the Ribbon."""
     ribbon = estimator.estimator_
-    return ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
+    damping = ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
+    return np.nan if isinstance(damping, str) else damping

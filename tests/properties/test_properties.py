@@ -73,6 +73,31 @@ ONCE_BROKEN = [
     # an end of a target's transform where observations have a probability of their own
     Case(family="target", model="PoissonRegressor", target="sqrt", d=1, y="heavy", rows="train", seed=236459),
     Case(family="target", model="PoissonRegressor", target="quantile", options={"noise": 0.7}, n=12, y="counts"),
+    # draws at means beyond all numbers; scalers inside what is frozen; constant columns
+    Case(
+        family="target",
+        model="PoissonRegressor",
+        params={"alpha": 1.0, "tol": 1e-09, "max_iter": 200, "solver": "newton-cholesky"},
+        target="sqrt",
+        options={"alpha": 0.013, "correction": "HC0", "noise": "train", "random_state": 0},
+        n=31,
+        d=3,
+        y="positive",
+        container="csr_array",
+        rows="far",
+        seed=365489,
+    ),
+    Case(
+        family="cv",
+        model="PoissonRegressor",
+        prepare="scaler_inplace",
+        cv={"cv": "loo", "dampings": [0.0, 0.1]},
+        y="counts",
+        container="fortran",
+        rows="near",
+        seed=309063,
+    ),
+    Case(n=53, d=3, x=("collinear", "constant"), x_scale=0.23, container="frame", twin="container", seed=313336),
     # weights and labels that say little
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
