@@ -339,6 +339,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         training.warn_of_separation()
         fitted["classes_"] = fitted["model_"].classes
         if self.store_loo:
+            self._warn_of_leave_one_out(training)
             fitted |= leave_one_out(fitted, training, self.temperature)
         return self._adopt(fitted)
 

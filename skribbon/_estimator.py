@@ -24,7 +24,7 @@ from ._linearisation import LinearisationReport, compare_with_refits
 from ._predictive import Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import row_blocks
-from ._training import Training
+from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import machine_bytes, resolve_curvature
 from .exceptions import FlexibleModelWarning, LeverageWarning, UndeterminedDirectionWarning, warn_user
@@ -283,6 +283,16 @@ class BaseRibbon(UncertainParameters):
             "n_observations_": float(training.n),
         }
         return fitted, training
+
+    def _warn_of_leave_one_out(self, training):
+        """Say so where a model keeps what it learnt of a row that is left out."""
+        per_row = training.parameters_per_row
+        if not training.rows.model.is_linear and per_row > MOST_FLEXIBLE:
+            warn_user(
+                f"loo_score_ flatters a network with {per_row:.2f} effective parameters per row: it keeps what it "
+                "learnt of a row that is left out. Score rows that it was not trained on, by folds.",
+                FlexibleModelWarning,
+            )
 
     def _check_parameters(self):
         if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:

@@ -541,6 +541,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         fitted["law_"] = fit_law(law, fitted, sample, dispersion)
         fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
         if self.store_loo:
+            self._warn_of_leave_one_out(training)
             fitted |= leave_one_out(fitted, training)
         return self._adopt(fitted)
 

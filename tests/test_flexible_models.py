@@ -119,3 +119,13 @@ def test_a_network_too_large_for_a_dense_curvature(network):
         undamped.fit(X[TRAIN], Y[TRAIN])
     wide, narrow = (np.diff(r.predict_interval(X[TEST])).mean() for r in (undamped, ribbon))
     assert narrow < wide / 2
+
+
+def test_leave_one_out_scores_that_flatter_are_said_to():
+    base = MLPRegressor(
+        hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=0.1, max_iter=5000, random_state=0
+    )
+    with pytest.warns(FlexibleModelWarning, match="loo_score_ flatters"):
+        ribbon = RibbonRegressor(base, noise="dof", store_loo=True).fit(X[:150], Y[:150])
+    new = ribbon.log_density(X[TEST], Y[TEST]).mean()
+    assert ribbon.loo_score_ > new + 0.1  # which is what the warning says
