@@ -62,9 +62,10 @@ def triangular_root(root):
     """Lower-triangular L with L L' = root root', or ``root`` (p, r) itself where that product is singular."""
     if root.shape[1] < root.shape[0]:
         return root
-    S = root @ root.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        S = root @ root.T
     scale = np.sqrt(np.diag(S))
-    if not scale.all():
+    if not scale.all() or not np.isfinite(S).all():  # or so large that its square is no number
         return root
     L = _regular_cholesky(S / scale[:, None] / scale)
     return root if L is None else scale[:, None] * L

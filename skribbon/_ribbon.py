@@ -135,8 +135,9 @@ class Ribbon:
 
     @property
     def covariance(self):
-        """Cov(Delta theta_w), (p, p)."""
-        return self.root @ self.root.T
+        """Cov(Delta theta_w), (p, p); infinite where its root has no square."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.root @ self.root.T
 
     def scaled(self, factor):
         """The ribbon with its covariance multiplied by ``factor``."""

@@ -26,6 +26,17 @@ MEMORY = 4 * 2**30  # a case that asks for more than this gets a MemoryError
 
 # each broke a law once, and stands for a kind of fault
 ONCE_BROKEN = [
+    # a covariance whose root has no square
+    Case(
+        family="sgd",
+        model="SGDClassifier",
+        params={"random_state": 0, "loss": "log_loss"},
+        n=51,
+        d=3,
+        x=("outlier",),
+        y="labels",
+        seed=53726,
+    ),
     # target transforms: ends beyond the transform's range, or on the wrong branch
     Case(family="target", target="sqrt", d=1, y="positive", seed=861465),
     Case(family="target", target="reciprocal", d=1, y="positive", seed=767287),
