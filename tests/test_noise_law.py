@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
+from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
-from skribbon import RibbonRegressor
+from skribbon import RibbonCV, RibbonRegressor
 from skribbon.exceptions import FamilyWarning
 from skribbon.laws.shapes import sample_quantiles
 from skribbon.noise import EmpiricalLaw, NormalLaw, Standardised, StudentLaw
@@ -95,6 +96,12 @@ def test_weights_are_repeats():
     np.testing.assert_allclose(
         sample_quantiles(z, np.ones(80), levels), np.quantile(z, levels, method="hazen"), rtol=1e-12
     )
+
+
+def test_kernels_are_narrow_where_the_sample_is_dense():
+    centres, widths, *_ = EmpiricalLaw(sample("lognormal", 300))._kernels
+    assert np.all(np.diff(centres) >= 0)
+    assert widths[30] < widths[-1] / 3
 
 
 def test_samples_follow_the_law():
@@ -226,6 +233,19 @@ def test_behind_a_logarithm():
     assert ribbon.law_.name == "empirical"
     np.testing.assert_allclose(np.log(ribbon.predict_interval(X[:9])), inner.predict_interval(X[:9]), rtol=1e-9)
     assert np.isfinite(ribbon.predict_distribution(X).std()).all()
+
+
+def test_tuning_takes_the_law_from_the_rows_that_each_fold_has_not_seen():
+    X, y = additive(sample("lognormal", 150), d=12)
+    folds = list(KFold(3).split(X))
+    tuned = RibbonCV(alphas=[1.0], cv=folds).fit(X, y)
+    z = []
+    for train, test in folds:
+        ribbon = RibbonRegressor().fit(X[train], y[train])
+        epistemic = ribbon.predict_std(X[test], kind="epistemic")
+        z.append((y[test] - ribbon.predict(X[test])) / np.sqrt(ribbon.noise_.predict(X[test]) + epistemic**2))
+    assert tuned.estimator_.law_.name == "empirical"
+    np.testing.assert_allclose(tuned.estimator_.law_.z, np.concatenate(z), rtol=1e-9)
 
 
 # ---------------------------------------------------------------------- families
