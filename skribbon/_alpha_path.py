@@ -13,9 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from ._compat import safe_indexing
 from ._predictive import ClassProbabilities, Predictive
 from ._ribbon import rescaling
+from ._rows import some_of
 from .exceptions import FlexibleModelWarning, RibbonWarning
 from .metrics.calibration import calibration_error
-from .noise import EASY_LEVERAGE, ConstantNoise, Standardised
+from .noise import EASY_LEVERAGE, SAMPLE, ConstantNoise, Standardised
 
 PATH_FLOATS = 2**22  # of one array along the path
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
@@ -135,7 +136,9 @@ def law_of_folds(folds, alpha):
         variance = fold.factors([alpha])[0] * latent.covariance[:, 0, 0]
         weight = np.ones(len(fold.y)) if fold.weight is None else fold.weight
         parts.append([residuals, np.broadcast_to(fold.distribution.dispersion, len(fold.y)), variance, weight])
-    return Standardised.of(*map(np.concatenate, zip(*parts, strict=True))).law("auto")
+    rows = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    some = some_of(len(rows[0]), SAMPLE)
+    return Standardised.of(*(column[some] for column in rows)).law("auto")
 
 
 # ---------------------------------------------------------------------- scores along the path

@@ -34,7 +34,7 @@ from .curvature import Curvature
 from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
 from .laws.shapes import FEWEST, NORMAL
-from .noise import EASY_LEVERAGE, SAMPLE, HeteroskedasticNoise, Noise, Standardised, check_law, fit_noise, resolve_noise
+from .noise import EASY_LEVERAGE, HeteroskedasticNoise, Noise, Standardised, check_law, fit_noise, resolve_noise
 
 FAMILY_SAMPLE = 500  # rows that are asked whether a family describes them
 CLEARLY = 2.5  # Kolmogorov's distance times sqrt(n): chance goes there once in 100,000
@@ -534,8 +534,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         """
         y, noise, law = check_target(self, y), resolve_noise(self.noise, auto=True), check_law(self.law)
         fitted, training = self._fit(X, y, sample_weight)
-        sample = training.sample(SAMPLE)
-        fitted["noise_"], dispersion = fit_noise(noise, sample)
+        fitted["noise_"], sample, dispersion = fit_noise(noise, training)
         if isinstance(law, str) and law == "auto" and not isinstance(noise, str | HeteroskedasticNoise):
             law = "normal"  # whoever states the noise states all of it
         fitted["law_"] = fit_law(law, fitted, sample, dispersion)

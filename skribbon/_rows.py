@@ -133,6 +133,11 @@ def row_blocks(n, row_width):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
+def some_of(n, size):
+    """Indices of all of n rows, or of ``size`` of them at random, always the same, in their order."""
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).permutation(n)[:size])
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Prepared training rows of a model, in memory.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._linalg import batch_gram
 from ._ribbon import DirichletSums, Ribbon, dirichlet_scores
-from ._rows import Moments, Rows, Sums
+from ._rows import Moments, Rows, Sums, some_of
 from .exceptions import LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
 
 MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
@@ -280,9 +280,7 @@ class Training:
     def sample(self, size):
         """The same of some rows, at random where there are more; sums are still those of all rows."""
         n = len(self.rows.y)
-        if n <= size:
-            return self
-        return replace(self, rows=self.rows.take(np.sort(np.random.default_rng(0).permutation(n)[:size])))
+        return self if n <= size else replace(self, rows=self.rows.take(some_of(n, size)))
 
     # ------------------------------------------------------------------ leverages
     @cached_property

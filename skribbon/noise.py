@@ -37,7 +37,7 @@ SAMPLE = 5000  # rows that are enough to tell how the noise depends on x and wha
 FEWEST_ROWS = 50  # for a scale that depends on x at all
 ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
 MOST_COLUMNS = 50  # of such a scale
-ROWS_FOR_TREES = 400
+ROWS_FOR_TREES, COLUMNS_FOR_TREES = 400, 200  # trees take dense columns
 EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
 STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
@@ -95,21 +95,6 @@ class Noise(BaseEstimator):
         float or ndarray of shape (n_samples,)
         """
         raise TypeError(f"{type(self).__name__} must define predict(X).")
-
-    def fit_held_out(self, training: Any) -> FloatArray:
-        """Fit, and say of the training rows what they would have been told had they not been seen.
-
-        Parameters
-        ----------
-        training : object
-            As :meth:`fit` takes it.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Dispersions; those of the fit itself unless a noise model knows better.
-        """
-        return np.broadcast_to(self.fit(training).predict(training.rows.X), len(training.rows.weight))
 
 
 class ConstantNoise(Noise):
@@ -235,7 +220,8 @@ class HeteroskedasticNoise(Noise):
 
     with s chosen by the log score of g at rows that it has not seen; s = 0, a constant, unless the best s beats it by
     more than one standard error. A g that is linear in the logarithm comes first, with leave-one-out in closed form;
-    boosted trees, from 400 rows, take its place by the same rule. At most 5,000 rows are looked at.
+    boosted trees, from 400 rows and up to 200 columns, take its place by the same rule. At most 5,000 rows are looked
+    at.
 
     Parameters
     ----------
@@ -275,6 +261,18 @@ class HeteroskedasticNoise(Noise):
         return self
 
     def fit_held_out(self, training: Any) -> FloatArray:
+        """Fit, and say of the training rows what they would have been told unseen.
+
+        Parameters
+        ----------
+        training : object
+            As :meth:`fit` takes it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Dispersions.
+        """
         counts = training.rows.weight > 0  # a row without weight is none
         X, weight = (
             (training.rows.X, training.rows.weight)
@@ -314,7 +312,7 @@ class HeteroskedasticNoise(Noise):
         if d <= min(MOST_COLUMNS, weight.sum() / ROWS_PER_COLUMN):
             linear = LogLinearScale().fit(X, squared, weight)
             yield lambda best: linear.unseen_, lambda: linear
-        if n >= ROWS_FOR_TREES:
+        if n >= ROWS_FOR_TREES and d <= COLUMNS_FOR_TREES:
             trees = HistGradientBoostingRegressor(
                 loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
             )
@@ -559,14 +557,18 @@ def resolve_noise(noise, auto=False):
 
 
 def fit_noise(noise, training):
-    """A fitted Noise, and the dispersions that it would have told the training rows unseen.
+    """A fitted Noise, some of the training rows, and the dispersions that it would have told these unseen.
 
-    "auto" asks the rows of an additive model whether the noise depends on x, where they are enough to tell.
+    "auto" asks the rows of an additive model whether the noise depends on x, where they are enough to tell. Only that
+    question is asked of some rows; whatever else the noise is, it is made of all of them.
     """
+    sample = training.sample(SAMPLE)
     if isinstance(noise, str):
         tells = training.curvature.knows_leverages and training.n >= FEWEST_ROWS and training.mean_leverage < 0.5
         noise = HeteroskedasticNoise() if tells and training.rows.model.loss.law(1.0).location else DofNoise()
-    return noise, noise.fit_held_out(training)
+    if isinstance(noise, HeteroskedasticNoise):
+        return noise, sample, noise.fit_held_out(sample)
+    return noise, sample, np.broadcast_to(noise.fit(training).predict(sample.rows.X), len(sample.rows.y))
 
 
 def check_law(law):

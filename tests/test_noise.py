@@ -256,3 +256,17 @@ def test_trees_find_a_scale_that_is_not_monotone():
     ribbon = RibbonRegressor().fit(X, y)
     inner, outer = ribbon.predict_std([[0.0, 0.0], [0.0, 1.8]], kind="aleatoric")
     assert inner < 0.3 and 0.8 < outer < 1.2
+
+
+def test_noise_of_a_long_table_is_made_of_all_rows():
+    X, y = simulated(12_000, constant)
+    press = sm.OLS(y, np.column_stack([X, np.ones(len(y))])).fit().get_influence().resid_press
+    assert RibbonRegressor(noise="loo").fit(X, y).noise_.dispersion_ == pytest.approx(np.mean(press**2), rel=1e-9)
+
+
+def test_wide_sparse_rows_are_not_made_dense_for_the_sake_of_their_noise(monkeypatch):
+    X = sparse.random(600, 300, density=0.02, random_state=0, format="csr")
+    y = np.random.default_rng(0).normal(size=600)
+    monkeypatch.setattr(type(X), "toarray", None)
+    ribbon = RibbonRegressor(Ridge(alpha=30.0, solver="sparse_cg")).fit(X, y)
+    assert ribbon.noise_.shrinkage_ == 0
