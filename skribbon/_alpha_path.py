@@ -244,12 +244,6 @@ class Path:
         """The same path with another place among the alphas as its choice."""
         return replace(self, best=index, alpha=float(self.results["alpha"][index]), score=float(self.scores[index]))
 
-    def gain_over(self, other):
-        """Mean and standard error over folds of the best score less that at another place among the alphas."""
-        with np.errstate(invalid="ignore"):
-            gain = self.by_fold[:, self.best] - self.by_fold[:, other]
-            return float(gain.mean()), float(gain.std() / np.sqrt(max(len(gain) - 1, 1)))
-
 
 # ---------------------------------------------------------------------- alpha and temperature of a classifier
 class Temperatures:
@@ -282,11 +276,11 @@ class Temperatures:
 
         Scores have a single peak along the temperature, nearly: steps from 1 get shorter on the way there.
         """
-        usual = _nearest_to_one(self.alphas)
+        usual = nearest_to_one(self.alphas)
         some = np.arange(usual % STRIDE, len(self.alphas), STRIDE)
         rough = lru_cache(None)(lambda i: self._follow(i, self.alphas[some]))
         for score in (lambda i: rough(i).score, lambda i: rough(i).scores[usual // STRIDE]):
-            here, step = _nearest_to_one(self.values), max(1, len(self.values) // 4)
+            here, step = nearest_to_one(self.values), max(1, len(self.values) // 4)
             while step:
                 best = max([i for i in (here, here - step, here + step) if 0 <= i < len(self.values)], key=score)
                 here, step = best, step // 2 if best == here else step
@@ -297,7 +291,7 @@ class Temperatures:
 
         First the temperature alone departs, then alpha alone, then alpha at the best temperature.
         """
-        one, usual = _nearest_to_one(self.values), _nearest_to_one(self.alphas)
+        one, usual = nearest_to_one(self.values), nearest_to_one(self.alphas)
         self.path(one)
         tempered = max(self.paths, key=lambda i: self.paths[i].scores[usual])
         highest = max(self.paths, key=lambda i: self.paths[i].score)
@@ -371,11 +365,11 @@ def settled(paths, scoring):
     best = paths[chosen]
     if isinstance(scoring, str) and scoring == "coverage":
         return chosen, best
-    usual = paths[0].at(_nearest_to_one(paths[0].results["alpha"]))
+    usual = paths[0].at(nearest_to_one(paths[0].results["alpha"]))
     return (chosen, best) if best.score > usual.score and is_clear(best, usual, scoring) else (0, usual)
 
 
-def _nearest_to_one(values):
+def nearest_to_one(values):
     return int(np.argmin(np.abs(np.log(values))))
 
 

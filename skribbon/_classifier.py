@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from ._checks import check_single_level, check_target, index_of
 from ._estimator import BaseRibbon, latent_at, weighted_mean
 from ._predictive import ClassProbabilities, Latent
-from ._ribbon import rescaling
 from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature
 
@@ -340,7 +339,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         fitted["classes_"] = fitted["model_"].classes
         if self.store_loo:
             self._warn_of_leave_one_out(training)
-            fitted |= leave_one_out(fitted, training, self.temperature)
+            rows, model = training.rows, fitted["model_"]
+            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
+            distribution = ClassProbabilities(latent.over(self.temperature), model.loss)
+            fitted |= self._of_left_out(distribution, rows.y.astype(int), rows.weight)
         return self._adopt(fitted)
 
     def _latent(self, X):
@@ -381,11 +383,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         other = super().with_alpha(alpha)
         other.temperature = self.temperature if temperature is None else temperature
         other._check_parameters()
-        if hasattr(self, "loo_distribution_"):
-            factor, ratio = rescaling(self.n_observations_, self.alpha, alpha), other.temperature / self.temperature
-            distribution = self.loo_distribution_.scaled(factor).over(ratio)
-            other.__dict__.update(_of_left_out(distribution, *self._left_out_))
+        ratio = other.temperature / self.temperature
+        if hasattr(self, "loo_distribution_") and ratio != 1:
+            other.__dict__.update(self._of_left_out(other.loo_distribution_.over(ratio), *self._left_out_))
         return other
+
+    @staticmethod
+    def _of_left_out(distribution, y, weight):
+        chosen = np.maximum(distribution.mean()[np.arange(len(y)), y], np.finfo(float).tiny)
+        score = weighted_mean(np.log(chosen), weight)
+        return {"loo_distribution_": distribution, "loo_score_": score, "_left_out_": (y, weight)}
 
     @available_if(_base_has("decision_function"))
     def decision_function(self, X: MatrixLike) -> FloatArray:
@@ -400,17 +407,3 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         ndarray of shape (n_samples,) or (n_samples, K)
         """
         return self._log_odds(X)
-
-
-def leave_one_out(fitted, training, temperature):
-    """What the fit to all other rows says of each training row, by one Newton step."""
-    rows, model = training.rows, fitted["model_"]
-    latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
-    return _of_left_out(ClassProbabilities(latent, model.loss).over(temperature), rows.y.astype(int), rows.weight)
-
-
-def _of_left_out(distribution, own, weight):
-    """The distribution of rows that were left out, and its score at their classes own (n,)."""
-    chosen = np.maximum(distribution.mean()[np.arange(len(own)), own], np.finfo(float).tiny)
-    score = weighted_mean(np.log(chosen), weight)
-    return {"loo_distribution_": distribution, "loo_score_": score, "_left_out_": (own, weight)}

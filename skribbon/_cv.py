@@ -24,8 +24,10 @@ from ._alpha_path import (
     Temperatures,
     fit_fold,
     fit_quietly,
+    is_clear,
     law_of_folds,
     leave_one_out_folds,
+    nearest_to_one,
     settled,
     validate,
     with_pooled_noise,
@@ -198,7 +200,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             chosen = int(np.argmax([path.score for path in paths]))
             best = paths[chosen]
         if len(alphas) > 1:
-            self._warn_at_edge(best, alphas, level if isinstance(scoring, str) and scoring == "coverage" else None)
+            self._warn_at_edge(best, alphas, level, scoring)
         final = self._refit(ribbons[chosen], best, X, y, sample_weight)
         fitted = {
             "alpha_": best.alpha,
@@ -327,10 +329,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         lengths = [len(table["alpha"]) for table in tables]
         return {"damping": np.repeat(dampings, lengths), **_stacked(tables)}
 
-    def _warn_at_edge(self, path, alphas, level):
+    def _warn_at_edge(self, path, alphas, level, scoring):
         best, scores = path.best, path.scores
         scores = scores[scores > -np.inf]
-        covered = None if level is None else path.results["mean_test_coverage"][-1]
+        by_coverage = isinstance(scoring, str) and scoring == "coverage"
+        covered = path.results["mean_test_coverage"][-1] if by_coverage else None
         if best == len(alphas) - 1 and covered is not None and covered >= level:
             reason = (
                 f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
@@ -340,7 +343,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
-        elif not _is_clear(path, alphas) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
+        elif not _matters(path, alphas, scoring) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
             return  # where alpha hardly matters, or logits are too small already, being at the edge says nothing
         elif best == len(alphas) - 1:
             reason = f"The largest alpha, {alphas[best]:g}, is best: the data ask for no epistemic part."
@@ -485,11 +488,10 @@ def _stacked(tables):
     return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
-def _is_clear(path, alphas):
-    """Whether the best alpha beats the one next to 1, or else the other end, by a standard error over folds."""
-    usual = int(np.argmin(np.abs(np.log(alphas))))
-    gain, error = path.gain_over(len(alphas) - 1 - path.best if usual == path.best else usual)
-    return len(path.folds) == 1 or not gain <= error
+def _matters(path, alphas, scoring):
+    """Whether the best alpha is clearly better than the one next to 1, or else than the other end."""
+    usual = nearest_to_one(alphas)
+    return is_clear(path, path.at(len(alphas) - 1 - path.best if usual == path.best else usual), scoring)
 
 
 def _damping(ribbon):

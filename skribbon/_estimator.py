@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self, get_args
@@ -264,7 +265,14 @@ def latent_width(model, ribbon):
 
 
 class BaseRibbon(UncertainParameters):
-    """Shared machinery; see RibbonRegressor and RibbonClassifier."""
+    """Shared machinery; see RibbonRegressor and RibbonClassifier.
+
+    A subclass writes ``_of_left_out(distribution, y, weight)``: the fitted names that ``store_loo`` adds, for training
+    rows each of which is predicted by the fit to all others, with ``_left_out_``, their y and weight.
+    """
+
+    _of_left_out: Callable[..., dict[str, Any]]
+    _left_out_: tuple[FloatArray, FloatArray]
 
     def _fit(self, X, y, sample_weight):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
@@ -331,7 +339,10 @@ class BaseRibbon(UncertainParameters):
         other = copy.copy(self)
         other.alpha = alpha
         other._check_parameters()
-        other.ribbon_ = self.ribbon_.scaled(rescaling(self.n_observations_, self.alpha, alpha))
+        factor = rescaling(self.n_observations_, self.alpha, alpha)
+        other.ribbon_ = self.ribbon_.scaled(factor)
+        if hasattr(self, "loo_distribution_"):
+            other.__dict__.update(other._of_left_out(self.loo_distribution_.scaled(factor), *self._left_out_))
         return other
 
     def check_linearisation(

@@ -541,8 +541,21 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
         if self.store_loo:
             self._warn_of_leave_one_out(training)
-            fitted |= leave_one_out(fitted, training)
+            rows, model = training.rows, fitted["model_"]
+            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
+            told = fitted["noise_"], fitted["law_"], rows.X, fitted["target_scale_"]
+            fitted |= self._of_left_out(predictive(model, latent, *told), rows.y, rows.weight)
         return self._adopt(fitted)
+
+    @staticmethod
+    def _of_left_out(distribution, y, weight):
+        fitted_scale = replace(distribution, target=TargetScale())  # that of y here
+        return {
+            "loo_distribution_": distribution,
+            "loo_residuals_": y - distribution.loss.mean(distribution.latent.f[:, 0]),
+            "loo_score_": weighted_mean(fitted_scale.logpdf(y), weight),
+            "_left_out_": (y, weight),
+        }
 
     def _predict_mean(self, X):
         return self.estimator_.predict(own_copy(self.estimator_, X))
@@ -591,15 +604,3 @@ def warn_of_family(model, training, noise):
 def _flatters_little(training):
     """Whether leave-one-out residuals are known, and much like those of unseen rows."""
     return training.curvature.knows_leverages and training.mean_leverage <= EASY_LEVERAGE
-
-
-def leave_one_out(fitted, training):
-    """What the fit to all other rows says of each training row, by one Newton step."""
-    rows, model = training.rows, fitted["model_"]
-    latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
-    distribution = predictive(model, latent, fitted["noise_"], fitted["law_"], rows.X, TargetScale())
-    return {
-        "loo_distribution_": replace(distribution, target=fitted["target_scale_"]),
-        "loo_residuals_": rows.y - model.loss.mean(latent.f[:, 0]),
-        "loo_score_": weighted_mean(distribution.logpdf(rows.y), rows.weight),
-    }

@@ -685,3 +685,15 @@ def test_balanced_classes_one_of_which_has_no_weight():
         ribbon.fit(X, y, sample_weight=np.where(y == 2, 0.0, 1.0))
     assert np.isfinite(ribbon.model_.loss.class_weight).all()
     assert np.isfinite(ribbon.model_.loss.gradient(np.ones((80, 2)), y)).all()
+
+
+@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier])
+def test_another_alpha_has_its_own_leave_one_out(Ribbon):
+    target = Y if Ribbon is RibbonRegressor else (np.median(Y) < Y).astype(int)
+    given = {"noise": "dof"} if Ribbon is RibbonRegressor else {}
+    weight = np.random.default_rng(0).integers(1, 3, len(target))
+    once = Ribbon(store_loo=True, **given).fit(X, target, sample_weight=weight).with_alpha(0.2)
+    again = Ribbon(alpha=0.2, store_loo=True, **given).fit(X, target, sample_weight=weight)
+    assert once.loo_score_ == pytest.approx(again.loo_score_, rel=1e-10)
+    covariance = [ribbon.loo_distribution_.latent.covariance for ribbon in (once, again)]
+    np.testing.assert_allclose(*covariance, rtol=1e-9)
