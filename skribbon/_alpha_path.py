@@ -16,7 +16,7 @@ from ._ribbon import rescaling
 from ._rows import some_of
 from .exceptions import FlexibleModelWarning, RibbonWarning
 from .metrics.calibration import calibration_error
-from .noise import EASY_LEVERAGE, SAMPLE, ConstantNoise, Standardised
+from .noise import EASY_LEVERAGE, SAMPLE, ConstantNoise, Standardised, standard_error
 
 PATH_FLOATS = 2**22  # of one array along the path
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
@@ -331,9 +331,7 @@ def difference(best, other, scoring):
     gain = best.score - other.score
     if scoring in ("nll", "brier"):
         rows, weight = zip(*(_difference_by_row(*pair, scoring) for pair in _pairs(best, other)), strict=True)
-        rows, weight = np.concatenate(rows), np.concatenate(weight)
-        squares = weight * (rows - np.average(rows, weights=weight)) ** 2
-        return gain, float(np.sqrt(squares.sum()) / weight.sum())
+        return gain, standard_error(np.concatenate(rows), np.concatenate(weight))
     by_fold = best.by_fold[:, best.best] - other.by_fold[:, other.best]
     return gain, float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
 

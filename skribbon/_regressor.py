@@ -535,9 +535,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         y, noise, law = check_target(self, y), resolve_noise(self.noise, auto=True), check_law(self.law)
         fitted, training = self._fit(X, y, sample_weight)
         fitted["noise_"], sample, dispersion = fit_noise(noise, training)
-        if isinstance(law, str) and law == "auto" and not isinstance(noise, str | HeteroskedasticNoise):
-            law = "normal"  # whoever states the noise states all of it
-        fitted["law_"] = fit_law(law, fitted, sample, dispersion)
+        stated = not isinstance(noise, str | HeteroskedasticNoise)  # and whoever states the noise states all of it
+        fitted["law_"] = fit_law(law, fitted, sample, dispersion, stated)
         fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
         if self.store_loo:
             self._warn_of_leave_one_out(training)
@@ -561,17 +560,20 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return self.estimator_.predict(own_copy(self.estimator_, X))
 
 
-def fit_law(law, fitted, training, dispersion):
+def fit_law(law, fitted, training, dispersion, stated):
     """What the noise around some training rows looks like, given dispersions that they would have been told unseen."""
     rows, model = training.rows, fitted["model_"]
-    additive = model.loss.law(1.0).location
-    if not additive and not (isinstance(law, str) and law in ("auto", "normal")):
-        raise ValueError(f"law={law!r} is of additive noise; {model.loss!r} has the law of its family. Use law='auto'.")
+    automatic = isinstance(law, str) and law == "auto"
+    if not model.loss.law(1.0).location:
+        if not automatic:
+            name = type(model.loss).__name__
+            raise ValueError(f"law={law!r} is of additive noise; {name} has the law of its family. Use law='auto'.")
+        if not stated:
+            warn_of_family(model, training.sample(FAMILY_SAMPLE), fitted["noise_"])
+        return NORMAL
     if not isinstance(law, str):
         return law
-    if not additive and law == "auto":
-        warn_of_family(model, training.sample(FAMILY_SAMPLE), fitted["noise_"])
-    if not additive or law == "normal" or (law == "auto" and not _flatters_little(training)):
+    if law == "normal" or (automatic and (stated or not _flatters_little(training))):
         return NORMAL
     latent = latent_at(model, fitted["ribbon_"], rows.X)
     f = training.leave_one_out()
@@ -583,16 +585,18 @@ def fit_law(law, fitted, training, dispersion):
 def warn_of_family(model, training, noise):
     """Say so where rows without themselves, by randomised quantile residuals, clearly object to the model's family."""
     rows = training.rows
-    if not _flatters_little(training) or rows.weight.sum() < FEWEST or not np.all(rows.weight == 1):
+    if not _flatters_little(training) or rows.n < FEWEST:
         return
     f = training.leave_one_out()[:, 0]
     law = model.loss.law(np.broadcast_to(noise.predict(rows.X), len(f))).conditional(f)
     below, upto = law.cdf_below(rows.y), law.cdf(rows.y)
     u = below + (upto - below) * np.random.default_rng(0).uniform(size=len(f))
-    ranks = np.arange(len(u) + 1) / len(u)
-    distance = max(np.max(ranks[1:] - np.sort(u)), np.max(np.sort(u) - ranks[:-1]))  # Kolmogorov's
-    if distance * np.sqrt(len(u)) > CLEARLY:
-        low, high = np.mean(u < 0.05), np.mean(u > 0.95)
+    order, share = np.argsort(u), rows.weight / rows.n
+    reached = np.cumsum(share[order])
+    distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
+    n = min(rows.n, len(u))  # copies of a row object no louder than it does
+    if distance * np.sqrt(n) > CLEARLY:
+        low, high = share @ (u < 0.05), share @ (u > 0.95)
         warn_user(
             f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5 % "
             f"quantiles and {high:.0%} above its 95 % quantiles, and their distribution function is off by "

@@ -443,8 +443,13 @@ def dof_dispersion(training):
 
 def is_better(gain, weight):
     """Whether a gain per row is more than one standard error above zero on average."""
-    mean = np.average(gain, weights=weight)
-    return bool(mean > np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum()))
+    return bool(np.average(gain, weights=weight) > standard_error(gain, weight))
+
+
+def standard_error(values, weight):
+    """Of the mean of values that count ``weight`` times."""
+    variance = np.average((values - np.average(values, weights=weight)) ** 2, weights=weight)
+    return float(np.sqrt(variance / weight.sum()))
 
 
 # ---------------------------------------------------------------------- what the noise looks like

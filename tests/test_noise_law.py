@@ -200,6 +200,8 @@ def test_a_law_that_is_none():
         RibbonRegressor(law="gamma").fit(X, y)
     with pytest.raises(ValueError, match="has the law of its family"):
         RibbonRegressor(PoissonRegressor(), law="empirical").fit(X, np.round(np.exp(y / 3)))
+    with pytest.raises(ValueError, match="has the law of its family"):  # nor is it silently another than was stated
+        RibbonRegressor(PoissonRegressor(), noise="dof", law="normal").fit(X, np.round(np.exp(y / 3)))
 
 
 def test_a_family_keeps_its_law_and_a_network_with_many_parameters_is_not_trusted():
@@ -259,6 +261,9 @@ def counted(seed, zeros=0.0, n=400):
 def test_rows_that_clearly_object_to_a_family_are_heard():
     with pytest.warns(FamilyWarning, match="does not describe the target"):
         RibbonRegressor(PoissonRegressor(alpha=0)).fit(*counted(0, zeros=0.4))
+    X, y = counted(0, zeros=0.4)
+    with pytest.warns(FamilyWarning):
+        RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, y, sample_weight=np.where(np.arange(400) < 300, 2.0, 0.0))
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 2))
     with pytest.warns(FamilyWarning):
@@ -269,7 +274,7 @@ def test_rows_that_clearly_object_to_a_family_are_heard():
 def test_rows_that_follow_their_family_say_nothing():
     for seed in range(10):
         X, y = counted(seed)
-        RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, y)
+        RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, y, sample_weight=np.full(400, 3.0))
         mean = np.exp(0.5 * X[:, 0])
         RibbonRegressor(GammaRegressor(alpha=0)).fit(X, stats.gamma(3).rvs(400, random_state=seed) * mean)
     overdispersed = stats.nbinom(2, 2 / (2 + np.exp(0.5 * X[:, 0]))).rvs(random_state=0).astype(float)

@@ -128,8 +128,8 @@ def quantile_boosting(case):
 CANDIDATES = {
     "default": ribbon,
     "RibbonCV": ribbon_cv,
-    "before": lambda case: ribbon(case, noise="dof", law="normal", damping=0.0),
-    "paper": lambda case: ribbon(case, noise="train", correction="HC0", law="normal", damping=0.0),
+    "before": lambda case: ribbon(case, noise="dof", damping=0.0),
+    "paper": lambda case: ribbon(case, noise="train", correction="HC0", damping=0.0),
     "plain": plain,
     "split conformal": split_conformal,
     "quantile boosting": quantile_boosting,

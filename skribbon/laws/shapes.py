@@ -53,7 +53,7 @@ class NoiseLaw:
         -------
         Law
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define marginal(f, dispersion, variance).")
 
     def logpdf(self, z: FloatArray) -> FloatArray:
         """Log density of standardised noise.
@@ -121,22 +121,10 @@ class StudentLaw(NoiseLaw):
             raise ValueError(f"StudentLaw needs df > 2 and a variance > 0, got df={self.df}, variance={self.variance}.")
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
-        """Law of f + sqrt(dispersion) e with f normal of that variance.
-
-        The sum of a Student and a normal variable is taken for Student's law with the same variance and, where there
-        is one (df > 4), the same kurtosis 6 share^2 / (df - 4), share being that of the noise in the variance.
-        Heavier tails have no kurtosis to keep: there the excess of 1 / degrees of freedom over zero shrinks with
-        share^2 as well, degrees = 2 + (df - 2) / share^2, Student's law at share 1 and the normal law at share 0.
-
-        Parameters
-        ----------
-        f, dispersion, variance : array-like
-            Of shapes that broadcast.
-
-        Returns
-        -------
-        Law
-        """
+        # The sum of a Student and a normal variable is taken for Student's law with the same variance and, where there
+        # is one (df > 4), the same kurtosis 6 share^2 / (df - 4), share being that of the noise in the variance.
+        # Heavier tails have no kurtosis to keep: there the excess of 1 / degrees of freedom over zero shrinks with
+        # share^2 as well, degrees = 2 + (df - 2) / share^2, Student's law at share 1 and the normal law at share 0.
         dispersion = self.variance * np.asarray(dispersion, dtype=float)
         total = dispersion + np.asarray(variance, dtype=float)
         if np.isinf(self.df):
