@@ -583,9 +583,12 @@ def fit_law(law, fitted, training, dispersion, stated):
 
 
 def warn_of_family(model, training, noise):
-    """Say so where rows without themselves, by randomised quantile residuals, clearly object to the model's family."""
+    """Say so where rows without themselves, by randomised quantile residuals, clearly object to the model's family.
+
+    Rows of fractional weight are not asked: a rate weighted by its exposure has another law than a single count.
+    """
     rows = training.rows
-    if not _flatters_little(training) or rows.n < FEWEST:
+    if not _flatters_little(training) or rows.n < FEWEST or np.any(rows.weight % 1):
         return
     f = training.leave_one_out()[:, 0]
     law = model.loss.law(np.broadcast_to(noise.predict(rows.X), len(f))).conditional(f)

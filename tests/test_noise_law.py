@@ -279,3 +279,11 @@ def test_rows_that_follow_their_family_say_nothing():
         RibbonRegressor(GammaRegressor(alpha=0)).fit(X, stats.gamma(3).rvs(400, random_state=seed) * mean)
     overdispersed = stats.nbinom(2, 2 / (2 + np.exp(0.5 * X[:, 0]))).rvs(random_state=0).astype(float)
     RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, overdispersed)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rates_weighted_by_their_exposure_are_not_asked_about_a_family_of_counts():
+    rng = np.random.default_rng(0)
+    X, years = rng.normal(size=(1000, 2)), rng.uniform(0.05, 1.0, 1000)
+    claims = rng.poisson(years * np.exp(0.3 * X[:, 0]))
+    RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8)).fit(X, claims / years, sample_weight=years)
