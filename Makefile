@@ -27,18 +27,18 @@ demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' cover
 test: $(STAMP) ## Run the tests, the doctests and the code of the pages (minutes)
 ifdef CI
 	@$(BIN)/coverage erase
-	$(TEST_ENV) $(BIN)/coverage run -m pytest -n 2
+	$(TEST_ENV) $(BIN)/coverage run -m pytest -n 2 --dist worksteal
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/python tests/coverage_report.py
 else
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal
 endif
 
 coverage: ## Run the tests as continuous integration does, and list what none of them reaches (minutes)
 	@$(MAKE) test CI=true
 
 floor: $(FLOOR)/.installed ## Run most tests with the oldest versions that setup.cfg allows (minutes)
-	$(TEST_ENV) $(FLOOR)/bin/python -m pytest -n 2 -q $(FLOOR_TESTS)
+	$(TEST_ENV) $(FLOOR)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
 lint: $(STAMP) ## Check style, docstrings, formatting and types
 	$(BIN)/ruff check .
@@ -56,10 +56,10 @@ check: lint doc examples build ## All else that must hold before a change goes i
 
 # addopts keeps tests/slow out of `make test`; here it is emptied
 slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -o addopts="" tests/slow
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -o addopts="" tests/slow
 
 fuzz: $(STAMP) ## Fit 6,000 random cases, ask 70,000 laws of them and list every kind of failure (a quarter of an hour)
-	SKRIBBON_FUZZ=6000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 -q -o addopts="" -p no:cacheprovider tests/properties
+	SKRIBBON_FUZZ=6000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -o addopts="" -p no:cacheprovider tests/properties
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_core.py

@@ -1,6 +1,7 @@
 """skribbon: honest uncertainty for differentiable scikit-learn models, from a single fit."""
 
-from . import curvature, exceptions, metrics, models, noise
+from . import curvature, exceptions, inspection, metrics, models, noise
+from ._blocks import blocks
 from ._classifier import RibbonClassifier
 from ._cv import RibbonCV
 from ._predictive import ClassProbabilities, Predictive
@@ -18,8 +19,10 @@ __all__ = [
     "RibbonClassifier",
     "RibbonRegressor",
     "__version__",
+    "blocks",
     "curvature",
     "exceptions",
+    "inspection",
     "metrics",
     "models",
     "noise",

@@ -32,10 +32,11 @@ class Fold:
     y: np.ndarray
     weight: np.ndarray | None
     distribution: Predictive | ClassProbabilities
+    group: np.ndarray | None = None
 
     def factors(self, alphas):
         """What the covariance is multiplied by as the ribbon's alpha becomes each of others, (A,)."""
-        return rescaling(self.ribbon.n_observations_, self.ribbon.alpha, np.asarray(alphas))
+        return rescaling(self.ribbon.ribbon_.units, self.ribbon.alpha, np.asarray(alphas))
 
     def over(self, temperature):
         """The fold of a classifier whose logits are divided by this temperature."""
@@ -65,7 +66,11 @@ def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verb
             f"All rows on one side of {name} have a weight of zero; drop rows without weight, or shuffle the folds."
         )
     params = {key: value[train] for key, value in fit_params.items()}
-    held_out = safe_indexing(X, test), y[test], None if sample_weight is None else sample_weight[test]
+    held_out = (
+        safe_indexing(X, test),
+        y[test],
+        *(None if column is None else column[test] for column in (sample_weight, fit_params.get("groups"))),
+    )
     fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y))
     folds = [validate(ribbon, *held_out) for ribbon in fitted]
     if verbose:
@@ -102,12 +107,13 @@ def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
             f"row, and this one has {per_row:.2g}: it would keep what it learnt of a row that is left out. Use folds, "
             "cv=5."
         )
-    return [Fold(ribbon, X, y, sample_weight, ribbon.loo_distribution_) for ribbon in fitted]
+    known = X, y, sample_weight
+    return [Fold(ribbon, *known, ribbon.loo_distribution_, fit_params.get("groups")) for ribbon in fitted]
 
 
-def validate(ribbon, X, y, sample_weight):
+def validate(ribbon, X, y, sample_weight, group=None):
     """A fitted Ribbon at validation rows."""
-    return Fold(ribbon, X, y, sample_weight, ribbon.predict_distribution(X))
+    return Fold(ribbon, X, y, sample_weight, ribbon.predict_distribution(X), group)
 
 
 def with_pooled_noise(folds):
@@ -326,12 +332,13 @@ def is_clear(best, other, scoring):
 def difference(best, other, scoring):
     """How much better a path is at its choice than another at its own, and the standard error of that.
 
-    Over rows where the score is a mean over them, else over folds; a single fold has no error.
+    Over rows, or their groups, where the score is a mean over them, else over folds; a single fold has no error.
     """
     gain = best.score - other.score
     if scoring in ("nll", "brier"):
         rows, weight = zip(*(_difference_by_row(*pair, scoring) for pair in _pairs(best, other)), strict=True)
-        return gain, standard_error(np.concatenate(rows), np.concatenate(weight))
+        group = None if best.folds[0].group is None else np.concatenate([fold.group for fold in best.folds])
+        return gain, standard_error(np.concatenate(rows), np.concatenate(weight), group)
     by_fold = best.by_fold[:, best.best] - other.by_fold[:, other.best]
     return gain, float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
 

@@ -233,8 +233,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         smallest damping that leaves a quarter, and says so.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2 where there are more than 5 effective
-        parameters per 100 rows and a dense curvature, and HC1 otherwise.
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row can have a leverage to
+        speak of, or leverages are not known exactly. With ``groups`` these are CR0 to CR3, and "auto" is CR3. Any but
+        "HC0" has Student's quantiles in confidence intervals.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
@@ -260,12 +261,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Covariance of ``model_.theta``.
     curvature_ : Curvature
         What ``curvature`` stood for.
+    correction_ : str
+        What ``correction`` stood for.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     effective_parameters_ : float
         Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
         Sum of the weights.
+    n_groups_ : int or None
+        Number of groups, if rows were given any and they hold more than one observation.
     loo_score_ : float
         Mean log probability of the training labels, each under the fit to all other rows. If ``store_loo``.
     loo_distribution_ : ClassProbabilities
@@ -318,7 +323,13 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     def _default_estimator(self):
         return LogisticRegression()
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters
@@ -328,13 +339,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
             intervals with their unit.
+        groups : array-like of shape (n_samples,), default=None
+            Labels of rows that depend on each other, such as those of one person or day: each group gets one Dirichlet
+            weight. A weight counts a row as often within its group.
 
         Returns
         -------
         self : RibbonClassifier
         """
         y = check_target(self, y)
-        fitted, training = self._fit(X, y, sample_weight)
+        fitted, training = self._fit(X, y, sample_weight, groups)
         training.warn_of_separation()
         fitted["classes_"] = fitted["model_"].classes
         if self.store_loo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
+from numbers import Integral
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import BaseCrossValidator, check_cv
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -32,7 +33,7 @@ from ._alpha_path import (
     validate,
     with_pooled_noise,
 )
-from ._checks import check_single_level, check_target, checked_weight
+from ._checks import check_single_level, check_target, checked_groups, checked_weight
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
 from ._estimator import BaseRibbon, adopt
@@ -176,7 +177,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies; they enter the fits and the scores.
         groups : array-like of shape (n_samples,), default=None
-            For a splitter that keeps groups together.
+            Labels of rows that depend on each other: each group gets one Dirichlet weight, and folds keep it together
+            where ``cv`` is a number or None. Any other splitter gets the labels too.
 
         Returns
         -------
@@ -188,6 +190,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
+        if groups is not None:
+            groups = np.asarray(groups)
+            checked_groups(groups, len(y), np.ones(len(y)))
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
         folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
@@ -201,7 +206,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             best = paths[chosen]
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level, scoring)
-        final = self._refit(ribbons[chosen], best, X, y, sample_weight)
+        final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
         fitted = {
             "alpha_": best.alpha,
             "best_score_": best.score,
@@ -235,7 +240,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """For every candidate a list of folds."""
         ribbon = ribbons[0]
         if isinstance(ribbon, FrozenEstimator):
-            return [[validate(ribbon.estimator, X, y, sample_weight)]]
+            return [[validate(ribbon.estimator, X, y, sample_weight, groups)]]
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
             if _noise_from_folds(ribbon):
@@ -247,7 +252,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or "
                 "use cv='loo' on the training rows."
             )
-        splits = list(check_cv(self.cv, y, classifier=is_classifier(ribbon)).split(X, y, **split_params))
+        splits = list(self._splits(X, y, is_classifier(ribbon), groups, split_params))
         if not splits:
             raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
         if pooled := _noise_from_folds(ribbon):
@@ -275,6 +280,13 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _leave_one_out(self):
         return isinstance(self.cv, str) and self.cv == "loo"
 
+    def _splits(self, X, y, classifier, groups, split_params):
+        """What ``cv`` stands for; a number of folds keeps groups together."""
+        if groups is None or not (self.cv is None or isinstance(self.cv, Integral)):
+            return check_cv(self.cv, y, classifier=classifier).split(X, y, **split_params)
+        splitter = StratifiedGroupKFold if classifier else GroupKFold
+        return splitter(5 if self.cv is None else self.cv).split(X, y, groups)
+
     def _routed(self, sample_weight, groups):
         """Parameters of the Ribbon's ``fit`` and of the splitter's ``split``."""
         given = {"sample_weight": sample_weight, "groups": groups}
@@ -282,14 +294,13 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if routing_enabled():
             routed = process_routing(self, "fit", **given)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
-        fit_params = {name: value for name, value in given.items() if name == "sample_weight"}
-        return fit_params, {name: value for name, value in given.items() if name == "groups"}
+        return given, {name: value for name, value in given.items() if name == "groups"}
 
-    def _refit(self, ribbon, best, X, y, sample_weight):
+    def _refit(self, ribbon, best, X, y, sample_weight, groups):
         if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
             return best.folds[0].ribbon.with_alpha(best.alpha)  # alpha only scales what is fitted already
         start = time.perf_counter()
-        fit_params, _ = self._routed(sample_weight, None)
+        fit_params, _ = self._routed(sample_weight, groups)
         final = clone(ribbon).set_params(alpha=best.alpha)
         if is_classifier(ribbon):
             final.set_params(temperature=best.folds[0].ribbon.temperature)
@@ -453,10 +464,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             ribbon = RibbonRegressor()
         else:
             ribbon = (RibbonClassifier if is_classifier(estimator) else RibbonRegressor)(estimator)
-        return ribbon.set_fit_request(sample_weight=True) if routing_enabled() else ribbon
+        return ribbon.set_fit_request(sample_weight=True, groups=True) if routing_enabled() else ribbon
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Metadata routing: ``sample_weight`` to the Ribbon's ``fit``, ``groups`` to the splitter.
+        """Metadata routing: ``sample_weight`` and ``groups`` to the Ribbon's ``fit``, ``groups`` to the splitter too.
 
         Returns
         -------

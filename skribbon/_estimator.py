@@ -19,10 +19,10 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from ._checks import check_count, check_name, check_target, checked_weight
+from ._checks import check_count, check_name, check_target, checked_groups, checked_weight
 from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
-from ._predictive import Latent, RawDraws
+from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import row_blocks
 from ._training import MOST_FLEXIBLE, Training
@@ -213,11 +213,13 @@ class UncertainParameters(Wrapper):
             raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
         return self.ribbon_.covariance
 
-    def _training(self, fitted, model, X, y, weight, correction="HC0", closed_form=False, as_ribbon=True):
+    def _training(
+        self, fitted, model, X, y, weight, group=None, *, correction="HC0", closed_form=False, as_ribbon=True
+    ):
         """Curvature and moments of the training rows; completes ``fitted`` by what they tell."""
         curvature = resolve_curvature(self.curvature, getattr(self, "damping", "auto"), model, len(y))
         model = curvature.view(model)
-        rows = training_rows(model, X, y, weight)
+        rows = training_rows(model, X, y, weight, group)
         if as_ribbon and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
             rows = rows.at(model.centred(rows.X))
         closed_form = closed_form and curvature.holds_square(len(model.theta))
@@ -248,7 +250,8 @@ def latent_at(model, ribbon, X):
         tangent = model.tangent(Z)
         draws = None if ribbon.shifts is None else ribbon.predict(model, Z, ribbon.shifts)
         pieces.append(Latent.from_root(tangent.f, tangent.jvp(ribbon.root), draws))
-    return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width))
+    freedom = None if ribbon.freedom is None else Degrees(model, ribbon, X)
+    return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width), freedom)
 
 
 def weighted_mean(values, weight):
@@ -274,12 +277,15 @@ class BaseRibbon(UncertainParameters):
     _of_left_out: Callable[..., dict[str, Any]]
     _left_out_: tuple[FloatArray, FloatArray]
 
-    def _fit(self, X, y, sample_weight):
+    def _fit(self, X, y, sample_weight, groups):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
         self._check_parameters()
+        if groups is not None:
+            check_consistent_length(X, y, groups)
         fitted, model, weight = self._fit_base(X, y, sample_weight)
+        X, group = own_copy(fitted["estimator_"], X), checked_groups(groups, len(y), weight)
         training, closed_form = self._training(
-            fitted, model, own_copy(fitted["estimator_"], X), y, weight, self.correction, self.predictive == "gaussian"
+            fitted, model, X, y, weight, group, correction=self.correction, closed_form=self.predictive == "gaussian"
         )
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         ribbon = training.ribbon(float(self.alpha), self.correction, closed_form, self.n_draws, seed)
@@ -287,8 +293,10 @@ class BaseRibbon(UncertainParameters):
         ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=self.predictive == "direct")
         fitted |= {
             "ribbon_": ribbon.mapped(training.rows.model.uncentred),
+            "correction_": training.resolved(self.correction),
             "effective_parameters_": float(training.effective_parameters),
             "n_observations_": float(training.n),
+            "n_groups_": None if group is None else training.rows.groups.n,
         }
         return fitted, training
 
@@ -339,7 +347,7 @@ class BaseRibbon(UncertainParameters):
         other = copy.copy(self)
         other.alpha = alpha
         other._check_parameters()
-        factor = rescaling(self.n_observations_, self.alpha, alpha)
+        factor = rescaling(self.ribbon_.units, self.alpha, alpha)
         other.ribbon_ = self.ribbon_.scaled(factor)
         if hasattr(self, "loo_distribution_"):
             other.__dict__.update(other._of_left_out(self.loo_distribution_.scaled(factor), *self._left_out_))
@@ -350,6 +358,7 @@ class BaseRibbon(UncertainParameters):
         X: MatrixLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         n_refits: int = 5,
         random_state: RandomState = None,
@@ -364,9 +373,10 @@ class BaseRibbon(UncertainParameters):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            What the estimator was fitted on, as y and ``sample_weight``.
+            What the estimator was fitted on, as y, ``sample_weight`` and ``groups``.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
         n_refits : int, default=5
         random_state : int, RandomState or None, default=None
         verbose : int, default=0
@@ -399,7 +409,10 @@ class BaseRibbon(UncertainParameters):
                 "X, y and sample_weight must be what the estimator was fitted on: "
                 f"{self.n_observations_:g} observations, got {weight.sum():g}."
             )
-        rows = training_rows(self.model_, X, y, weight)
+        group = checked_groups(groups, len(y), weight)
+        if (None if group is None else len(np.unique(group[weight > 0]))) != self.n_groups_:
+            raise ValueError("groups must be what the estimator was fitted with.")
+        rows = training_rows(self.model_, X, y, weight, group)
         rng = check_random_state(random_state)
         return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
 

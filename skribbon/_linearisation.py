@@ -21,7 +21,7 @@ class LinearisationReport:
     ----------
     alpha : float
     weights : ndarray of shape (n_samples, n_refits)
-        The drawn weights; each column sums to the number of observations.
+        The drawn weights; each column sums to the number of observations, of groups on average.
     shifts : ndarray of shape (p, n_refits)
         Delta theta by one linear step.
     refitted_shifts : ndarray of shape (p, n_refits)
@@ -79,8 +79,7 @@ class LinearisationReport:
 def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
     model, n = rows.model, rows.n
-    gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_refits))
-    weights = gamma * (n / gamma.sum(axis=0))
+    weights = _drawn_weights(rows, alpha, n_refits, rng)
     moments = Moments.from_rows(rows, curvature, scatter=False)
     reweighted = np.stack([replace(rows, weight=w).mean(_score_sum, n) for w in weights.T], axis=1)
     shifts, refitted, converged = (
@@ -104,6 +103,16 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     return LinearisationReport(
         alpha, weights, model.uncentred(shifts), model.uncentred(refitted), *moves, np.array(converged)
     )
+
+
+def _drawn_weights(rows, alpha, n_draws, rng):
+    """Dirichlet weights (n_rows, n_draws) of rows or of their groups, with a mean of the rows' frequencies."""
+    if rows.groups is None:
+        gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_draws))
+        return gamma * (rows.n / gamma.sum(axis=0))
+    counted = (rows.groups.weight > 0)[:, None]
+    gamma = rng.standard_gamma(alpha, size=(len(counted), n_draws)) * counted
+    return rows.weight[:, None] * (gamma * (rows.groups.n / gamma.sum(axis=0)))[rows.groups.code]
 
 
 def _score_sum(block):

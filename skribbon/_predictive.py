@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
 
 from ._checks import check_count, check_levels, check_observations
@@ -20,7 +20,7 @@ from ._rows import row_blocks
 from ._softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
 from ._target import TargetScale
 from ._typing import FloatArray, Levels, RandomState
-from .laws import Law, LocationFamily, NoiseLaw, Normal, Student
+from .laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, normal_levels, student_ratio
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -50,12 +50,20 @@ class Latent:
         Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
     source : callable
         ``source(n_samples, rng)`` gives joint draws of all rows, (n, k, n_samples).
+    freedom : callable or None
+        ``freedom()`` gives the degrees of freedom of the covariance, (n,), where they are not infinite.
     """
 
     f: FloatArray
     covariance: FloatArray
     draws: FloatArray | None = None
     source: Callable[[int, Any], FloatArray] = _no_draws
+    freedom: Callable[[], FloatArray] | None = None
+
+    @cached_property
+    def df(self):
+        """Degrees of freedom (n,) of the covariance."""
+        return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
 
     @classmethod
     def from_root(cls, f, root, draws=None):
@@ -63,13 +71,13 @@ class Latent:
         return cls(f, batch_gram(root), draws)
 
     @classmethod
-    def concatenate(cls, pieces, source=_no_draws):
+    def concatenate(cls, pieces, source=_no_draws, freedom=None):
         """Rows of several into one, with a source of joint draws."""
         if len(pieces) == 1:
-            return replace(pieces[0], source=source)
+            return replace(pieces[0], source=source, freedom=freedom)
         draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
         f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
-        return cls(f, covariance, draws, source)
+        return cls(f, covariance, draws, source, freedom)
 
     def scaled(self, factors):
         """At other alphas: deviations from f multiplied by sqrt(factor); several factors (A,) make a leading axis."""
@@ -79,7 +87,7 @@ class Latent:
         if self.draws is not None:
             f = self.f[:, :, None]
             draws = f + np.sqrt(c) * (self.draws - f)
-        return Latent(self.f, c * self.covariance, draws)
+        return Latent(self.f, c * self.covariance, draws, freedom=self.freedom)
 
     def moved_to(self, f):
         """The same spread around other raw predictions."""
@@ -90,7 +98,7 @@ class Latent:
         """All raw predictions divided by a temperature."""
         draws = None if self.draws is None else self.draws / temperature
         source = partial(_divided_draws, self.source, temperature)
-        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source)
+        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source, self.freedom)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,29 +118,61 @@ class RawDraws:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """Degrees of freedom (n,) of the variance of raw predictions, the fewest of those of a row."""
+
+    model: Any
+    ribbon: Any
+    X: Any
+
+    def __call__(self):
+        rows = self.ribbon.freedom.rows
+        width = max(self.model.row_width, self.model.loss.n_outputs * max(rows.shape))
+        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(self.X.shape[0], width))
+        pieces = [self.ribbon.degrees_of_freedom(self.model.tangent(Z).jvp).min(axis=1) for Z in blocks]
+        return np.concatenate(pieces)
+
+
 # ---------------------------------------------------------------------- regression
 class Drawn(Normal):
-    """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them."""
+    """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them.
 
-    def __init__(self, draws):
+    Where their spread rests on few rows, with degrees of freedom df (n,), its levels are further out among the draws.
+    """
+
+    def __init__(self, draws, df=None):
         draws = np.clip(draws, -LARGEST, LARGEST)  # a mean behind a link may be infinite
         mean = draws.mean(axis=-1)
         super().__init__(mean, ((draws - mean[..., None]) ** 2).mean(axis=-1))
-        self._draws = draws
+        self._draws, self._df = draws, np.inf if df is None else df
 
     def take(self, index):
         return Normal(*self.parameters).take(index)
 
     def ppf(self, q):
         q = np.asarray(q, dtype=float)
-        values = np.quantile(self._draws, q, axis=-1)
-        return values if q.ndim == 0 else np.moveaxis(values, 0, -1)
+        if np.isinf(self._df).all():
+            values = np.quantile(self._draws, q, axis=-1)
+            return values if q.ndim == 0 else np.moveaxis(values, 0, -1)
+        levels = np.broadcast_to(normal_levels(np.atleast_1d(q), self._df), (*self.shape, q.size))
+        ordered, place = np.sort(self._draws, axis=-1), levels * (self._draws.shape[-1] - 1)
+        left, right = (np.take_along_axis(ordered, end(place).astype(int), axis=-1) for end in (np.floor, np.ceil))
+        values = left + (place - np.floor(place)) * (right - left)
+        return values[..., 0] if q.ndim == 0 else values
 
     def cdf(self, y):
-        return self._rank(y, np.less_equal)
+        return self._student(self._rank(y, np.less_equal))
 
     def cdf_below(self, y):
-        return self._rank(y, np.less)
+        return self._student(self._rank(y, np.less))
+
+    def _student(self, level):
+        """The inverse of the change of levels."""
+        if np.isinf(self._df).all():
+            return level
+        with np.errstate(divide="ignore"):
+            return np.where(np.isinf(self._df), level, stdtr(np.minimum(self._df, 1e300), ndtri(level)))
 
     def _rank(self, y, compare):
         """The inverse of the linear interpolation between draws that their quantiles are."""
@@ -198,7 +238,9 @@ class Predictive:
         """Law (..., n) on the inner scale: of the fitted target for a prediction, of f for the mean function."""
         f, variance, draws = self.latent.f[:, 0], self.latent.covariance[..., 0, 0], self.latent.draws
         if self.kind == "confidence":
-            return Normal(f, variance) if draws is None else Drawn(draws[..., 0, :])
+            if draws is not None:
+                return Drawn(draws[..., 0, :], self.latent.df)
+            return Normal(f, variance) if self.latent.freedom is None else Estimate(f, variance, self.latent.df)
         if draws is None:
             return self._family.marginal(f, variance)
         if not np.any(self.dispersion):
@@ -541,14 +583,28 @@ class ClassProbabilities:
         ndarray of shape (n, K) or (n, K, Q)
         """
         q, scalar = check_levels(q, "q")
-        f, covariance = self.latent.f, self.latent.covariance
         if self.latent.draws is not None:
-            values = np.moveaxis(np.quantile(self.loss.probabilities(self.latent.draws), q, axis=-1), 0, -1)
-        elif self.loss.n_classes == 2:
-            values = logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
+            values = Drawn(self.loss.probabilities(self.latent.draws), self.latent.df[:, None]).ppf(q)
+        elif np.isinf(self.latent.df).all():
+            values = self._normal_quantiles(q, 1.0)
         else:
-            values = softmax_quantiles(f, covariance, self.loss.output_map, q)
+            values = self._student_quantiles(q)
         return values[..., 0] if scalar else values
+
+    def _student_quantiles(self, q):
+        """Those of logits so much wider that their normal quantiles are Student's, level by level."""
+        values, order = [], np.argsort(q, kind="stable")
+        for level in q[order]:
+            values.append(self._normal_quantiles(np.array([level]), student_ratio(level, self.latent.df) ** 2))
+        values = np.maximum.accumulate(np.concatenate(values, axis=-1), axis=-1)
+        return values[..., np.argsort(order, kind="stable")]
+
+    def _normal_quantiles(self, q, factor):
+        """Quantiles (n, K, Q) with the covariance of each row multiplied by a factor."""
+        f, covariance = self.latent.f, self.latent.covariance * np.reshape(factor, (-1, 1, 1))
+        if self.loss.n_classes == 2:
+            return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
+        return softmax_quantiles(f, covariance, self.loss.output_map, q)
 
     def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
         """Central interval of every class probability.

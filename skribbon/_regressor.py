@@ -420,8 +420,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         residuals flatter. A GLM keeps the law of its family.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC3 where there are more than 5 effective
-        parameters per 100 rows and a dense curvature, and HC1 otherwise.
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row can have a leverage to
+        speak of, or leverages are not known exactly. With ``groups`` these are CR0 to CR3, and "auto" is CR3. Any but
+        "HC0" has Student's quantiles in confidence intervals.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
@@ -454,10 +455,14 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
         Sum of the weights.
+    n_groups_ : int or None
+        Number of groups, if rows were given any and they hold more than one observation.
     loo_residuals_ : ndarray of shape (n_samples,)
         y_i minus its prediction by the fit to all other rows, to first order, on the fitted scale. If ``store_loo``.
     loo_score_ : float
         Mean log density of the training rows, each under the fit to all others. If ``store_loo``.
+    correction_ : str
+        What ``correction`` stood for.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
     loo_distribution_ : Predictive
@@ -517,7 +522,13 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     def _default_estimator(self):
         return LinearRegression()
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters
@@ -527,13 +538,16 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
             intervals with their unit.
+        groups : array-like of shape (n_samples,), default=None
+            Labels of rows that depend on each other, such as those of one person or day: each group gets one Dirichlet
+            weight. A weight counts a row as often within its group.
 
         Returns
         -------
         self : RibbonRegressor
         """
         y, noise, law = check_target(self, y), resolve_noise(self.noise, auto=True), check_law(self.law)
-        fitted, training = self._fit(X, y, sample_weight)
+        fitted, training = self._fit(X, y, sample_weight, groups)
         fitted["noise_"], sample, dispersion = fit_noise(noise, training)
         stated = not isinstance(noise, str | HeteroskedasticNoise)  # and whoever states the noise states all of it
         fitted["law_"] = fit_law(law, fitted, sample, dispersion, stated)

@@ -18,7 +18,8 @@ The weights have covariance :math:`(I - jj'/n) / (n (n\alpha + 1))`, hence in cl
 and a prediction moves by :math:`J_x \Delta\theta_w`. That is all; the rest of the package computes G, H_r and J_x.
 
 Rows may carry frequencies m_i: a row counted m_i times has a total weight that is Gamma(alpha m_i) before
-normalisation, and n is then the sum of the frequencies.
+normalisation, and n is then the sum of the frequencies. Rows that depend on each other share one weight per group, see
+``_groups.py``; the number of weights is called ``units``.
 """
 
 from collections.abc import Callable
@@ -28,20 +29,22 @@ import numpy as np
 
 from ._linalg import psd_root, triangular_root
 
+GROUPS_AT_ONCE = 64  # share a generator
+
 
 def influence(H_r, G):
     """IF_i = -H_r^-1 g_i, the parameters' displacement as row i is upweighted: (n, p) from G (n, p)."""
     return -H_r.solve(G.T).T
 
 
-def dispersion(n, alpha):
+def dispersion(units, alpha):
     """1/(n alpha + 1): the only place where alpha enters the covariance."""
-    return 1.0 / (n * alpha + 1.0)
+    return 1.0 / (units * alpha + 1.0)
 
 
-def rescaling(n, alpha, other):
+def rescaling(units, alpha, other):
     """What the covariance is multiplied by as alpha becomes another; nothing else changes."""
-    return dispersion(n, other) / dispersion(n, alpha)
+    return dispersion(units, other) / dispersion(units, alpha)
 
 
 def sandwich_root(H_r, H_Fc):
@@ -63,16 +66,35 @@ class DirichletSums:
     gradient: Callable
 
     def __call__(self, block):
-        rng, m = np.random.default_rng([self.seed, block.index]), block.weight
-        gamma = rng.standard_gamma((self.alpha * m)[:, None], size=(len(m), self.n_draws))  # (b, B)
-        c = np.column_stack([gamma, m])  # equal weights are one more draw
+        m = block.weight
+        if block.group is None:
+            rng = np.random.default_rng([self.seed, block.index])
+            gamma = rng.standard_gamma((self.alpha * m)[:, None], size=(len(m), self.n_draws))  # (b, B)
+            c = np.column_stack([gamma, m])  # equal weights are one more draw
+            total = c.sum(axis=0)
+        else:
+            gamma = group_gammas(self.alpha, self.n_draws, self.seed, block.group)
+            c = np.column_stack([gamma, np.ones(len(m))])
+            total = block.share @ c  # each group counts once
+            c = m[:, None] * c
         weighted = block.tangent.vjp(self.gradient(block)[:, :, None] * c[:, None, :])  # (p, B + 1)
-        return np.vstack([weighted, c.sum(axis=0)])
+        return np.vstack([weighted, total])
 
 
-def dirichlet_scores(sums, alpha):
-    """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from the sums that :class:`DirichletSums` makes over all rows."""
-    weighted, total = sums[:-1], sums[-1]
+def group_gammas(alpha, n_draws, seed, codes):
+    """Gamma(alpha) draws (b, B) of the groups that rows belong to: the same for a group wherever its rows are."""
+    parts, place = np.unique(codes // GROUPS_AT_ONCE, return_inverse=True)
+    size = GROUPS_AT_ONCE, n_draws
+    gamma = np.stack([np.random.default_rng([seed, part]).standard_gamma(alpha, size) for part in parts])
+    return gamma[place, codes % GROUPS_AT_ONCE]
+
+
+def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
+    """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from the sums that :class:`DirichletSums` makes over all rows.
+
+    Of groups g_i is G/n S_g, the sum over n/G rows brought to the size of one.
+    """
+    weighted, total = sums[:-1] / rows_per_unit, sums[-1]
     if not np.all(total > 0):
         raise ValueError(
             f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
@@ -88,6 +110,61 @@ def parameter_shifts(H_r, U):
 
 
 @dataclass(frozen=True, eq=False)
+class Freedom:
+    r"""How many independent rows the variance of a linear functional of theta rests on, in Satterthwaite's sense.
+
+    Were the noise what the loss's own curvature says, row i would contribute :math:`c_i^2` to that variance, and
+
+    .. math:: \mathrm{df} = \Big(\sum_i c_i^2\Big)^2 \Big/ \sum_i c_i^4 - 1:
+
+    m - 1 for the mean of a category of m rows, however many others there are. No row contributes more than its
+    leverage, so those of small leverage are not looked at one by one.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (p, m r)
+        Directions of single rows, r of each, whose squares add up to c_i^2.
+    copies : ndarray of shape (m,)
+        Their frequencies.
+    root : ndarray of shape (p, r) or None
+        Of the sum of c_i c_i' over all rows; None if ``rows`` are all of them.
+    others : float
+        Number of the other observations.
+    most : float
+        What no df exceeds; without any rows, what all of them are.
+    """
+
+    rows: np.ndarray
+    copies: np.ndarray
+    root: np.ndarray | None = None
+    others: float = 1.0
+    most: float = np.inf
+
+    @classmethod
+    def constant(cls, p, df=np.inf):
+        """The same for all functionals."""
+        return cls(np.zeros((p, 0)), np.zeros(0), most=max(df, 1.0))
+
+    def mapped(self, function):
+        """In other coordinates."""
+        root = None if self.root is None else function(self.root)
+        return replace(self, rows=function(self.rows), root=root)
+
+    def of(self, function):
+        """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
+        c2 = function(self.rows) ** 2
+        if not c2.shape[-1]:
+            return np.full(c2.shape[:-1], self.most)
+        c2 = c2.reshape(*c2.shape[:-1], len(self.copies), -1).sum(axis=-1)  # (..., m)
+        kept = c2 @ self.copies
+        total = kept if self.root is None else np.maximum((function(self.root) ** 2).sum(axis=-1), kept)
+        spread = 3 * (total - kept) ** 2 / self.others  # of rows that contribute as normal features make them
+        fourth = c2**2 @ self.copies + spread
+        df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1
+        return np.clip(df, 1.0, self.most)
+
+
+@dataclass(frozen=True, eq=False)
 class Ribbon:
     """The distribution of Delta theta_w: mean zero, covariance ``root @ root.T``.
 
@@ -99,28 +176,34 @@ class Ribbon:
         Directions that neither the data nor the penalty determine. The ribbon has no width along them.
     lone : ndarray of shape (p, l)
         How theta moves with the target of each row that alone determines a direction. The ribbon sees no noise there.
+    units : float
+        Number of Dirichlet weights.
     shifts : ndarray of shape (p, B) or None
         The drawn Delta theta_w; None means that the Gaussian limit stands for them.
     exact : bool
         Whether predictions evaluate the model at drawn parameters, or follow its tangent.
+    freedom : Freedom or None
+        Degrees of freedom of its variances; None is infinitely many.
     """
 
     root: np.ndarray
     null: np.ndarray
     lone: np.ndarray
+    units: float = 1.0
     shifts: np.ndarray | None = None
     exact: bool = False
+    freedom: Freedom | None = None
 
     @classmethod
-    def closed_form(cls, H_r, H_Fc, n, alpha, lone):
+    def closed_form(cls, H_r, H_Fc, units, alpha, lone):
         """The limit of infinitely many draws."""
-        return cls(np.sqrt(dispersion(n, alpha)) * sandwich_root(H_r, H_Fc), H_r.null, lone)
+        return cls(np.sqrt(dispersion(units, alpha)) * sandwich_root(H_r, H_Fc), H_r.null, lone, units)
 
     @classmethod
-    def from_draws(cls, H_r, U, lone):
+    def from_draws(cls, H_r, U, units, lone):
         """Of drawn scores U (p, B)."""
         shifts = parameter_shifts(H_r, U)
-        return cls(shifts / np.sqrt(U.shape[1]), H_r.null, lone, shifts)
+        return cls(shifts / np.sqrt(U.shape[1]), H_r.null, lone, units, shifts)
 
     def gaussian(self):
         """The normal law with the same covariance: drawn shifts are forgotten."""
@@ -129,9 +212,9 @@ class Ribbon:
     def mapped(self, function):
         """In other coordinates: ``function`` takes directions (p, r) there."""
         shifts = None if self.shifts is None else function(self.shifts)
-        return replace(
-            self, root=function(self.root), null=function(self.null), lone=function(self.lone), shifts=shifts
-        )
+        freedom = None if self.freedom is None else self.freedom.mapped(function)
+        root, null, lone = (function(A) for A in (self.root, self.null, self.lone))
+        return replace(self, root=root, null=null, lone=lone, shifts=shifts, freedom=freedom)
 
     @property
     def covariance(self):
@@ -143,6 +226,12 @@ class Ribbon:
         """The ribbon with its covariance multiplied by ``factor``."""
         c = np.sqrt(factor)
         return replace(self, root=c * self.root, shifts=None if self.shifts is None else c * self.shifts)
+
+    def degrees_of_freedom(self, function):
+        """Of the variances of linear functionals; ``function`` takes directions (p, r) to their values (..., r)."""
+        if self.freedom is None:
+            return np.full(function(self.root).shape[:-1], np.inf)
+        return self.freedom.of(function)
 
     def draw(self, n_draws, rng):
         """(p, n_draws) draws of Delta theta_w; stored shifts are taken in a random order, repeated if too few."""

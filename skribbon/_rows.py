@@ -30,13 +30,18 @@ class Block:
         Targets as the loss sees them, and frequencies.
     index : int
         Which block this is, for what is drawn at random in it.
+    group : ndarray of shape (b,) or None
+        Numbers of the groups that the rows belong to.
+    share : ndarray of shape (b,) or None
+        Of each row's weight in that of its group.
     """
 
-    def __init__(self, model, Z, y, weight, index=0):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
+        self.group, self.share = group, share
 
     def take(self, rows):
-        """Some of the rows."""
+        """Some of the rows, whatever their groups."""
         return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index)
 
     @cached_property
@@ -139,6 +144,44 @@ def some_of(n, size):
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Which training rows depend on each other.
+
+    Attributes
+    ----------
+    code : ndarray of shape (n_rows,)
+        Number of each row's group, in the order in which groups first appear.
+    count : ndarray of shape (G,)
+        Rows of each group.
+    weight : ndarray of shape (G,)
+        Sums of their frequencies.
+    """
+
+    code: np.ndarray
+    count: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, code, weight):
+        """Of the numbers of all rows' groups, and their frequencies."""
+        return cls(code, np.bincount(code), np.bincount(code, weights=weight))
+
+    @property
+    def n(self):
+        """Number of groups that count."""
+        return int((self.weight > 0).sum())
+
+    @cached_property
+    def order(self):
+        """Rows in an order that keeps groups together; None if they are."""
+        return None if np.all(np.diff(self.code) >= 0) else np.argsort(self.code, kind="stable")
+
+    def take(self, index):
+        """Groups of some of the rows; what is known of each group is still that of all its rows."""
+        return replace(self, code=self.code[index])
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Prepared training rows of a model, in memory.
 
@@ -150,22 +193,39 @@ class Rows:
         As the loss sees it.
     weight : ndarray of shape (n_rows,)
         Frequencies.
+    groups : Groups or None
+        Which of them depend on each other. Blocks then go through the rows group by group.
     """
 
     model: Any
     X: Any
     y: np.ndarray
     weight: np.ndarray
+    groups: Groups | None = None
 
     @property
     def n(self):
         """Number of observations."""
         return float(self.weight.sum())
 
+    @property
+    def units(self):
+        """Number of Dirichlet weights: of groups, or of observations where each is on its own."""
+        return self.n if self.groups is None else float(self.groups.n)
+
     def _blocks(self, width):
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
+        order = None if self.groups is None else self.groups.order
         for index, rows in enumerate(slices):
-            yield Block(self.model, self.model.rows(self.X[rows]), self.y[rows], self.weight[rows], index)
+            rows = rows if order is None else order[rows]
+            Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
+            if self.groups is None:
+                yield Block(self.model, Z, y, weight, index)
+            else:
+                group = self.groups.code[rows]
+                total = self.groups.weight[group]
+                share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+                yield Block(self.model, Z, y, weight, index, group, share)
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
@@ -175,8 +235,16 @@ class Rows:
         """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
         pieces = [f(block) for block in self._blocks(width)]
         if isinstance(pieces[0], tuple):
-            return tuple(np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        return np.concatenate(pieces)
+            return tuple(self._in_place(np.concatenate(columns)) for columns in zip(*pieces, strict=True))
+        return self._in_place(np.concatenate(pieces))
+
+    def _in_place(self, values):
+        """Values of blocks, in the order of the rows."""
+        if self.groups is None or self.groups.order is None:
+            return values
+        out = np.empty_like(values)
+        out[self.groups.order] = values
+        return out
 
     def mean(self, f, n, width=None):
         """:meth:`sum` over n, the number of observations."""
@@ -184,7 +252,8 @@ class Rows:
 
     def take(self, index):
         """Some of the rows."""
-        return Rows(self.model, self.X[index], self.y[index], self.weight[index])
+        groups = None if self.groups is None else self.groups.take(index)
+        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
 
     def at(self, model):
         """The same rows seen by another model."""

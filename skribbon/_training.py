@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ._linalg import batch_gram
-from ._ribbon import DirichletSums, Ribbon, dirichlet_scores
+from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
+from ._linalg import batch_gram, psd_root
+from ._ribbon import DirichletSums, Freedom, Ribbon, dirichlet_scores
 from ._rows import Moments, Rows, Sums, some_of
-from .exceptions import LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
+from .exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
 
-MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
 MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others do, no constant curvature leads back
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
 SEPARATION = 0.05  # squared scores over their expectation: below 0.03 of separated classes, above 0.09 of all others
@@ -25,6 +25,10 @@ ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is 
 N_PROBES = 12  # random directions that find the rows whose leverage may be near one
 SUSPECT = 0.2  # estimated leverage of such a row; one of 0.99 comes out below that once in 1,000
 MOST_LONE = 32  # rows of a block that are remembered for determining a direction alone
+MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
+DECISIVE = 0.02  # leverage from which they are, where there are more rows
+FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
+FAR = 0.2  # bound on all leverages, and mostly far above them, below which no row is looked at
 
 
 # ---------------------------------------------------------------------- of a block of rows
@@ -72,10 +76,28 @@ def corrected_gradient(hat, power, block):
     That is linear in u, and the loss may not be: no row gets a gradient that its loss has nowhere, and of a classifier,
     whose curvature fades as it grows sure, leverages above MOST_OF_A_CLASS count as that.
     """
-    most = MOST_OF_A_CLASS if block.model.loss.n_classes else MAX_LEVERAGE
-    u = resolvent(*hat(block), block.u, power, most)
+    return bounded(resolvent(*hat(block), block.u, power, most_leverage(block.model.loss)), block)
+
+
+def group_corrected_gradient(hat, steps, block):
+    """The same of the whole group of each row: C A is the group's own block of the hat matrix."""
+    return bounded(block.u + np.einsum("nkl,nl->nk", hat.curvature(block), moved(steps, block)), block)
+
+
+def most_leverage(loss):
+    """What a leverage counts at most."""
+    return MOST_OF_A_CLASS if loss.n_classes else MAX_LEVERAGE
+
+
+def bounded(u, block):
+    """u (b, k), none longer than the gradient of its row's loss can be."""
     size, bound = np.linalg.norm(u, axis=1), block.model.loss.gradient_bound(block.y)
     return u * np.divide(bound, size, out=np.ones_like(size), where=size > bound)[:, None]
+
+
+def leave_group_out(steps, block):
+    """Raw predictions (b, k) of each row under the fit to all other groups, by one Newton step."""
+    return block.f + moved(steps, block)
 
 
 def constant_gradient(factor, block):
@@ -115,6 +137,20 @@ def squared_scores(block):
     """Sums over the block of |u_i|^2, and of its expectation under a classifier's own probabilities, tr C_i."""
     observed, expected = (block.u**2).sum(axis=1), (block.R**2).sum(axis=(1, 2))
     return np.array([block.weight @ observed, block.weight @ expected])
+
+
+def expected_scores(hat, least, at_most, block):
+    """R_i' J_i M, (m, r, p), of the rows of the largest leverages, from some leverage on; frequencies, leverages (m,).
+
+    Their products are what the noise of single rows would be, were it what the loss's own curvature says.
+    """
+    h = leverages(hat, block)
+    kept = np.flatnonzero((h >= least) & (block.weight > 0))
+    kept = np.sort(kept[np.argsort(-h[kept], kind="stable")[:at_most]])
+    few = block.take(kept)
+    if not len(kept):
+        return np.zeros((0, block.R.shape[2], hat.inverse_root.shape[1])), few.weight, h[kept]
+    return few.R.transpose(0, 2, 1) @ few.tangent.jvp(hat.inverse_root), few.weight, h[kept]
 
 
 def score_sums(gradient, block):
@@ -205,6 +241,8 @@ class Training:
     effective_parameters: float
     largest: Largest = field(default_factory=Largest)
     said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
+    whole: Rows | None = None  # all rows, where ``rows`` are some of them
+    known_steps: dict = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows, curvature, correction="HC0", closed_form=False):
@@ -216,6 +254,7 @@ class Training:
         rank = rows.model.loss.curvature_rank
         few = len(rows.model.theta) <= SMALL_LEVERAGE * rank * rows.n
         as_they_are = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
+        as_they_are = as_they_are and rows.groups is None
         with np.errstate(all="ignore"):  # what overflows is told below
             moments, largest = rows.sum(partial(first_pass, curvature, closed_form and as_they_are))
         _check_finite(moments)
@@ -275,12 +314,13 @@ class Training:
         curvature = self.curvature.with_damping(damping)
         H_r = curvature.factor(self.rows, self.moments)
         shift = curvature.shift(self.rows.model)
-        return replace(self, H_r=H_r, curvature=curvature, effective_parameters=H_r.effective_parameters(shift))
+        effective = H_r.effective_parameters(shift)
+        return replace(self, H_r=H_r, curvature=curvature, effective_parameters=effective, known_steps={})
 
     def sample(self, size):
         """The same of some rows, at random where there are more; sums are still those of all rows."""
         n = len(self.rows.y)
-        return self if n <= size else replace(self, rows=self.rows.take(some_of(n, size)))
+        return self if n <= size else replace(self, rows=self.rows.take(some_of(n, size)), whole=self.rows)
 
     # ------------------------------------------------------------------ leverages
     @cached_property
@@ -323,8 +363,8 @@ class Training:
         A row can have such a leverage only where there are few rows, or one of them lies far out in a column: in long
         tables the bound mostly spares the second pass.
         """
-        p = len(self.rows.model.theta)
-        if not self.curvature.knows_leverages or self.largest.leverage(self.hat) < MAX_LEVERAGE:
+        p, rough = len(self.rows.model.theta), not self.curvature.knows_leverages
+        if rough or self.rows.groups is not None or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
         M = self.H_r.inverse_root
         probes = M @ np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES)
@@ -336,9 +376,34 @@ class Training:
         """(y_i - mu_i)^2 / V(mu_i), (n_rows,)."""
         return self.rows.map(_squared_residuals)
 
+    @cached_property
+    def growth(self):
+        """By what each residual grows under the fit to all other rows, or groups, (n_rows,): 1 / (1 - h_i) of rows."""
+        if self.rows.groups is None:
+            return 1 / (1 - self.leverages)
+        return self._map(partial(_growth, self.hat, self.steps(-1.0, MAX_LEVERAGE)))
+
     def leave_one_out(self):
-        """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each."""
-        return self._map(partial(leave_one_out, self.hat))
+        """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each.
+
+        Where rows have groups, the fit is to all other groups.
+        """
+        if self.rows.groups is None:
+            return self._map(partial(leave_one_out, self.hat))
+        return self._map(partial(leave_group_out, self.steps(-1.0, MAX_LEVERAGE)))
+
+    def steps(self, power, most):
+        """Steps to the fits without each group, (G, p), see :func:`group_steps`."""
+        if (power, most) in self.known_steps:
+            return self.known_steps[power, most]
+        rows = self.rows if self.whole is None else self.whole
+        self.known_steps[power, most], n_decisive = group_steps(rows, self.hat, power, most)
+        if n_decisive:
+            self._warn_of_leverage(
+                f"{n_decisive} of {rows.groups.n} groups determine a direction of the parameters by themselves, as "
+                "where a category or the value of a column that belongs to groups is found in one group alone"
+            )
+        return self.known_steps[power, most]
 
     def stationarity(self, quiet=False):
         """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
@@ -375,23 +440,81 @@ class Training:
     # ------------------------------------------------------------------ the ribbon
     def ribbon(self, alpha, correction, closed_form, n_draws, seed):
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
-        correction, lone = self._resolved(correction), self.lone()
+        self._warn_of_few_groups()
+        correction, lone = self.resolved(correction), self.lone()
         if lone.shape[1] and correction in ("HC2", "HC3"):
             self._warn_of_leverage(f"{self._count(lone)} of {len(self.rows.y)} rows determine their own fitted value")
-        gradient = self._gradient(correction)
+        gradient, units = self._gradient(correction), self.rows.units
         if not closed_form:
             sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
-            return Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha), lone)
+            ribbon = Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
+            return replace(ribbon, freedom=self.freedom(correction))
         if np.ndim(self.moments.gg):
             H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
         else:
             width = None if correction in ("HC0", "HC1") else self._wide(0)
-            mean, second = self.rows.mean(partial(score_sums, gradient), self.n, width)
+            mean, second = self._score_moments(correction, gradient, width)
             # scores of single rows add up to zero only together with their share of the penalty's gradient, -g_bar
             centre = mean if correction in ("HC0", "HC1") else self.moments.g_bar
             cross = np.outer(mean, centre)
             H_Fc = second - cross - cross.T + np.outer(centre, centre)
-        return Ribbon.closed_form(self.H_r, H_Fc, self.n, alpha, lone)
+        ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
+        return replace(ribbon, freedom=self.freedom(correction))
+
+    @property
+    def _rows_are_alike(self):
+        """Whether no row can have a leverage to speak of."""
+        return self.mean_leverage <= SMALL_LEVERAGE and self.largest.leverage(self.hat) < FAR
+
+    def freedom(self, correction):
+        """Degrees of freedom of the ribbon's variances: of groups one less than these, else by :class:`Freedom`.
+
+        "HC0" corrects nothing, and where leverages are not known, all rows are taken to be alike.
+        """
+        p = len(self.rows.model.theta)
+        if correction == "HC0":
+            return None
+        if self.rows.groups is not None:
+            return Freedom.constant(p, self.rows.units - 1)
+        most = self.n * (1 - min(self.parameters_per_row, 1.0))
+        most_rows = MOST_DECISIVE // self.rows.model.loss.curvature_rank
+        few = len(self.rows.y) <= most_rows
+        if not self.curvature.knows_leverages or (not few and self._rows_are_alike):
+            return Freedom.constant(p, most)
+        M, least = self.H_r.inverse_root, -np.inf if few else DECISIVE
+        E, copies, h = self._map(partial(expected_scores, self.hat, least, most_rows))
+        if not len(h):
+            return Freedom.constant(p, most)
+        top = slice(None) if few else np.argsort(-h, kind="stable")[:most_rows]
+        rows, copies = M @ E[top].reshape(-1, M.shape[1]).T, copies[top]
+        if few:
+            return Freedom(rows, copies, most=max(most, 1.0))
+        penalty = np.sqrt(self.curvature.shift(self.rows.model))[:, None] * M
+        inside = np.eye(M.shape[1]) - penalty.T @ penalty  # M inside M' = H_r^-1 H H_r^-1
+        root = np.sqrt(self.n) * M @ psd_root(inside)
+        return Freedom(rows, copies, root, max(self.n - copies.sum(), 1.0), max(most, 1.0))
+
+    def _warn_of_few_groups(self):
+        G, p = self.rows.units, self.effective_parameters
+        if self.rows.groups is not None and (p >= G or G < FEW_GROUPS):
+            warn_user(
+                f"There are {p:.3g} effective parameters and {G:.0f} groups: how groups differ is known from so few "
+                "that Student's quantiles make up for the noise of that alone, not for directions in which hardly any "
+                "of them differ. Collect more groups, drop columns, or penalise the base model.",
+                FewGroupsWarning,
+            )
+
+    def _score_moments(self, correction, gradient, width):
+        """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
+        if self.rows.groups is None:
+            return self.rows.mean(partial(score_sums, gradient), self.n, width)
+        if correction == "HC3" and np.isinf(self.rows.model.loss.gradient_bound(self.rows.y[:1])).all():
+            steps = self.steps(-1.0, most_leverage(self.rows.model.loss))  # (n H_r)^-1 S_g, corrected: no more passes
+            back = self.n * self.H_r.to_dense()
+            sums, squares = back @ steps.sum(axis=0), back @ (steps.T @ steps) @ back.T
+        else:
+            sums, squares = self.rows.sum(partial(group_scores, gradient, self.rows.groups.count), width).total
+        return sums / self.n, squares * (self.rows.units / self.n**2)
 
     def _count(self, lone):
         return lone.shape[1] // self.rows.model.n_outputs
@@ -399,26 +522,44 @@ class Training:
     def _wide(self, n_draws):
         return self.rows.model.n_outputs * max(self.hat.width, n_draws)
 
-    def _resolved(self, correction):
-        """What "auto" stands for: HC1 unless leverages matter and are known, since that has no second pass.
+    def resolved(self, correction):
+        """What "auto" stands for: HC1 where no row has a leverage to speak of, since that has no second pass, else HC2.
 
-        Else HC3, of a classifier HC2: intervals of its probabilities then cover what they say.
+        With Student's quantiles, and in predictions, HC3 covers too much. Of groups, of which there are fewer, HC3.
         """
         if correction != "auto":
             return correction
-        if not self.curvature.knows_leverages or self.mean_leverage <= SMALL_LEVERAGE:
+        if self.rows.groups is not None:
+            return "HC3" if self.curvature.knows_leverages else "HC1"
+        if not self.curvature.knows_leverages or self._rows_are_alike:
             return "HC1"
-        return "HC2" if self.rows.model.loss.n_classes else "HC3"
+        return "HC2"
 
     def _gradient(self, correction):
         """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i.
 
         HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score that the row would have
-        under the fit to all others.
+        under the fit to all others. Of groups, HC1 is G / (G - 1) (n - 1) / (n - p), and the others do the same with
+        the hat matrix of a whole group.
         """
-        if correction in ("HC0", "HC1"):
-            return partial(constant_gradient, 1.0 if correction == "HC0" else (1 - self.mean_leverage) ** -0.5)
-        return partial(corrected_gradient, self.hat, -0.5 if correction == "HC2" else -1.0)
+        power = {"HC0": 0.0, "HC1": None, "HC2": -0.5, "HC3": -1.0}[correction]
+        if power == 0:
+            return partial(constant_gradient, 1.0)
+        if self.rows.groups is None:
+            if power is None:
+                return partial(constant_gradient, (1 - self.mean_leverage) ** -0.5)
+            return partial(corrected_gradient, self.hat, power)
+        G, n = self.rows.units, self.n
+        if power is None:
+            return partial(constant_gradient, np.sqrt(G / (G - 1) * (n - 1) / (n * (1 - self.mean_leverage))))
+        steps = self.steps(power, most_leverage(self.rows.model.loss))
+        return partial(group_corrected_gradient, self.hat, steps)
+
+
+def _growth(hat, steps, block):
+    """(I - C A)^-1 u over u, of the first raw prediction, (b,)."""
+    u, change = block.u[:, 0], np.einsum("nl,nl->n", hat.curvature(block)[:, 0], moved(steps, block))
+    return 1 + np.divide(change, u, out=np.zeros_like(u), where=u != 0)
 
 
 def _squared_residuals(block):

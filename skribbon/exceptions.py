@@ -79,6 +79,15 @@ class LeverageWarning(RibbonWarning):
     """
 
 
+class FewGroupsWarning(RibbonWarning):
+    """There are too few groups of rows for what is to be learnt from how they differ.
+
+    Raised by ``fit`` with ``groups``. Student's quantiles, with one degree of freedom less than there are groups, allow
+    for a variance that is known from few groups; nothing allows for directions of the parameters in which fewer groups
+    differ than there are parameters. Collect more groups, drop columns, or penalise the base model.
+    """
+
+
 class SeparationWarning(RibbonWarning):
     """A classifier is right about its training rows far more often than its own probabilities say.
 

@@ -73,8 +73,9 @@ class Noise(BaseEstimator):
         Parameters
         ----------
         training : object
-            With ``squared_residuals`` and ``leverages`` (n_rows,), ``rows`` with ``X`` and ``weight``, ``moments`` with
-            ``chi2``, the sum of squared residuals, and ``n``, the number of observations.
+            With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being what each residual is
+            multiplied by under the fit to all other rows, or groups; ``rows`` with ``X``, ``weight`` and ``groups``;
+            ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number of observations.
 
         Returns
         -------
@@ -166,6 +167,8 @@ class DofNoise(TrainNoise):
 
     .. math:: \hat\sigma^2 = \frac{1}{n - \sum_i h_i} \sum_i r_i^2
 
+    Of rows in groups it is the mean of :math:`r_i r_i^{(-g)}`, each residual times that of the fit without its group.
+
     Attributes
     ----------
     dispersion_ : float
@@ -189,7 +192,8 @@ class LooNoise(TrainNoise):
 
     .. math:: \hat\sigma^2 = \frac1n \sum_i \left(\frac{r_i}{1 - h_i}\right)^2,
 
-    noise *and* estimation error, so that the epistemic part is counted twice.
+    noise *and* estimation error, so that the epistemic part is counted twice. Of rows in groups, residuals are those
+    of the fits to all other groups.
 
     Attributes
     ----------
@@ -205,7 +209,7 @@ class LooNoise(TrainNoise):
     """
 
     def fit(self, training: Any) -> Self:
-        squared = training.squared_residuals / (1 - training.leverages) ** 2
+        squared = training.squared_residuals * training.growth**2
         self.dispersion_ = float(training.rows.weight @ squared / training.n)
         return self
 
@@ -282,12 +286,14 @@ class HeteroskedasticNoise(Noise):
         self.dispersion_ = dof_dispersion(training)
         self.shrinkage_, self.scale_ = 0.0, 1.0
         dispersion = np.full(len(counts), self.dispersion_)
-        squared = (training.squared_residuals / (1 - training.leverages))[counts]
+        squared = (training.squared_residuals * training.growth)[counts]
         mean = np.average(squared, weights=weight)
-        if mean == 0 or (self.regressor is not None and len(weight) < max(2 * self.cv, 3)):
+        if mean <= 0 or (self.regressor is not None and len(weight) < max(2 * self.cv, 3)):
             return dispersion
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
-        best = ScaleChoice(np.ones(len(weight)), squared, weight)
+        groups = training.rows.groups
+        group = np.arange(len(weight)) if groups is None else groups.code[counts]
+        best = ScaleChoice(np.ones(len(weight)), squared, weight, group)
         for unseen_by, fitted in self._candidates(X, squared, weight):
             unseen = unseen_by(best)
             choice = best if unseen is None else best.shrunk(unseen)
@@ -325,7 +331,7 @@ class HeteroskedasticNoise(Noise):
         """Predictions for unseen rows; with a screen None where a first fold does no better than the best so far."""
         target, weight = best.squared, best.weight
         g = np.empty_like(target)
-        for k, (train, test) in enumerate(KFold(self.cv, shuffle=True, random_state=0).split(target)):
+        for k, (train, test) in enumerate(folds_of_groups(self.cv, best.group)):
             fitted = _fitted(regressor, X[train], target[train], weight[train])
             g[test] = fitted.predict(_as_taken(X[test], fitted))
             positive = np.all(g[test] > 0)
@@ -350,6 +356,7 @@ class ScaleChoice:
     g: np.ndarray
     squared: np.ndarray
     weight: np.ndarray
+    group: np.ndarray
     exponent: float = 0.0
     scale: float = 1.0
 
@@ -364,18 +371,20 @@ class ScaleChoice:
 
     def at(self, rows):
         """The same of some rows."""
-        return ScaleChoice(self.g[rows], self.squared[rows], self.weight[rows], self.exponent, self.scale)
+        known = self.g[rows], self.squared[rows], self.weight[rows], self.group[rows]
+        return ScaleChoice(*known, self.exponent, self.scale)
 
     def shrunk(self, g):
         """The best power of another g."""
         exponents = np.linspace(0, 1, 11)
         scales = [np.average(self.squared / g**s, weights=self.weight) for s in exponents]
-        choices = [ScaleChoice(g, self.squared, self.weight, s, c) for s, c in zip(exponents, scales, strict=True)]
+        known = g, self.squared, self.weight, self.group
+        choices = [ScaleChoice(*known, s, c) for s, c in zip(exponents, scales, strict=True)]
         return min(choices, key=lambda choice: np.average(choice.losses, weights=self.weight))
 
     def beats(self, other):
         """Whether by more than one standard error."""
-        return is_better(other.losses - self.losses, self.weight)
+        return is_better(other.losses - self.losses, self.weight, self.group)
 
 
 class LogLinearScale(BaseEstimator):
@@ -437,19 +446,37 @@ def _as_taken(X, regressor):
 
 
 def dof_dispersion(training):
-    """Sum of squared residuals over n minus the sum of leverages."""
+    """Sum of squared residuals over n minus the sum of leverages.
+
+    That takes rows to be independent. Of groups the products of residuals with those of the fit without the group are
+    unbiased, whatever a group's rows have in common.
+    """
+    if training.rows.groups is not None:
+        products = training.squared_residuals * training.growth
+        dispersion = float(np.average(products, weights=training.rows.weight))
+        if dispersion > 0:
+            return dispersion
     return float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
 
 
-def is_better(gain, weight):
+def folds_of_groups(n_folds, group):
+    """Train and test rows of shuffled folds that cut no group."""
+    codes, place = np.unique(group, return_inverse=True)
+    for train, test in KFold(min(n_folds, len(codes)), shuffle=True, random_state=0).split(codes):
+        yield np.flatnonzero(np.isin(place, train)), np.flatnonzero(np.isin(place, test))
+
+
+def is_better(gain, weight, group=None):
     """Whether a gain per row is more than one standard error above zero on average."""
-    return bool(np.average(gain, weights=weight) > standard_error(gain, weight))
+    return bool(np.average(gain, weights=weight) > standard_error(gain, weight, group))
 
 
-def standard_error(values, weight):
-    """Of the mean of values that count ``weight`` times."""
-    variance = np.average((values - np.average(values, weights=weight)) ** 2, weights=weight)
-    return float(np.sqrt(variance / weight.sum()))
+def standard_error(values, weight, group=None):
+    """Of the mean of values that count ``weight`` times; those of a group are not independent."""
+    off, n = values - np.average(values, weights=weight), weight.sum()
+    if group is None or len(np.unique(group)) == len(group):
+        return float(np.sqrt(np.average(off**2, weights=weight) / n))
+    return float(np.sqrt(np.sum(np.bincount(group, weights=weight * off) ** 2)) / n)
 
 
 # ---------------------------------------------------------------------- what the noise looks like
@@ -534,11 +561,14 @@ def best_student(z, weight):
 
 def _student_variance(z, nu, weight, n_steps=50):
     """Variance of a centred Student law by maximum likelihood, as a fixed point of reweighted mean squares."""
-    scale2 = 1.0
+    scale2, z2, share = 1.0, z**2, weight / weight.sum()
     for _ in range(n_steps):
-        scale2 = np.average((nu + 1) / (nu + z**2 / scale2) * z**2, weights=weight)
+        before = scale2
+        scale2 = float(share @ ((nu + 1) / (nu + z2 / scale2) * z2))
         scale2 = max(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
-    return float(scale2 * nu / (nu - 2))
+        if abs(scale2 - before) <= 1e-12 * before:
+            break
+    return scale2 * nu / (nu - 2)
 
 
 # ---------------------------------------------------------------------- what the user wrote

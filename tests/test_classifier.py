@@ -168,10 +168,13 @@ def test_binary_average_is_the_logistic_normal_integral(alpha):
         assert P[1] == pytest.approx(exact, abs=1e-10)
 
 
-def test_binary_interval_is_the_sigmoid_of_the_normal_interval():
-    ribbon = fitted("binary")
+@pytest.mark.parametrize("correction", ["HC0", "HC2"])
+def test_binary_interval_is_the_sigmoid_of_students_interval(correction):
+    ribbon = fitted("binary", correction=correction)
     f, S = logit_spread(ribbon, NEW)
-    half = stats.norm.ppf(0.95) * np.sqrt(S[:, 0, 0])
+    df = np.inf if correction == "HC0" else ribbon.predict_distribution(NEW).latent.df
+    assert np.all(df > 5)
+    half = stats.t.ppf(0.95, df) * np.sqrt(S[:, 0, 0])
     expected = expit(np.column_stack([f[:, 0] - half, f[:, 0] + half]))
     np.testing.assert_allclose(ribbon.predict_proba_interval(NEW, 0.9)[:, 1], expected, rtol=1e-10)
 
@@ -212,7 +215,7 @@ def test_average_of_samples_is_the_probability(name, predictive):
 
 @pytest.mark.parametrize("predictive", ["pushforward", "direct"])
 def test_all_stored_draws_average_exactly(predictive):
-    ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50)
+    ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50, correction="HC0")
     samples = ribbon.predict_proba_samples(NEW, n_samples=50, random_state=1)
     np.testing.assert_allclose(samples.mean(axis=0), ribbon.predict_proba(NEW), rtol=1e-10)
     expected = np.moveaxis(np.quantile(samples, [0.1, 0.9], axis=0), 0, 2)

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
@@ -133,7 +134,7 @@ def test_leverages_add_up_to_the_effective_parameters():
         (RibbonClassifier(LogisticRegression(max_iter=5000)), iris, labels, np.ones(150)),
     ]
     for ribbon, X, y, weight in cases:
-        _, training = ribbon._fit(X, y, weight)
+        _, training = ribbon._fit(X, y, weight, None)
         total = weight @ training.leverages * training.rows.model.loss.curvature_rank
         assert total == pytest.approx(training.effective_parameters, rel=1e-8)
 
@@ -229,18 +230,18 @@ def test_leave_one_out_of_a_network_is_near_that_of_refits():
     weights, biases = model.unpack(theta)
     network.coefs_, network.intercepts_ = weights, biases
     ours = RibbonRegressor(FrozenEstimator(network), store_loo=True).fit(x, y).loo_residuals_
-    exact = np.empty(60)
-    for i in range(60):
+    left_out, exact = np.arange(0, 60, 2), []
+    for i in left_out:
         keep = np.arange(60) != i
-        exact[i] = y[i] - model.raw(x[i : i + 1], polished(model, x[keep], y[keep], alpha, theta))[0, 0]
-    fitted = y - network.predict(x)
+        exact.append(y[i] - model.raw(x[i : i + 1], polished(model, x[keep], y[keep], alpha, theta))[0, 0])
+    ours, fitted = ours[left_out], (y - network.predict(x))[left_out]
     # one Gauss-Newton step gets most of the way, 0.61 of it here, not all
     assert np.linalg.norm(ours - exact) < 0.5 * np.linalg.norm(fitted - exact)
-    assert np.mean(ours**2) == pytest.approx(np.mean(exact**2), rel=0.1)
+    assert np.mean(ours**2) == pytest.approx(np.mean(np.square(exact)), rel=0.1)
 
 
 def test_alpha_by_leave_one_out_agrees_with_many_folds():
-    X, y = load_diabetes(return_X_y=True)
+    X, y = (a[:250] for a in load_diabetes(return_X_y=True))
     alphas = np.logspace(-2, 2, 9)
     ribbon = RibbonRegressor(noise="dof")
     loo = RibbonCV(ribbon, alphas=alphas, scoring="nll", cv="loo").fit(X, y)
@@ -258,10 +259,9 @@ def test_weight_decay_by_leave_one_out_agrees_with_refits():
     grid = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
     ours, exact = [], []
     for C in grid:
-        model = LogisticRegression(C=C, max_iter=5000, tol=1e-6)
+        model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-6)
         ours.append(RibbonClassifier(model, alpha=1e9, store_loo=True).fit(X, y).loo_score_)
-        folds = RibbonCV(model, alphas=[1e9], scoring="nll", cv=40).fit(X, y)
-        exact.append(folds.best_score_)
+        exact.append(cross_val_score(model, X, y, scoring="neg_log_loss", cv=40).mean())
     assert np.argmax(ours) == np.argmax(exact)
 
 

@@ -320,8 +320,8 @@ def test_small_classifiers_are_not_told_of_an_edge_that_says_nothing():
 # ---------------------------------------------------------------------- many classes
 def test_many_classes():
     K = 70
-    many = np.random.default_rng(0).normal(size=(400, 5))
-    y = np.random.default_rng(1).integers(0, K, 400)
+    many = np.random.default_rng(0).normal(size=(250, 3))
+    y = np.random.default_rng(1).permutation(np.arange(250) % K)  # none is missing
     ribbon = RibbonClassifier(LogisticRegression(C=0.1)).fit(many, y)
     proba, interval = ribbon.predict_proba(many[:5]), ribbon.predict_proba_interval(many[:5])
     assert_allclose(proba.sum(axis=1), 1.0)
@@ -479,7 +479,7 @@ def test_draws_of_a_rate_behind_a_root_take_no_longer_than_others():
     original = CompoundPoissonGamma._cdf
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CompoundPoissonGamma, "_cdf", lambda self, y: calls.append(1) or original(self, y))
-        crps = ribbon.predict_distribution(X).crps(POSITIVE)
+        crps = ribbon.predict_distribution(X[:20]).crps(POSITIVE[:20])
     assert np.isfinite(crps).all() and len(calls) < 300
 
 

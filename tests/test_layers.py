@@ -11,7 +11,7 @@ import skribbon
 ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "exceptions"}
+FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "exceptions"}
 MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_predictive", "_checks", "_compat"}
 BELOW_ESTIMATORS = MATHEMATICS | {"noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "_training": FOUNDATION | {"_ribbon"},
     "_checks": {"_compat"},
     "_predictive": FOUNDATION | {"_checks"},
+    "_blocks": {"_checks"},
     "_compat": set(),
     "metrics": FOUNDATION | {"metrics"},
     "noise": FOUNDATION,
@@ -33,7 +34,8 @@ MAY_IMPORT = {
     **dict.fromkeys(("_regressor", "_classifier"), BELOW_ESTIMATORS | {"_estimator"}),
     "_alpha_path": BELOW_ESTIMATORS,
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
-    **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"plotting", "baselines"}),
+    "inspection": BELOW_ESTIMATORS | ESTIMATORS | {"inspection"},
+    **dict.fromkeys(("plotting", "baselines"), BELOW_ESTIMATORS | ESTIMATORS | {"inspection", "plotting", "baselines"}),
 }
 FREE = {"__init__"}
 
@@ -41,7 +43,7 @@ OUTSIDE = {
     **{part: {"numpy", "scipy"} for part in FOUNDATION},
     "_ribbon": {"numpy"},
     "_training": {"numpy"},
-    "_checks": {"numpy", "sklearn"},
+    "_checks": {"numpy", "pandas", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
     "noise": {"numpy", "scipy", "sklearn", "threadpoolctl"},
     "metrics": {"numpy", "scipy", "sklearn"},

@@ -334,9 +334,9 @@ def test_bars_of_chance_and_counts_are_drawn_for_each_bin():
 def test_bars_of_chance_keep_their_promise():
     """Calibrated probabilities, unequal within each bin: at least 95 % of bins are within their bar, few more."""
     rng, inside, total = np.random.default_rng(6), 0, 0
-    for _ in range(60):
-        p = rng.uniform(size=2000)
-        display = ReliabilityDisplay.from_predictions(rng.uniform(size=2000) < p, p)
+    for _ in range(15):
+        p = rng.uniform(size=8000)
+        display = ReliabilityDisplay.from_predictions(rng.uniform(size=8000) < p, p, n_bins=40)
         lower, upper = display.chance_band()
         inside += ((lower <= display.observed) & (display.observed <= upper)).sum()
         total += len(lower)

@@ -24,6 +24,7 @@ MODULES = (
     "skribbon.models",
     "skribbon.models.architectures",
     "skribbon.baselines",
+    "skribbon.inspection",
     "skribbon.plotting",
     "skribbon.exceptions",
 )

@@ -47,6 +47,7 @@ class GivenScores:
     G: np.ndarray
     weight: np.ndarray
     index: int = 0
+    group = None
 
     @property
     def tangent(self):
@@ -175,7 +176,7 @@ def test_dispersion(n, alpha, value):
 
 def test_closed_form_is_the_limit_of_draws(scores, curvature):
     exact = Ribbon.closed_form(curvature, centred_moment(scores), N, 0.8, NONE)
-    drawn = Ribbon.from_draws(curvature, dirichlet_draws(scores, 0.8, 20_000, 1), NONE)
+    drawn = Ribbon.from_draws(curvature, dirichlet_draws(scores, 0.8, 20_000, 1), N, NONE)
     assert exact.shifts is None
     assert drawn.shifts.shape == (P, 20_000)
     assert covariance_z(drawn.shifts, exact.covariance).max() < 5
@@ -199,7 +200,7 @@ def test_draws_of_the_closed_form_have_its_covariance(scores, curvature):
 
 @pytest.fixture(scope="module")
 def drawn(scores, curvature):
-    return Ribbon.from_draws(curvature, dirichlet_draws(scores, 1.0, 12, 1), NONE)
+    return Ribbon.from_draws(curvature, dirichlet_draws(scores, 1.0, 12, 1), N, NONE)
 
 
 def as_set(columns):

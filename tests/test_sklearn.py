@@ -58,7 +58,8 @@ CHECKED = {
     "logistic": RibbonClassifier(LogisticRegression(solver="newton-cholesky")),
     "perceptron classifier": RibbonClassifier(MLPClassifier(**SMALL_MLP)),
     "tuned regressor": RibbonCV(alphas=[0.1, 1.0, 10.0], cv=2),
-    "tuned classifier": RibbonCV(LogisticRegression(), alphas=[0.1, 1.0, 10.0], cv=2),  # and the ribbon around it
+    # of a base model alone, which gets a ribbon around it
+    "tuned classifier": RibbonCV(LogisticRegression(), alphas=[0.3, 3.0], temperatures=[1.0, 2.0], cv=2),
 }
 
 

@@ -156,6 +156,7 @@ class Residuals:
     squared_residuals: np.ndarray
 
     mean_leverage = 0.0
+    groups = None
 
     @property
     def rows(self):
@@ -181,6 +182,11 @@ class Residuals:
     def leverages(self):
         """Zeros."""
         return np.zeros(len(self.weight))
+
+    @property
+    def growth(self):
+        """Ones."""
+        return np.ones(len(self.weight))
 
 
 def centre(draws):

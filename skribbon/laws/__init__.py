@@ -17,7 +17,7 @@ Which room holds what, the lowest first; each imports from those before it:
 from .base import Law
 from .families import LocationFamily, TweedieFamily
 from .latent import Latent
-from .location import Normal, Student
+from .location import Estimate, Normal, Student, normal_levels, student_ratio
 from .mixture import Mixture
 from .shapes import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .tweedie import CompoundPoissonGamma, Counts, Gamma, InverseGaussian
@@ -26,6 +26,7 @@ __all__ = [
     "CompoundPoissonGamma",
     "Counts",
     "EmpiricalLaw",
+    "Estimate",
     "Gamma",
     "InverseGaussian",
     "Latent",
@@ -38,4 +39,6 @@ __all__ = [
     "Student",
     "StudentLaw",
     "TweedieFamily",
+    "normal_levels",
+    "student_ratio",
 ]

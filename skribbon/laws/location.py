@@ -103,3 +103,29 @@ class Student(Law):
 
     def _sample(self, rng):
         return self._mean() + self._scale() * rng.standard_t(self._nu(), self.shape)
+
+
+class Estimate(Student):
+    """Student's law of an estimate, by its mean, squared standard error and any degrees of freedom from 1 on.
+
+    Its ``std`` is the standard error, which is the scale of the law and less than its own standard deviation.
+    """
+
+    def _scale(self):
+        return self._std()
+
+    def _crps(self, y):
+        return np.where(self._nu() > 1, super()._crps(y), np.inf)
+
+
+def normal_levels(q, df):
+    """Levels of the normal law at Student's quantiles: (..., Q) for levels q (Q,) and degrees of freedom df (...)."""
+    df = np.asarray(df, dtype=float)[..., None]
+    return np.where(df > NORMAL_TAILS, q, ndtr(stdtrit(np.minimum(df, NORMAL_TAILS), q)))
+
+
+def student_ratio(q, df):
+    """Student's quantile over the normal one, (...), at a level q and degrees of freedom df (...)."""
+    if q == 0.5:
+        return np.ones_like(df)
+    return np.where(df > NORMAL_TAILS, 1.0, stdtrit(np.minimum(df, NORMAL_TAILS), q) / ndtri(q))

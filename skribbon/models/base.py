@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from .._linalg import gram, right_multiply
 from .._loss import Loss
-from .._rows import Rows
+from .._rows import Groups, Rows
 from .._typing import FloatArray, MatrixLike
 
 TRAIN_LONGER = (
@@ -46,6 +46,10 @@ class Tangent:
     def jvp(self, V: FloatArray) -> FloatArray:
         """J V, (n, k, r): how raw predictions move along directions V (p, r) of the parameters."""
         return right_multiply(self.jacobian(), V)
+
+    def along(self, D: FloatArray) -> FloatArray:
+        """J_i d_i, (n, k), for a direction of its own for each row, D (n, p)."""
+        return np.einsum("nkp,np->nk", self.jacobian(), D)
 
     def vjp(self, U: FloatArray) -> FloatArray:
         """sum_i J_i' U_i, (p, r), for U (n, k, r)."""
@@ -390,12 +394,15 @@ def check_inputs(inputs, X):
         )
 
 
-def training_rows(model, X, y, weight):
-    """Rows of a model from its training data as the user has them; targets that are not finite are refused."""
+def training_rows(model, X, y, weight, group=None):
+    """Rows of a model from its training data as the user has them; targets that are not finite are refused.
+
+    ``group`` (n_samples,) are the numbers of their groups.
+    """
     t = model.encode_target(y)
     if not np.isfinite(t).all():
         raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
-    return Rows(model, model.prepare(X), t, weight)
+    return Rows(model, model.prepare(X), t, weight, None if group is None else Groups.of(group, weight))
 
 
 @singledispatch

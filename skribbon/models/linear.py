@@ -117,6 +117,12 @@ class LinearTangent(Tangent):
         blocks = V.reshape(self._k, len(V) // self._k, V.shape[1])  # (k, d, r)
         return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
 
+    def along(self, D):
+        blocks = D.reshape(len(D), self._k, -1).transpose(1, 0, 2)  # (k, n, d)
+        if sparse.issparse(self.Z):
+            return np.column_stack([np.asarray(self.Z.multiply(block).sum(axis=1)).ravel() for block in blocks])
+        return np.stack([np.einsum("nd,nd->n", self.Z, block) for block in blocks], axis=1)
+
     def vjp(self, U):
         return np.concatenate([np.asarray(self.Z.T @ U[:, output]) for output in range(self._k)])  # (d, r) each
 

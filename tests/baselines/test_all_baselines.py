@@ -59,8 +59,8 @@ every_one = pytest.mark.parametrize("estimator", EVERY, ids=lambda estimator: re
 
 
 # the checks fit each some hundred times: small networks, and no more members than it takes to differ
-SMALL = {"hidden_layer_sizes": (5,), "activation": "tanh", "solver": "lbfgs", "max_iter": 50}
-THINNED = {"f": mlp((10,), dropout=0.05), "solver": "adam", "learning_rate": 0.03, "tol": 1e-3, "max_iter": 100}
+SMALL = {"hidden_layer_sizes": (3,), "activation": "tanh", "solver": "lbfgs", "max_iter": 20}
+THINNED = {"f": mlp((10,), dropout=0.05), "solver": "adam", "learning_rate": 0.03, "tol": 1e-3, "max_iter": 40}
 CHECKED = [
     DeepEnsembleRegressor(MLPRegressor(**SMALL), n_members=2),
     DeepEnsembleClassifier(MLPClassifier(**SMALL), n_members=2),

@@ -1,0 +1,207 @@
+r"""Rows that depend on each other: one Dirichlet weight for each of G groups, and each row gets its group's.
+
+With group scores :math:`S_g = \sum_{i \in g} g_i`, the objective :math:`\frac Gn \sum_g w_g \sum_{i \in g} \ell_i + r`
+has the linear step and covariance of the paper, :math:`\frac Gn S_g` in the place of :math:`g_i` and G in that of n:
+
+.. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{G\alpha + 1} H_r^{-1} \Big(\frac{G}{n^2} \sum_g S_g S_g'
+          - \bar g \bar g'\Big) H_r^{-1}.
+
+The hat matrix of a whole group takes the place of a row's leverage, without an n x n array; see :func:`group_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._linalg import gram
+from ._rows import BLOCK_BYTES, Sums
+
+SMALL = 0.1  # trace of a group's hat matrix up to which a few terms of a series are its inverse
+MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
+
+
+# ---------------------------------------------------------------------- sums of groups that blocks may cut
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Sums over groups, of which some go on in other blocks; two of them add.
+
+    Attributes
+    ----------
+    total : object that adds, or None
+        Sum of ``finish`` over the groups that are complete.
+    begun : dict
+        From the number of a group that is not, to how many of its rows were seen and their sums, a tuple of arrays.
+    count : ndarray of shape (G,)
+        Rows of every group.
+    finish : callable
+        ``finish(codes, *sums)``, of stacks of sums of some whole groups.
+    """
+
+    total: Any
+    begun: dict
+    count: np.ndarray
+    finish: Callable
+
+    def __add__(self, other):
+        begun, whole = dict(self.begun), []
+        for code, (seen, sums) in other.begun.items():
+            if code in begun:
+                before, mine = begun.pop(code)
+                seen, sums = seen + before, tuple(a + b for a, b in zip(sums, mine, strict=True))
+            if seen == self.count[code]:
+                whole.append((code, sums))
+            else:
+                begun[code] = seen, sums
+        total = _added(self.total, other.total)
+        for code, sums in whole:
+            total = _added(total, self.finish(np.array([code]), *(a[None] for a in sums)))
+        return Pieces(total, begun, self.count, self.finish)
+
+
+def _added(a, b):
+    return b if a is None else a if b is None else a + b
+
+
+def _pieces(count, finish, codes, seen, sums):
+    """Of a block: what is whole is finished, the rest begun."""
+    whole = count[codes] == seen
+    total = finish(codes[whole], *(a[whole] for a in sums)) if whole.any() else None
+    begun = {int(codes[k]): (int(seen[k]), tuple(a[k] for a in sums)) for k in np.flatnonzero(~whole)}
+    return Pieces(total, begun, count, finish)
+
+
+# ---------------------------------------------------------------------- scores
+def group_scores(gradient, count, block):
+    """Pieces whose total is the sum over groups of S_g (p,), and of S_g S_g' (p, p), with g_i = J_i' gradient_i."""
+    codes, place, seen = np.unique(block.group, return_inverse=True, return_counts=True)
+    of_row = sparse.csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(codes), len(place)))
+    S = of_row @ block.tangent.scores(gradient(block))
+    S = S.toarray() if sparse.issparse(S) else S
+    return _pieces(count, _scatter, codes, seen, (S,))
+
+
+def _scatter(codes, S):
+    return Sums([S.sum(axis=0), gram(S)])
+
+
+# ---------------------------------------------------------------------- the fit without a group
+def group_steps(rows, hat, power, most):
+    """Steps of theta that undo what each group does to its own fit, (G, p).
+
+    By the power -1 that is the step to the fit without the group, (n H_r - K_g)^-1 S_g with K_g = sum J_i' C_i J_i. By
+    any power, u_i + C_i J_i step_g is (I - C A)^power u, with C A the whole group's block of the hat matrix: with
+    L_g = M' K_g M / n, M M' = H_r^-1, the step is M phi(L_g) M' S_g / n, phi(l) = ((1 - l)^power - 1) / l. However
+    large the group is, these are p x p. Eigenvalues of L_g above ``most`` count as that.
+
+    Returns
+    -------
+    steps : ndarray of shape (G, p)
+    n_decisive : int
+        Groups with an eigenvalue above MAX_LEVERAGE.
+    """
+    count, p = rows.groups.count, len(hat.inverse_root)
+    f = partial(step_pieces, hat, GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most), count)
+    pieces = rows.sum(f, 2 * rows.model.n_outputs * p)
+    steps = np.zeros((len(count), p))
+    for codes, some, _ in pieces.total:
+        steps[codes] = some
+    return steps, sum(decisive for _, _, decisive in pieces.total)
+
+
+def step_pieces(hat, step, count, block):
+    """Pieces whose total is a tuple of (codes, steps, number of decisive groups)."""
+    J, C = block.tangent.jacobian(), hat.curvature(block) * block.weight[:, None, None]
+    W = J if J.shape[1] == 1 and (C == 1).all() else C @ J if J.shape[1] > 1 else C * J
+    u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
+    codes, starts, sizes = np.unique(block.group[order], return_index=True, return_counts=True)
+    pieces = []
+    for m in np.unique(sizes):  # groups of one size are a stack
+        same = np.flatnonzero(sizes == m)
+        for some in np.array_split(same, -(-len(same) * J.shape[2] ** 2 * 8 // BLOCK_BYTES)):
+            rows = _as_slice(order[starts[some][:, None] + np.arange(m)].ravel())
+            Jg = J[rows].reshape(len(some), -1, J.shape[2])  # (g, m k, p)
+            Wg = Jg if W is J else W[rows].reshape(Jg.shape)
+            S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
+            if step.power == -1 and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
+                total = ((codes[some], *step.by_rows(S, Jg, Wg)),)
+                pieces.append(Pieces(total, {}, count, step))
+            else:
+                K = Jg.transpose(0, 2, 1) @ Wg
+                pieces.append(_pieces(count, step, codes[some], np.full(len(some), m), (S, K)))
+    return reduce(add, pieces)
+
+
+def _as_slice(rows):
+    """Indices, as a slice if they are one: that is no copy."""
+    first, last = rows[0], rows[-1]
+    return slice(first, last + 1) if last - first == len(rows) - 1 and (np.diff(rows) == 1).all() else rows
+
+
+@dataclass(frozen=True, eq=False)
+class GroupStep:
+    """How theta moves, from sums over whole groups; see :func:`group_steps`.
+
+    Attributes
+    ----------
+    root : ndarray of shape (p, r)
+        M / sqrt(n).
+    power, most : float
+    """
+
+    root: np.ndarray
+    power: float
+    most: float
+
+    @cached_property
+    def inverse(self):
+        """(n H_r)^-1, (p, p)."""
+        return self.root @ self.root.T
+
+    def __call__(self, codes, S, K):
+        """Of stacks S (g, p) and K (g, p, p)."""
+        trace = np.einsum("pq,gpq->g", self.inverse, K)
+        if self.power == -1 and (trace >= 0).all() and trace.max() <= SMALL:
+            return ((codes, self._series(S, K, float(trace.max())), 0),)
+        s, L = S @ self.root, self.root.T @ K @ self.root
+        return ((codes, *self._whitened(s, L)),)
+
+    def _series(self, S, K, trace):
+        """(n H_r - K)^-1 S by the terms of a geometric series, to rounding: cheaper than solving."""
+        step = S @ self.inverse
+        for _ in range(int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0):
+            step = (S + (K @ step[:, :, None])[:, :, 0]) @ self.inverse
+        return step
+
+    def _whitened(self, s, L):
+        pulls, E = np.linalg.eigh(L)
+        capped = (1 - np.minimum(pulls, self.most)) ** self.power - 1
+        small = np.abs(pulls) < 1e-8
+        phi = np.where(small, -self.power, capped / np.where(small, 1.0, pulls))
+        x = np.einsum("grq,gq->gr", E, phi * np.einsum("grq,gr->gq", E, s))
+        return x @ self.root.T, int((pulls > MAX_LEVERAGE).any(axis=1).sum())
+
+    def by_rows(self, S, J, W):
+        """The same from the rows, which are fewer than parameters: (I - V'V)^-1 = I + V'(I - V V')^-1 V."""
+        V, W = J @ self.root, W @ self.root  # (g, m k, r)
+        CA, s = W @ V.transpose(0, 2, 1), S @ self.root
+        easy = np.einsum("gaa->g", CA) <= self.most
+        steps, decisive = np.empty_like(S), 0
+        if easy.any():
+            x = np.linalg.solve(np.eye(CA.shape[1]) - CA[easy], W[easy] @ s[easy][:, :, None])
+            steps[easy] = (s[easy] + (V[easy].transpose(0, 2, 1) @ x)[:, :, 0]) @ self.root.T
+        if not easy.all():
+            L = V[~easy].transpose(0, 2, 1) @ W[~easy]
+            steps[~easy], decisive = self._whitened(s[~easy], L)
+        return steps, decisive
+
+
+def moved(steps, block):
+    """J_i step_g, (b, k): by how much raw predictions move with the fit."""
+    return block.tangent.along(steps[block.group])

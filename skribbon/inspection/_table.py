@@ -1,0 +1,211 @@
+"""The user's table: one of its columns, that column changed, and its rows in groups."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from .._compat import safe_indexing
+from ._response import Groups
+
+FEW = 10  # names that an error lists
+
+
+def as_table(X: Any) -> Any:
+    """X with columns that can be taken and changed."""
+    if hasattr(X, "iloc") or sparse.issparse(X):
+        return X
+    if hasattr(X, "columns"):
+        raise TypeError(f"X is a {type(X).__name__}, whose columns cannot be changed here; pass X.to_pandas().")
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns, got an array of shape {X.shape}.")
+    return X
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a DataFrame, an array or a sparse matrix.
+
+    Attributes
+    ----------
+    X : the table
+    position : int
+    name : str
+    values : pandas Series
+        Numbers as numbers and truths as truths, also where X holds objects.
+    """
+
+    X: Any
+    position: int
+    name: str
+    values: pd.Series
+
+    @classmethod
+    def of(cls, X: Any, column: Any, parameter: str = "column") -> Column:
+        """By name, or by position where X has no names."""
+        X = as_table(X)
+        names, width = list(getattr(X, "columns", ())), X.shape[1]
+        known = ", ".join(map(str, names[:FEW]))
+        if column in names:
+            position = names.index(column)
+        elif isinstance(column, str):
+            cure = f"its columns are {known}" if names else f"it has no names, so give a position below {width}"
+            raise ValueError(f"{parameter}={column!r} is not a column of X; {cure}.")
+        else:
+            try:
+                position = operator.index(column)
+            except TypeError:
+                raise ValueError(
+                    f"{parameter} must be the name or position of one column, got {column!r}; ask for one at a time."
+                ) from None
+            if not -width <= position < width:
+                raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
+            position %= width
+        values = safe_indexing(X, position, axis=1)
+        if sparse.issparse(X):
+            values = values.toarray().ravel()
+        series = values if hasattr(X, "iloc") else pd.Series(np.ravel(values))
+        return cls(X, position, str(names[position]) if names else f"x{position}", series.infer_objects())
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it holds truths."""
+        return pd.api.types.is_bool_dtype(self.values.dtype)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it holds numbers."""
+        return pd.api.types.is_numeric_dtype(self.values.dtype) and not self.is_bool
+
+    @property
+    def levels(self) -> list[Any]:
+        """Distinct values in their order, that of the categories where there is one."""
+        if isinstance(self.values.dtype, pd.CategoricalDtype):
+            return list(self.values.cat.remove_unused_categories().cat.categories)
+        found = self.values.dropna().unique()
+        try:
+            return sorted(found)
+        except TypeError:
+            return sorted(found, key=str)
+
+    def replaced(self, value: Any) -> Any:
+        """X with one value, or a value for each row, in this column."""
+        return next(self.changing([value]))
+
+    def changing(self, values: Sequence[Any]) -> Iterator[Any]:
+        """X with one value after the other; an array is made once and written over, so use each before the next."""
+        X, j = self.X, self.position
+        array = self._as_one_array(values)
+        for value in values:
+            if array is None:
+                yield self._of_mixed(value) if hasattr(X, "iloc") else self._of_sparse(value)
+                continue
+            array[:, j] = value
+            yield pd.DataFrame(array, index=X.index, columns=X.columns, copy=False) if hasattr(X, "iloc") else array
+
+    def _as_one_array(self, values):
+        """A copy of X that can hold the values, None of a table of several types and of a sparse matrix."""
+        X = self.X
+        if sparse.issparse(X):
+            return None
+        if hasattr(X, "iloc"):
+            return X.to_numpy(copy=True) if (X.dtypes == np.float64).all() else None
+        if self.is_numeric and X.dtype != object:
+            return X.astype(np.result_type(X, *map(np.asarray, values)))
+        return X.copy()
+
+    def _of_mixed(self, value):
+        X = self.X.copy(deep=False)
+        dtype = None if self.is_numeric else X.dtypes.iloc[self.position]
+        X.isetitem(self.position, pd.Series(value, index=X.index, dtype=dtype))
+        return X
+
+    def _of_sparse(self, value):
+        X, j = self.X.tocsc(), self.position
+        new = np.broadcast_to(np.asarray(value, dtype=float), X.shape[0])
+        return sparse.hstack([X[:, :j], sparse.csc_array(new[:, None]), X[:, j + 1 :]], format="csr")
+
+    def check_known(self, values: Any, transformers: Any) -> None:
+        """Refuse categories that are neither in X nor in what an encoder of the pipeline was fitted on."""
+        if self.is_numeric:
+            wrong = [value for value in values if not np.isreal(value) or isinstance(value, str)]
+            if wrong:
+                raise ValueError(f"values of the numeric column {self.name} must be numbers, got {wrong[0]!r}.")
+            return
+        known = [*self.levels, *(level for encoder in encoders(transformers) for level in encoder)]
+        for value in values:
+            if value not in known:
+                listed = ", ".join(map(repr, self.levels[:FEW]))
+                raise ValueError(f"values: {value!r} is no value of {self.name} that the model knows; X has {listed}.")
+
+
+def encoders(transformers: Any) -> list[Any]:
+    """Categories (of each column) that fitted encoders know, inside pipelines and column transformers too."""
+    found: list[Any] = []
+    for transformer in transformers:
+        if isinstance(transformer, Pipeline):
+            found += encoders([step for _, step in transformer.steps])
+        elif isinstance(transformer, FeatureUnion):
+            found += encoders([step for _, step in transformer.transformer_list])
+        elif isinstance(transformer, ColumnTransformer):
+            found += encoders([step for _, step, _ in transformer.transformers_])
+        else:
+            found += [list(levels) for levels in getattr(transformer, "categories_", ())]
+    return found
+
+
+# ---------------------------------------------------------------------- rows in groups
+def grouped(X: Any, by: Any, weights: ArrayLike | None, aggregate: str) -> Groups:
+    """Rows of X in the groups of ``by``, with what each counts in a mean or a sum."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    weight = checked_weights(weights, n, aggregate)
+    if by is None:
+        labels, codes = ["all"], np.zeros(n, dtype=np.intp)
+    else:
+        labels, codes = _codes(X, by, n)
+    if aggregate == "mean":
+        total = np.bincount(codes, weights=weight, minlength=len(labels))
+        if not np.all(total > 0):
+            raise ValueError(f"weights of group {labels[int(np.argmin(total))]!r} add up to zero; it has no mean.")
+        weight = weight / total[codes]
+    return Groups(labels, codes, weight)
+
+
+def _codes(X, by, n):
+    if isinstance(by, str) or np.ndim(by) == 0:
+        values = Column.of(X, by, "by").values
+    else:
+        values = by if isinstance(by, pd.Series | pd.Categorical) else pd.Series(np.asarray(by))
+    if len(values) != n:
+        raise ValueError(f"by must be a column of X or have a label for each of its {n} rows, got {len(values)}.")
+    values = pd.Series(values).reset_index(drop=True)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.cat.remove_unused_categories()
+        codes, labels = values.cat.codes.to_numpy(), list(values.cat.categories)
+    else:
+        codes, labels = pd.factorize(values, sort=True)
+    if np.any(codes < 0):
+        raise ValueError("by has missing labels; give these rows a group of their own, or drop them.")
+    return list(labels), codes.astype(np.intp)
+
+
+def checked_weights(weights: ArrayLike | None, n: int, aggregate: str) -> NDArray[np.float64]:
+    """Weights (n,): ones if None, finite, and not negative in a mean."""
+    if weights is None:
+        return np.ones(n)
+    weight = np.asarray(weights, dtype=float)
+    if weight.shape != (n,) or not np.isfinite(weight).all():
+        raise ValueError(f"weights must be {n} finite numbers, one for each row of X, got an array of {weight.shape}.")
+    if aggregate == "mean" and weight.min() < 0:
+        raise ValueError("weights of a mean must not be negative; aggregate='sum' takes any.")
+    return weight

@@ -1,0 +1,300 @@
+"""Coefficients, contrasts, Wald's test and the summary against statsmodels."""
+
+import numpy as np
+import oracles
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from spelling import logistic
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._ribbon import Ribbon
+from skribbon.baselines import LaplaceRegressor
+from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
+from skribbon.inspection import coefficients, contrast, slopes, summary, wald_test
+from skribbon.inspection._hypotheses import parse
+
+X, N = pd.DataFrame(oracles.NUMBERS, columns=["age", "income", "urban"]), oracles.N
+DESIGN = sm.add_constant(X)[["age", "income", "urban", "const"]]
+ALPHA = (N - 1) / N  # which makes the Dirichlet law's n + 1 statsmodels' n
+NEWTON = {"solver": "newton-cholesky", "tol": 1e-12, "max_iter": 1000}
+
+
+@pytest.fixture
+def normal(monkeypatch):
+    """All variances taken as known."""
+    monkeypatch.setattr(Ribbon, "degrees_of_freedom", lambda self, f: np.full(len(f(self.root)), np.inf))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Degrees of freedom 7, 8, ..."""
+    monkeypatch.setattr(Ribbon, "degrees_of_freedom", lambda self, f: 7.0 + np.arange(len(f(self.root))))
+
+
+def least_squares(correction="HC0"):
+    return RibbonRegressor(alpha=ALPHA, correction=correction).fit(X, oracles.Y)
+
+
+def check(table, reference, level=0.9):
+    np.testing.assert_allclose(table["estimate"], reference.params, rtol=1e-8)
+    np.testing.assert_allclose(table["std_error"], reference.bse, rtol=1e-8)
+    np.testing.assert_allclose(table["statistic"], reference.tvalues, rtol=1e-8)
+    np.testing.assert_allclose(table["p_value"], reference.pvalues, rtol=1e-7)
+    np.testing.assert_allclose(table[["conf_low", "conf_high"]], reference.conf_int(1 - level), rtol=1e-7)
+
+
+# ---------------------------------------------------------------------- statsmodels
+@pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3"])
+def test_least_squares(correction, normal):
+    table = coefficients(least_squares(correction), confidence_level=0.95)
+    assert list(table["term"]) == ["age", "income", "urban", "intercept"]
+    check(table, sm.OLS(oracles.Y, DESIGN).fit(cov_type=correction), 0.95)
+
+
+def test_logit(normal):
+    base = logistic(C=np.inf, **NEWTON)
+    ribbon = RibbonClassifier(base, alpha=ALPHA, correction="HC0", temperature=2.0).fit(X, oracles.BINARY)
+    check(coefficients(ribbon), sm.Logit(oracles.BINARY == "well", DESIGN).fit(cov_type="HC0", disp=0, method="newton"))
+
+
+def test_poisson(normal):
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0, **NEWTON), alpha=ALPHA, correction="HC0").fit(X, oracles.COUNTS)
+    reference = sm.Poisson(oracles.COUNTS, DESIGN).fit(cov_type="HC0", disp=0, method="newton")
+    check(coefficients(ribbon), reference)
+
+
+def test_student_where_degrees_of_freedom_are_finite(few):
+    table = coefficients(least_squares(), confidence_level=0.8)
+    df = np.array([7, 8, 9, 10])
+    np.testing.assert_array_equal(table["df"], df)
+    np.testing.assert_allclose(table["p_value"], 2 * stats.t.sf(np.abs(table["statistic"]), df))
+    np.testing.assert_allclose(table["conf_high"] - table["estimate"], stats.t.ppf(0.9, df) * table["std_error"])
+
+
+def test_rate_ratios():
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0, **NEWTON)).fit(X, oracles.COUNTS)
+    plain, ratios = coefficients(ribbon), coefficients(ribbon, exponentiate=True)
+    for column in ("estimate", "conf_low", "conf_high"):
+        np.testing.assert_allclose(ratios[column], np.exp(plain[column]))
+    np.testing.assert_allclose(ratios["std_error"], np.exp(plain["estimate"]) * plain["std_error"])
+    pd.testing.assert_frame_equal(ratios[["statistic", "df", "p_value"]], plain[["statistic", "df", "p_value"]])
+
+
+HYPOTHESES = {
+    "one": ("age = 0", "age = 0"),
+    "chain": ("age = income = 0", "age = 0, income = 0"),
+    "equal": ("age = income", "age - income = 0"),
+    "value": ("age - 2*income = 0.5", "age - 2*income = 0.5"),
+    "several": ("3*(age + urban)/2 = 1, intercept = -income", "1.5*age + 1.5*urban = 1, const + income = 0"),
+    "redundant": ("age = 0, 2*age = 0, income = 0", "age = 0, income = 0"),
+}
+
+
+@pytest.mark.parametrize("name", HYPOTHESES)
+def test_wald_test(name, normal):
+    ours, theirs = HYPOTHESES[name]
+    reference = sm.OLS(oracles.Y, DESIGN).fit(cov_type="HC0").wald_test(theirs, use_f=False, scalar=True)
+    (test,) = wald_test(least_squares(), ours).itertuples()
+    assert test.df_constraints == reference.df_denom
+    np.testing.assert_allclose([test.statistic, test.p_value], [reference.statistic, reference.pvalue], rtol=1e-7)
+    assert test.df == np.inf
+
+
+def test_f_test_has_the_smallest_degrees_of_freedom_in_its_denominator(few):
+    reference = sm.OLS(oracles.Y, DESIGN).fit(cov_type="HC0").f_test("age = 0, income = 0, urban = 1")
+    (test,) = wald_test(least_squares(), "age = 0, income = 0, urban = 1").itertuples()
+    assert (test.df_constraints, test.df) == (3, 7)
+    np.testing.assert_allclose(test.statistic, reference.statistic, rtol=1e-8)
+    np.testing.assert_allclose(test.p_value, stats.f.sf(reference.statistic, 3, 7), rtol=1e-8)
+
+
+def test_a_single_constraint_is_its_t_test(few):
+    ribbon = least_squares()
+    (test,), (row,) = wald_test(ribbon, "income = 0").itertuples(), contrast(ribbon, "income").itertuples()
+    np.testing.assert_allclose([test.statistic, test.p_value], [row.statistic**2, row.p_value])
+
+
+def test_contrasts(normal):
+    matrix, value = [[1, -2, 0, 0], [0, 0, 10, 1]], [0.5, 0.0]
+    reference = sm.OLS(oracles.Y, DESIGN).fit(cov_type="HC0").t_test((matrix, value))
+    for table in (
+        contrast(least_squares(), matrix, value),
+        contrast(least_squares(), "age - 2*income = 0.5, 10*urban + intercept"),
+    ):
+        np.testing.assert_allclose(table["estimate"], reference.effect, rtol=1e-8)
+        np.testing.assert_allclose(table["std_error"], np.ravel(reference.sd), rtol=1e-8)
+        np.testing.assert_allclose(table["statistic"], np.ravel(reference.tvalue), rtol=1e-8)
+        np.testing.assert_allclose(table["p_value"], np.ravel(reference.pvalue), rtol=1e-7)
+        np.testing.assert_allclose(table[["conf_low", "conf_high"]], reference.conf_int(0.1), rtol=1e-7)
+    assert list(contrast(least_squares(), matrix)["term"]) == ["age - 2*income", "10*urban + intercept"]
+    wald = wald_test(least_squares(), matrix, value)
+    expected = sm.OLS(oracles.Y, DESIGN).fit(cov_type="HC0").wald_test((matrix, value), use_f=False, scalar=True)
+    np.testing.assert_allclose(wald["statistic"], expected.statistic, rtol=1e-8)
+
+
+# ---------------------------------------------------------------------- several classes
+def test_several_classes_against_differences():
+    ribbon = RibbonClassifier(LogisticRegression(**oracles.TIGHT)).fit(X, oracles.TERNARY)
+    table = coefficients(ribbon)
+    assert list(table["class"]) == [0] * 4 + [1] * 4 + [2] * 4
+    assert list(table["term"]) == ["age", "income", "urban", "intercept"] * 3
+
+    def all_of(base):
+        return np.column_stack([base.coef_, base.intercept_]).ravel()
+
+    oracles.check(table, ribbon, all_of)
+    (test,) = wald_test(ribbon, "0: age = 1: age = 2: age = 0").itertuples()
+    assert test.df_constraints == 2  # they sum to zero
+    (difference,) = contrast(ribbon, "2: age - 0: age").itertuples()
+    coef = ribbon.estimator_.coef_
+    np.testing.assert_allclose(difference.estimate, coef[2, 0] - coef[0, 0])
+
+
+# ---------------------------------------------------------------------- names
+def test_names_follow_pipelines_and_lose_their_steps():
+    c = oracles.case("pipeline")
+    names = ["age", "income", "smoker_sometimes", "smoker_yes", "urban", "intercept"]
+    assert list(coefficients(c.ribbon)["term"]) == names
+    (difference,) = contrast(c.ribbon, "smoker_yes - smoker_sometimes").itertuples()
+    coef = c.ribbon.estimator_[-1].coef_
+    np.testing.assert_allclose(difference.estimate, coef[3] - coef[2])
+    curve = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler(), Ridge())
+    table = coefficients(RibbonRegressor(curve).fit(X, oracles.Y))
+    assert list(table["term"][:5]) == ["age", "income", "urban", "age^2", "age income"]
+    own = X.rename(columns={"age": "raw__age"})
+    assert "raw__age" in set(coefficients(RibbonRegressor().fit(own, oracles.Y))["term"])
+    assert list(coefficients(oracles.case("ridge").ribbon)["term"]) == ["x0", "x1", "x2", "intercept"]
+
+
+def test_selection_scale_and_no_intercept():
+    with pytest.warns(SelectionWarning):
+        lasso = RibbonRegressor(Lasso(alpha=0.25)).fit(X, oracles.Y)
+    kept = [name for name, value in zip(X.columns, lasso.estimator_.coef_, strict=True) if value]
+    assert 0 < len(kept) < 3
+    assert list(coefficients(lasso)["term"]) == [*kept, "intercept"]
+    huber = RibbonRegressor(HuberRegressor(**oracles.TIGHT)).fit(X, oracles.Y)
+    table = coefficients(huber)
+    np.testing.assert_allclose(table["estimate"], [*huber.estimator_.coef_, huber.estimator_.intercept_])
+    np.testing.assert_allclose(table["std_error"], np.sqrt(np.diag(huber.covariance_))[:-1])
+    through_zero = RibbonRegressor(LinearRegression(fit_intercept=False)).fit(X, oracles.Y)
+    assert list(coefficients(through_zero)["term"]) == list(X.columns)
+
+
+def test_what_stands_around_a_ribbon():
+    tuned = RibbonCV(Ridge(), alphas=[0.5, 1.0, 2.0], scoring="nll", cv=3).fit(X, oracles.Y)
+    pd.testing.assert_frame_equal(coefficients(tuned), coefficients(tuned.estimator_))
+    pd.testing.assert_frame_equal(coefficients(FrozenEstimator(tuned)), coefficients(tuned))
+    laplace = LaplaceRegressor(Ridge()).fit(X, oracles.Y)
+    np.testing.assert_allclose(coefficients(laplace)["std_error"], np.sqrt(np.diag(laplace.covariance_)))
+
+
+def test_names_with_signs_in_them_are_read_whole():
+    terms = ["x", "x1", "x10", "x1^2", "a - b", "city_New York, NY", "intercept"]
+    names, L, values = parse("x1^2 - 2*a - b = city_New York, NY + 3, x10/4 = x1", terms)
+    assert names == ["x1^2 - 2*a - b = city_New York, NY + 3", "x10/4 = x1"]
+    np.testing.assert_array_equal(L[0], [0, 0, 0, 1, -2, -1, 0])
+    np.testing.assert_array_equal(L[1], [0, -1, 0.25, 0, 0, 0, 0])
+    np.testing.assert_array_equal(values, [3, 0])
+    _, L, values = parse("-(x - .5e1*x1)*2 = -x = +1.5", terms)
+    np.testing.assert_array_equal(L, [[-2, 10, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(values, [1.5, 1.5])
+
+
+# ---------------------------------------------------------------------- refusals
+BAD = {
+    "unknown": ("aage = 0", r"cannot read 'aage = 0' .* Its terms are age, income, urban, intercept"),
+    "longer": ("age2 = 0", "cannot read 'age2 = 0'"),
+    "product": ("age*income = 0", "linear in its terms"),
+    "quotient": ("1/age = 0", "linear in its terms"),
+    "by zero": ("age/0 = 1", "linear in its terms"),
+    "code": ("__import__('os').system('ls')", "cannot read"),
+    "power": ("age^2 = 0", r"cannot read '\^2 = 0'"),
+    "half": ("age - = 0", "a term or a number is missing before '= 0'"),
+    "bracket": ("(age + income = 0", "a closing \\) is missing before '= 0'"),
+    "end": ("age =", "a term or a number is missing before 'the end'"),
+    "empty": ("", "a term or a number is missing"),
+    "constant": ("1 = 2", "there is no term left"),
+    "cancelled": ("age = age", "there is no term left"),
+    "two terms": ("age income", "cannot read 'income'"),
+    "contradiction": ("age = 0, age = 1", "contradict each other"),
+    "width": ([[1.0, 0.0]], r"hypothesis must have 4 columns .* age, income, urban, intercept; got .* \(1, 2\)"),
+    "zeros": ([[0.0, 0.0, 0.0, 0.0]], "row of zeros"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_hypotheses(name):
+    hypothesis, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        wald_test(least_squares(), hypothesis)
+
+
+def test_bad_values_levels_and_names():
+    ribbon = least_squares()
+    with pytest.raises(ValueError, match="value must be a number, or one for each of 1 rows"):
+        contrast(ribbon, "age", [1.0, 2.0])
+    with pytest.raises(ValueError, match="confidence_level"):
+        coefficients(ribbon, 95)
+    with pytest.raises(ValueError, match="feature_names must have 3 names"):
+        coefficients(ribbon, feature_names=["a"])
+    with pytest.raises(ValueError, match="several terms have the name"):
+        wald_test(ribbon, "a = 0", feature_names=["a", "a", "b"])
+
+
+@pytest.mark.parametrize("ask", [coefficients, lambda r: wald_test(r, "x0 = 0"), lambda r: contrast(r, "x0")])
+def test_models_without_coefficients_name_what_to_use(ask):
+    with pytest.raises(TypeError, match=r"needs a linear base model.*inspection\.slopes, or comparisons"):
+        ask(oracles.case("network").ribbon)
+    assert len(slopes(oracles.case("network").ribbon, oracles.NUMBERS, 0)) == 1
+
+
+def test_undetermined_coefficients_are_told_and_their_sum_is_not():
+    ribbon = RibbonRegressor(LinearRegression()).fit(X.assign(copy=X["age"]), oracles.Y)
+    with pytest.warns(UndeterminedDirectionWarning, match="2 coefficients"):
+        coefficients(ribbon)
+    with pytest.warns(UndeterminedDirectionWarning, match="1 estimates"):
+        wald_test(ribbon, "age - copy = 0")
+
+
+@pytest.mark.filterwarnings("error::skribbon.exceptions.UndeterminedDirectionWarning")
+def test_what_is_determined_is_not_complained_about():
+    ribbon = RibbonRegressor(LinearRegression()).fit(X.assign(copy=X["age"]), oracles.Y)
+    (total,) = contrast(ribbon, "age + copy").itertuples()
+    alone = RibbonRegressor(LinearRegression()).fit(X, oracles.Y)
+    np.testing.assert_allclose(total.std_error, coefficients(alone)["std_error"][0])
+
+
+# ---------------------------------------------------------------------- summary
+def test_summary_prints_the_fit_and_the_table():
+    ribbon = RibbonRegressor(Ridge(2.0), noise="dof").fit(X, oracles.Y)
+    shown = summary(ribbon, confidence_level=0.95)
+    pd.testing.assert_frame_equal(shown.table, coefficients(ribbon, 0.95))
+    text = str(shown)
+    for fact in ("Ridge(alpha=2.0)", "observations", "120", "effective parameters", "stationarity", "DofNoise"):
+        assert fact in text
+    assert text.splitlines()[-1].startswith("A coefficient estimates the minimiser of the penalised expected loss")
+    assert f"{ribbon.effective_parameters_:.4g}" in text
+    assert "groups" not in text
+    html = shown._repr_html_()
+    assert html.count("<table") == 2
+    assert "<th>term</th>" in html
+
+
+def test_summaries_of_other_kinds():
+    assert str(summary(least_squares())).endswith("which is not penalised.")
+    network = summary(oracles.case("network").ribbon)
+    assert network.table is None
+    assert "slopes" in str(network)
+    assert network._repr_html_().count("<table") == 1
+    classifier = summary(oracles.case("logistic").ribbon)
+    assert classifier.facts["temperature"] == "0.7"
+    assert "noise" not in classifier.facts
+    assert "dispersion" in summary(oracles.case("poisson").ribbon).facts["noise"]
+    assert "Tweedie" in summary(oracles.case("poisson").ribbon).facts["law"]
+    assert summary(LaplaceRegressor(Ridge()).fit(X, oracles.Y)).table is not None

@@ -1,0 +1,114 @@
+"""Confidence intervals with Student's quantiles: how many rows a variance rests on."""
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon.laws import Estimate
+
+rng = np.random.default_rng(0)
+
+
+def with_a_rare_category(n, m):
+    """Two columns, of which the first is one in the first m rows only."""
+    X = np.column_stack([np.arange(n) < m, rng.normal(size=n)]).astype(float)
+    return X, X.sum(axis=1) + rng.normal(size=n)
+
+
+def satterthwaite(X, x, weight=None, penalty=0.0):
+    """(sum c^2)^2 / sum c^4 - 1 with an array for all rows, weights as repeats."""
+    weight = np.ones(len(X)) if weight is None else weight
+    A, a = (np.column_stack([rows, np.ones(len(rows))]) for rows in (X, x))
+    B = np.linalg.inv(A.T @ (weight[:, None] * A) + penalty * np.diag([1.0] * X.shape[1] + [0.0]))
+    c = a @ B @ A.T
+    return (c**2 @ weight) ** 2 / (c**4 @ weight) - 1
+
+
+NEW = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 4.0]])
+
+
+@pytest.mark.parametrize("penalty", [0.0, 5.0])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_degrees_are_those_of_all_rows_contributions(penalty, form):
+    X, y = with_a_rare_category(80, 4)
+    weight = rng.integers(1, 4, 80).astype(float)
+    ribbon = RibbonRegressor(Ridge(alpha=penalty)).fit(form(X), y, sample_weight=weight)
+    df = ribbon.predict_distribution(form(NEW), kind="confidence").latent.df
+    expected = np.minimum(satterthwaite(X, NEW, weight, penalty), weight.sum() - ribbon.effective_parameters_)
+    np.testing.assert_allclose(df, expected, rtol=1e-8)
+
+
+def test_of_many_rows_those_that_matter_are_looked_at():
+    X, y = with_a_rare_category(20_000, 3)
+    df = RibbonRegressor().fit(X, y).predict_distribution(NEW, kind="confidence").latent.df
+    assert df[0] == pytest.approx(2.0, abs=0.01)
+    assert df[1:].min() > 1000
+    X, y = rng.normal(size=(20_000, 2)), rng.normal(size=20_000)
+    assert RibbonRegressor().fit(X, y).ribbon_.freedom.rows.shape == (3, 0)
+
+
+def test_the_interval_is_students():
+    X, y = with_a_rare_category(60, 3)
+    ribbon = RibbonRegressor().fit(X, y)
+    distribution = ribbon.predict_distribution(NEW, kind="confidence")
+    law = stats.t(satterthwaite(X, NEW), ribbon.predict(NEW), ribbon.predict_std(NEW, kind="epistemic"))
+    np.testing.assert_allclose(distribution.interval(0.9), np.column_stack(law.interval(0.9)), rtol=1e-9)
+    np.testing.assert_allclose(distribution.cdf(np.zeros(3)), law.cdf(0.0), rtol=1e-9)
+    np.testing.assert_allclose(distribution.logpdf(np.zeros(3)), law.logpdf(0.0), rtol=1e-9)
+    np.testing.assert_allclose(distribution.std(), ribbon.predict_std(NEW, kind="epistemic"))
+    normal = RibbonRegressor(correction="HC0").fit(X, y).predict_distribution(NEW, kind="confidence")
+    half = np.diff(normal.interval(0.9))[:, 0] / 2
+    np.testing.assert_allclose(half, stats.norm.ppf(0.95) * normal.std(), rtol=1e-9)  # the paper's
+
+
+def test_an_estimate_of_one_degree_is_cauchys():
+    law, exact = Estimate([0.0, 1.0], [4.0, 1.0], [1.0, 1e9]), stats.cauchy(0, 2)
+    assert law.ppf(0.9)[0] == pytest.approx(exact.ppf(0.9))
+    assert law.ppf(0.9)[1] == pytest.approx(stats.norm(1).ppf(0.9), rel=1e-6)
+    assert law.cdf([1.0, 1.0])[0] == pytest.approx(exact.cdf(1.0))
+    assert law.crps([1.0, 1.0])[0] == np.inf
+    np.testing.assert_array_equal(law.std(), [2.0, 1.0])
+
+
+def test_draws_reach_as_far_out():
+    X, y = with_a_rare_category(60, 12)
+    closed = RibbonRegressor(predictive="gaussian").fit(X, y)
+    drawn = clone(closed).set_params(predictive="pushforward", n_draws=20_000, random_state=0).fit(X, y)
+    ours, expected = (one.predict_interval(NEW, [0.5, 0.9], kind="confidence") for one in (drawn, closed))
+    width = expected[:, 1] - expected[:, 0]
+    assert np.abs((ours - expected) / width[:, None]).max() < 0.08
+    distribution = drawn.predict_distribution(NEW, kind="confidence")
+    np.testing.assert_allclose(distribution.cdf(distribution.quantile(0.9)), 0.9, atol=1e-9)
+    assert distribution.quantile(0.975)[0] == distribution.quantile([0.975])[0, 0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("predictive", ["gaussian", "pushforward"])
+def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):
+    X, y = with_a_rare_category(300, 4)
+    labels = np.digitize(y, [0.0] if n_classes == 2 else [-0.5, 0.5])
+    ribbon = RibbonClassifier(LogisticRegression(), predictive=predictive, random_state=0, correction="HC2")
+    student = clone(ribbon).fit(X, labels).predict_distribution(NEW)
+    normal = clone(ribbon).fit(X, labels)
+    normal.ribbon_ = type(normal.ribbon_)(**{**vars(normal.ribbon_), "freedom": None})
+    normal = normal.predict_distribution(NEW)
+    widths = [np.diff(one.interval(0.9)).squeeze(-1) for one in (student, normal)]
+    assert student.latent.df[0] < 4
+    assert (widths[0][0] > 1.05 * widths[1][0]).all()
+    np.testing.assert_allclose(student.mean(), normal.mean())
+    levels = [0.99, 0.5, 0.9]
+    ends = student.interval(levels)
+    assert (ends[:, :, 0, 0] <= ends[:, :, 0, 2]).all()  # nested, in the order in which they were asked for
+    assert (ends[:, :, 0, 2] <= ends[:, :, 0, 1]).all()
+    np.testing.assert_array_equal(ends[..., 2], student.interval(0.9))
+
+
+def test_alpha_and_tuning_leave_degrees_as_they_are():
+    X, y = with_a_rare_category(100, 3)
+    ribbon = RibbonRegressor().fit(X, y)
+    df = ribbon.predict_distribution(NEW, kind="confidence").latent.df
+    for other in (ribbon.with_alpha(3.0), RibbonCV(LinearRegression(), alphas=[1.0], cv=3).fit(X, y)):
+        np.testing.assert_allclose(other.predict_distribution(NEW, kind="confidence").latent.df, df)
