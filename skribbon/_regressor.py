@@ -34,10 +34,20 @@ from .curvature import Curvature
 from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
 from .laws.shapes import FEWEST, NORMAL
-from .noise import EASY_LEVERAGE, HeteroskedasticNoise, Noise, Standardised, check_law, fit_noise, resolve_noise
+from .noise import (
+    EASY_LEVERAGE,
+    OWN_SAY,
+    HeteroskedasticNoise,
+    Noise,
+    Standardised,
+    check_law,
+    fit_noise,
+    resolve_noise,
+)
 
-FAMILY_SAMPLE = 500  # rows that are asked whether a family describes them
+FAMILY_SAMPLE = 2500  # rows that are asked whether a family describes them
 CLEARLY = 2.5  # Kolmogorov's distance times sqrt(n): chance goes there once in 100,000
+MATTERS = 0.05  # distance below which many rows may object for all that matters
 
 
 class RegressionMethods:
@@ -592,8 +602,8 @@ def fit_law(law, fitted, training, dispersion, stated):
     latent = latent_at(model, fitted["ribbon_"], rows.X)
     f = training.leave_one_out()
     dispersion = dispersion * model.loss.noise_scale(f)
-    residuals = rows.y - model.loss.mean(f[:, 0])
-    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], rows.weight).of_unit_size().law(law)
+    residuals, telling = rows.y - model.loss.mean(f[:, 0]), np.where(training.leverages < OWN_SAY, rows.weight, 0.0)
+    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], telling).of_unit_size().law(law)
 
 
 def warn_of_family(model, training, noise):
@@ -612,7 +622,7 @@ def warn_of_family(model, training, noise):
     reached = np.cumsum(share[order])
     distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
     n = min(rows.n, len(u))  # copies of a row object no louder than it does
-    if distance * np.sqrt(n) > CLEARLY:
+    if distance > max(CLEARLY / np.sqrt(n), MATTERS):
         low, high = share @ (u < 0.05), share @ (u > 0.95)
         warn_user(
             f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5 % "
