@@ -78,18 +78,23 @@ print(wald_test(ribbon, "region_hills = region_town = 0")[["statistic", "df_cons
 
 # %%
 # Left: totals by region with both intervals and what really came. Right: the rate along age, averaged over all
-# policies, with its confidence band.
+# policies, with its confidence band and the truth.
 plt.rc("axes.spines", top=False, right=False)
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 came = pd.Series(rng.poisson(upcoming_rate)).groupby(upcoming["region"]).sum()
-place = np.arange(len(came))
-axes[0].vlines(place, observed["conf_low"], observed["conf_high"], color="C0", alpha=0.35, lw=9, label="claims")
-axes[0].vlines(place, expected["conf_low"], expected["conf_high"], color="C0", lw=3, label="their expected number")
-axes[0].plot(place, came, "kx", ms=8, mew=2, label="what came")
-axes[0].set(xlim=(-0.5, 2.5), ylabel="claims next year, 90 % intervals")
-axes[0].set_xticks(place, came.index)
-axes[0].legend(loc="upper left", frameon=False)
+place, blue = np.arange(len(came)), "#0072B2"
+axes[0].hlines(place, observed["conf_low"], observed["conf_high"], color=blue, alpha=0.3, lw=16, label="claims")
+axes[0].hlines(place, expected["conf_low"], expected["conf_high"], color=blue, lw=5, label="their expected number")
+axes[0].plot(came, place, "k|", ms=22, mew=2, label="what came")
+axes[0].set(ylim=(-0.6, 3.4), xlabel="claims next year, 90 % intervals")
+axes[0].set_yticks(place, came.index)
+axes[0].legend(loc="upper left", frameon=False, fontsize="small", ncols=3, markerscale=0.5, handlelength=1.2)
 PartialDependenceDisplay.from_estimator(ribbon, policies, "age", ax=axes[1])
+ages = np.linspace(18, 80, 100)
+others = rate / np.exp(((policies["age"] - 50) / 25) ** 2 / 2)
+axes[1].plot(ages, np.exp(((ages - 50) / 25) ** 2 / 2) * others.mean(), "k--", lw=1, label="truth")
+axes[1].legend(loc="upper center", frameon=False)
+axes[1].set(title="", ylabel="claims per policy")
 
 # %%
 # Next: rates of policies that ran for different times, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.

@@ -89,7 +89,7 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     )
     for b in range(n_refits):
         start = time.perf_counter()
-        theta, report = minimise(replace(rows, weight=weights[:, b]))
+        theta, report = minimise(_reweighted(rows, weights[:, b]))
         refitted.append(theta - model.theta)
         converged.append(report.converged)
         if verbose:
@@ -113,6 +113,13 @@ def _drawn_weights(rows, alpha, n_draws, rng):
     counted = (rows.groups.weight > 0)[:, None]
     gamma = rng.standard_gamma(alpha, size=(len(counted), n_draws)) * counted
     return rows.weight[:, None] * (gamma * (rows.groups.n / gamma.sum(axis=0)))[rows.groups.code]
+
+
+def _reweighted(rows, weight):
+    """Rows whose mean loss and penalty are those of the mean over n, although the weights of groups need not add up."""
+    model, c = rows.model, rows.n / weight.sum()
+    gradient = None if model.penalty_gradient is None else c * model.penalty_gradient
+    return replace(rows, model=replace(model, l2=c * model.l2, penalty_gradient=gradient), weight=weight)
 
 
 def _score_sum(block):

@@ -248,6 +248,11 @@ def test_linear_steps_are_refits_with_group_weights():
     assert (weights.max() - weights.min()).to_numpy().max() == 0  # one weight for all rows of a group
     assert report.to_frame()["correlation"].min() > 0.98
     assert report.to_frame()["size_ratio"].between(0.8, 1.25).all()
+    uneven = np.sort(np.minimum(rng.geometric(0.03, N), G))
+    strong = RibbonRegressor(Ridge(alpha=300.0, fit_intercept=False), alpha=2000.0, correction="HC0")
+    strong.fit(X + 2, Y + 5, groups=uneven)
+    errors = strong.check_linearisation(X + 2, Y + 5, groups=uneven, n_refits=2, random_state=0).to_frame()
+    assert errors["prediction_error"].max() < 0.05  # the penalty keeps its share, whatever the weights add up to
     with pytest.raises(ValueError, match="groups must be what the estimator was fitted with"):
         ribbon.check_linearisation(X, Y)
 
