@@ -51,7 +51,7 @@ class ClassificationMethods:
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
-        array([[0.57, 0.61]])
+        array([[0.58, 0.61]])
         """
         return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss)
 
@@ -150,8 +150,8 @@ class ClassificationMethods:
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.predict_proba_interval(X[70:71, 2:]).round(2)
-        array([[[0.39, 0.57],
-                [0.43, 0.61]]])
+        array([[[0.39, 0.58],
+                [0.42, 0.61]]])
         """
         return self.predict_distribution(X).interval(confidence_level)
 
@@ -176,7 +176,7 @@ class ClassificationMethods:
         >>> ribbon = RibbonClassifier().fit(X.iloc[50:, 2:], y[50:])
         >>> ribbon.predict_frame(X.iloc[70:71, 2:]).round(2)
             prediction  proba_1  lower_1  upper_1  proba_2  lower_2  upper_2
-        70           2     0.48     0.39     0.57     0.52     0.43     0.61
+        70           2     0.48     0.39     0.58     0.52     0.42     0.61
         """
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)

@@ -396,7 +396,7 @@ class BaseRibbon(UncertainParameters):
         >>> report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
         >>> report.to_frame()[["prediction_error", "size_ratio", "correlation"]].round(2)
                prediction_error  size_ratio  correlation
-        refit
+        refit                                           
         1                  0.20        0.93         0.98
         2                  0.25        0.86         0.98
         3                  0.13        1.00         0.99

@@ -529,8 +529,8 @@ class ClassProbabilities:
     >>> distribution.mean().round(2)
     array([[0.48, 0.52]])
     >>> distribution.interval(0.9).round(2)
-    array([[[0.39, 0.57],
-            [0.43, 0.61]]])
+    array([[[0.39, 0.58],
+            [0.42, 0.61]]])
     """
 
     latent: Latent

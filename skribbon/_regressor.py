@@ -185,7 +185,7 @@ class RegressionMethods:
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
         array([[110., 302.]])
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
-        array([[195., 218.]])
+        array([[194., 218.]])
         """
         return self.predict_distribution(X, kind).interval(confidence_level)
 

@@ -152,12 +152,15 @@ class Freedom:
 
     def of(self, function):
         """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
-        c2 = function(self.rows) ** 2
-        if not c2.shape[-1]:
-            return np.full(c2.shape[:-1], self.most)
+        c = function(self.rows)
+        if not c.shape[-1]:
+            return np.full(c.shape[:-1], self.most)
+        peak = np.abs(c).max(axis=-1, keepdims=True)  # fourth powers overflow soon
+        unit = np.where(np.isfinite(peak) & (peak > 0), peak, 1.0)
+        c2 = np.nan_to_num(c / unit, posinf=1.0, neginf=-1.0) ** 2
         c2 = c2.reshape(*c2.shape[:-1], len(self.copies), -1).sum(axis=-1)  # (..., m)
         kept = c2 @ self.copies
-        total = kept if self.root is None else np.maximum((function(self.root) ** 2).sum(axis=-1), kept)
+        total = kept if self.root is None else np.maximum(((function(self.root) / unit) ** 2).sum(axis=-1), kept)
         spread = 3 * (total - kept) ** 2 / self.others  # of rows that contribute as normal features make them
         fourth = c2**2 @ self.copies + spread
         df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1

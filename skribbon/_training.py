@@ -28,7 +28,7 @@ MOST_LONE = 32  # rows of a block that are remembered for determining a directio
 MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
 DECISIVE = 0.02  # leverage from which they are, where there are more rows
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
-FAR = 0.2  # bound on all leverages, and mostly far above them, below which no row is looked at
+FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 
 # ---------------------------------------------------------------------- of a block of rows
@@ -461,10 +461,12 @@ class Training:
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
         return replace(ribbon, freedom=self.freedom(correction))
 
-    @property
+    @cached_property
     def _rows_are_alike(self):
-        """Whether no row can have a leverage to speak of."""
-        return self.mean_leverage <= SMALL_LEVERAGE and self.largest.leverage(self.hat) < FAR
+        """Whether no row has a leverage to speak of; of long tables the bound mostly tells, without another pass."""
+        if self.mean_leverage > SMALL_LEVERAGE:
+            return False
+        return self.largest.leverage(self.hat) < FAR or bool(self.leverages.max() < FAR)
 
     def freedom(self, correction):
         """Degrees of freedom of the ribbon's variances: of groups one less than these, else by :class:`Freedom`.

@@ -306,7 +306,7 @@ def test_crps_of_counts_is_the_area_between_cdf_and_step(diabetes):
     base = PoissonRegressor(alpha=1e-2, max_iter=1000)
     tuned = RibbonCV(base, alphas=alphas, scoring="crps", cv=cv).fit(X, y)
     assert tuned.alpha_ == alphas[np.argmin(tuned.cv_results_["mean_test_crps"])]
-    assert np.ptp(tuned.cv_results_["split0_test_crps"]) > 0.05  # the test can tell
+    assert np.ptp(tuned.cv_results_["split0_test_crps"]) > 0.02  # the test can tell
     train, test = next(cv.split(X))
     grid = np.arange(400)  # beyond, the area is next to zero
     for alpha, ours in zip(alphas, tuned.cv_results_["split0_test_crps"], strict=True):

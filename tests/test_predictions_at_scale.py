@@ -60,7 +60,7 @@ def fitted_regressor(curvature, base=None, **settings):
 @pytest.mark.parametrize("predictive", ["gaussian", "pushforward", "direct"])
 @pytest.mark.parametrize("curvature", NAMES)
 def test_regressor(curvature, predictive):
-    ribbon = fitted_regressor(curvature, predictive=predictive)
+    ribbon = fitted_regressor(curvature, predictive=predictive, correction="HC3")
     narrow, interval = np.moveaxis(ribbon.predict_interval(X[TEST], [0.5, 0.9]), 2, 0)
     assert isinstance(ribbon.curvature_, Curvature)
     assert np.isfinite(interval).all()

@@ -438,11 +438,12 @@ def confidence_within_prediction(s):
 
     Of a skewed family it is not true: an observation may be zero with probability .99 although its mean is not, and a
     quantile over a few draws is no quantile of their mixture. Nor is it of an empirical law: beside a few rows far off
-    to one side, the mean may be where there are none.
+    to one side, the mean may be where there are none. Nor where the variance of the mean is known from few rows only:
+    Student's quantiles allow for that, those of an observation need not.
     """
     if s.case.options.get("predictive", "gaussian") != "gaussian" or not s.has_law("location", "counts"):
         raise DoesNotApply
-    if s.fitted.law_.name == "empirical":
+    if s.fitted.law_.name == "empirical" or s.fitted.ribbon_.freedom is not None:
         raise DoesNotApply
     slack = 0.0
     if kind_of_law(s.case) == "counts":
