@@ -10,6 +10,8 @@ ORDER = (
     "plot_defaults_fit.py",
     "plot_heteroskedastic.py",
     "plot_classification.py",
+    "plot_repeated_measures.py",
+    "plot_comparisons.py",
     "plot_poisson_claims.py",
     "plot_network.py",
     "plot_out_of_distribution.py",

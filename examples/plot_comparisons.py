@@ -90,11 +90,12 @@ axes[0].set(ylim=(-0.6, 3.4), xlabel="claims next year, 90 % intervals")
 axes[0].set_yticks(place, came.index)
 axes[0].legend(loc="upper left", frameon=False, fontsize="small", ncols=3, markerscale=0.5, handlelength=1.2)
 PartialDependenceDisplay.from_estimator(ribbon, policies, "age", ax=axes[1])
-ages = np.linspace(18, 80, 100)
+ages = np.linspace(21, 77, 100)
 others = rate / np.exp(((policies["age"] - 50) / 25) ** 2 / 2)
 axes[1].plot(ages, np.exp(((ages - 50) / 25) ** 2 / 2) * others.mean(), "k--", lw=1, label="truth")
 axes[1].legend(loc="upper center", frameon=False)
-axes[1].set(title="", ylabel="claims per policy")
+axes[1].set_title("", loc="left")
+axes[1].set_ylabel("claims per policy")
 
 # %%
 # Next: rates of policies that ran for different times, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.

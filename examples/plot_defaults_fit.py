@@ -9,8 +9,8 @@ The page :doc:`/defaults` has the rules and what they were chosen on; for the no
 
 # %%
 # **The damping of a network.** A network of 701 parameters, as scikit-learn trains it, on 300 rows: 1,000 other rows
-# tell how the 90 % intervals do as the damping grows and fewer parameters count. With next to none they are many times
-# too wide. The default adds the smallest one that leaves 0.25 effective parameters per row, and says so by a warning;
+# tell how the 90 % intervals do as the damping grows and fewer parameters count. With next to none they are several
+# times too wide. The default adds the smallest one that leaves 0.25 effective parameters per row, and warns;
 # ``RibbonCV`` asks held-out rows, for alpha and the law of the noise as well, and so may leave the curve.
 import warnings
 
@@ -69,7 +69,8 @@ for name, (damping, _, covered, wide) in chosen.items():
 
 # %%
 # **The correction.** A row that was fitted has a gradient that is too small. Three features, normal noise, 100 samples:
-# how often the 90 % confidence interval holds the mean. The default is HC3 up to 80 rows here, and HC1 from there.
+# how often the 90 % confidence interval holds the mean. The default is HC2 with Student's quantiles, which allow for
+# variances that are known from few rows.
 sizes, corrections = (8, 12, 20, 40, 120), ("HC0", "auto")
 held = np.zeros((len(corrections), len(sizes)))
 new = rng.standard_normal((20, 3))

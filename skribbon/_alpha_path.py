@@ -13,10 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from ._compat import safe_indexing
 from ._predictive import ClassProbabilities, Predictive
 from ._ribbon import rescaling
-from ._rows import some_of
-from .exceptions import FlexibleModelWarning, RibbonWarning
+from ._rows import EASY_LEVERAGE, some_of
+from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning
 from .metrics.calibration import calibration_error
-from .noise import EASY_LEVERAGE, SAMPLE, ConstantNoise, Standardised, standard_error
+from .noise import SAMPLE, ConstantNoise, Standardised, standard_error
 
 PATH_FLOATS = 2**22  # of one array along the path
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
@@ -80,19 +80,20 @@ def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verb
 
 def fit_all(ribbons, n_sure, X, y, fit_params, n):
     """Fitted clones of Ribbons around the same base model, which is fitted once; n is the number of rows in all."""
-    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params)]
+    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params, (FlexibleModelWarning, FewGroupsWarning))]
     model = fitted[0].model_
     could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
     for ribbon in ribbons[1 : None if could_follow else n_sure]:
         frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
-        fitted.append(fit_quietly(frozen, X, y, fit_params, RibbonWarning))  # said by the first of them
+        fitted.append(fit_quietly(frozen, X, y, fit_params, (RibbonWarning,)))  # said by the first of them
     return fitted
 
 
-def fit_quietly(ribbon, X, y, fit_params, unsaid=FlexibleModelWarning):
-    """Fit a Ribbon without a kind of warning: what it would advise, a damping from held-out rows, is being done."""
+def fit_quietly(ribbon, X, y, fit_params, unsaid=(FlexibleModelWarning,)):
+    """Fit a Ribbon without some kinds of warning: what they would advise is being done, or was said already."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", unsaid)
+        for category in unsaid:
+            warnings.simplefilter("ignore", category)
         return ribbon.fit(X, y, **fit_params)
 
 

@@ -34,8 +34,8 @@ def blocks(
     Returns
     -------
     ndarray of shape (n_samples,)
-        A number for each row. Rows of the same time, in the same series, are never apart; a last block of less than
-        half the length belongs to the one before it.
+        A number for each row. Rows of the same time, in the same series, are never apart. A last block of less than
+        half the number of rows belongs to the one before it; stretches of time are as they are.
 
     Examples
     --------
@@ -90,7 +90,9 @@ def _of_calendar(times: Any, length: str) -> Any:
     except ValueError as error:
         raise ValueError(f"length must be a number of rows or a pandas offset such as '7D', got {length!r}.") from error
     try:
-        return ((times - times.min()) // pd.Timedelta(offset)).to_numpy()  # stretches that all last as long
-    except ValueError:
-        starts = pd.date_range(times.min() - offset, times.max(), freq=offset, normalize=True)
-        return np.searchsorted(starts, times, side="right")
+        step = pd.Timedelta(offset)
+    except ValueError:  # of the calendar, such as months, which do not all last as long
+        return pd.Series(0, index=times).groupby(pd.Grouper(freq=offset)).ngroup().to_numpy()
+    if step <= pd.Timedelta(0):
+        raise ValueError(f"length must be a stretch of time that moves forward, got {length!r}.")
+    return ((times - times.min()) // step).to_numpy()

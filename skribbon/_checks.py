@@ -43,30 +43,38 @@ def checked_weight(sample_weight, X):
     return sample_weight
 
 
-def checked_groups(groups, n, weight):
-    """Numbers (n,) of the groups of all rows, in the order in which they first appear.
-
-    None if there are none, and if each row is a group of its own, of one observation.
-    """
-    if groups is None:
-        return None
+def group_codes(groups, n):
+    """Numbers (n,) of the groups of all rows, in the order in which they first appear."""
     from pandas import factorize  # knows what is missing among labels of any kind
 
-    groups = column_or_1d(np.asarray(groups))
+    if np.ndim(groups) == 0 or np.shape(groups)[1:] not in ((), (1,)):
+        raise ValueError(
+            f"groups must be a sequence of {n} labels, one for each row of X, got shape {np.shape(groups)}."
+        )
+    groups = np.asarray(groups).ravel()
     if len(groups) != n:
         raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
-    code, labels = factorize(groups)
+    code, _ = factorize(groups)
     if (code < 0).any():
         raise ValueError(
             f"groups is missing for {int((code < 0).sum())} of {n} rows; give each row without a group a label of its "
             "own, or drop it."
         )
-    if (np.bincount(code, weights=weight) > 0).sum() < 2:
+    return code
+
+
+def checked_groups(groups, n, weight):
+    """As :func:`group_codes`; None if there are no groups, and if each row is one of its own, of one observation."""
+    if groups is None:
+        return None
+    code = group_codes(groups, n)
+    total = np.bincount(code, weights=weight)
+    if (total > 0).sum() < 2:
         raise ValueError(
-            f"groups has a single label, {labels[0]!r}: nothing tells how groups differ. Fit without groups if the "
-            "rows are independent, or collect more groups."
+            "groups has a single label among the rows that count: nothing tells how groups differ. Fit without groups "
+            "if the rows are independent, or collect more groups."
         )
-    alone = len(labels) == n and np.isin(weight, (0, 1)).all()
+    alone = len(total) == n and np.isin(weight, (0, 1)).all()
     return None if alone else code
 
 

@@ -217,7 +217,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         The base model, ``LogisticRegression()`` if None. A :class:`~sklearn.pipeline.Pipeline` and a fitted model in a
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
-        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
+        times the sandwich, of G groups G/(G + 1); (n - 1)/n, or (G - 1)/G, is the sandwich itself.
     temperature : float, default=1.0
         What all logits are divided by. A penalised model is mostly less sure than it could be, which no alpha can mend
         and a temperature below one does; :class:`RibbonCV` chooses both on held-out rows.
@@ -233,9 +234,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         smallest damping that leaves a quarter, and says so.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row can have a leverage to
-        speak of, or leverages are not known exactly. With ``groups`` these are CR0 to CR3, and "auto" is CR3. Any but
-        "HC0" has Student's quantiles in confidence intervals.
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row has a leverage to speak
+        of, or leverages are not known exactly. "HC1" and "HC2" have Student's quantiles in intervals of probabilities,
+        with degrees of freedom by the rows that a prediction rests on. With ``groups`` these are CR0 to CR3, "auto" is
+        CR3 where leverages are known, and all but "HC0" have Student's quantiles with one degree less than groups.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.
@@ -272,9 +274,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     n_groups_ : int or None
         Number of groups, if rows were given any and they hold more than one observation.
     loo_score_ : float
-        Mean log probability of the training labels, each under the fit to all other rows. If ``store_loo``.
+        Mean log probability of the training labels, each under the fit to all other rows, or groups. If ``store_loo``.
     loo_distribution_ : ClassProbabilities
-        Of the training rows, each by the fit to all others. If ``store_loo``.
+        Of the training rows, each by the fit to all others, or to all other groups. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.

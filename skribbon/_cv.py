@@ -33,7 +33,7 @@ from ._alpha_path import (
     validate,
     with_pooled_noise,
 )
-from ._checks import check_single_level, check_target, checked_groups, checked_weight
+from ._checks import check_single_level, check_target, checked_weight, group_codes
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
 from ._estimator import BaseRibbon, adopt
@@ -191,8 +191,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
         if groups is not None:
-            groups = np.asarray(groups)
-            checked_groups(groups, len(y), np.ones(len(y)))
+            groups = group_codes(groups, len(y))
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
         folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
@@ -309,7 +308,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if _law_from_folds(ribbon, best.folds[0]):
             final.set_params(law=law_of_folds(best.folds, best.alpha))
         held_out = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
-        fit_quietly(final, X, y, fit_params, NotStationaryWarning if held_out else FlexibleModelWarning)
+        fit_quietly(final, X, y, fit_params, (NotStationaryWarning if held_out else FlexibleModelWarning,))
         if self.verbose:
             print(f"[RibbonCV] all {len(y)} rows with alpha = {best.alpha:.4g}: {time.perf_counter() - start:.2f} s")
         return final

@@ -188,9 +188,9 @@ class UncertainParameters(Wrapper):
             )
         if leaning:
             warn_user(
-                f"{leaning} of {X.shape[0]} rows lean on a single training row each, such as the only one of its "
-                "category: how far off that row was cannot be seen, so their uncertainty is understated. Merge rare "
-                "categories, or penalise the base model.",
+                f"{leaning} of {X.shape[0]} rows lean on a single training row each, or on a single group of them, "
+                "such as the only one of its category: how far off that was cannot be seen, so their uncertainty is "
+                "understated. Merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
 
@@ -280,8 +280,7 @@ class BaseRibbon(UncertainParameters):
     def _fit(self, X, y, sample_weight, groups):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
         self._check_parameters()
-        if groups is not None:
-            check_consistent_length(X, y, groups)
+        checked_groups(groups, len(y), np.ones(len(y)))  # before the work of a fit
         fitted, model, weight = self._fit_base(X, y, sample_weight)
         X, group = own_copy(fitted["estimator_"], X), checked_groups(groups, len(y), weight)
         training, closed_form = self._training(
@@ -396,7 +395,7 @@ class BaseRibbon(UncertainParameters):
         >>> report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
         >>> report.to_frame()[["prediction_error", "size_ratio", "correlation"]].round(2)
                prediction_error  size_ratio  correlation
-        refit                                           
+        refit
         1                  0.20        0.93         0.98
         2                  0.25        0.86         0.98
         3                  0.13        1.00         0.99

@@ -23,6 +23,7 @@ from scipy import sparse
 from ._linalg import gram
 from ._rows import BLOCK_BYTES, Sums
 
+MOST_LONE = 64  # directions that are remembered for being determined by one group
 SMALL = 0.1  # trace of a group's hat matrix up to which a few terms of a series are its inverse
 MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
 
@@ -103,20 +104,23 @@ def group_steps(rows, hat, power, most):
     Returns
     -------
     steps : ndarray of shape (G, p)
+    lone : ndarray of shape (p, l)
+        How theta moves with all rows of a group, of each eigenvalue above MAX_LEVERAGE: what that group alone decides.
     n_decisive : int
-        Groups with an eigenvalue above MAX_LEVERAGE.
+        Groups that have one.
     """
     count, p = rows.groups.count, len(hat.inverse_root)
-    f = partial(step_pieces, hat, GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most), count)
+    f = partial(step_pieces, hat, GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most, count), count)
     pieces = rows.sum(f, 2 * rows.model.n_outputs * p)
     steps = np.zeros((len(count), p))
-    for codes, some, _ in pieces.total:
+    for codes, some, *_ in pieces.total:
         steps[codes] = some
-    return steps, sum(decisive for _, _, decisive in pieces.total)
+    lone = np.concatenate([directions for *_, directions, _ in pieces.total])
+    return steps, lone[:MOST_LONE].T, sum(decisive for *_, decisive in pieces.total)
 
 
 def step_pieces(hat, step, count, block):
-    """Pieces whose total is a tuple of (codes, steps, number of decisive groups)."""
+    """Pieces whose total is a tuple of (codes, steps, lone directions, number of decisive groups)."""
     J, C = block.tangent.jacobian(), hat.curvature(block) * block.weight[:, None, None]
     W = J if J.shape[1] == 1 and (C == 1).all() else C @ J if J.shape[1] > 1 else C * J
     u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
@@ -130,7 +134,7 @@ def step_pieces(hat, step, count, block):
             Wg = Jg if W is J else W[rows].reshape(Jg.shape)
             S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
             if step.power == -1 and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
-                total = ((codes[some], *step.by_rows(S, Jg, Wg)),)
+                total = ((codes[some], *step.by_rows(codes[some], S, Jg, Wg)),)
                 pieces.append(Pieces(total, {}, count, step))
             else:
                 K = Jg.transpose(0, 2, 1) @ Wg
@@ -153,11 +157,14 @@ class GroupStep:
     root : ndarray of shape (p, r)
         M / sqrt(n).
     power, most : float
+    count : ndarray of shape (G,)
+        Rows of every group.
     """
 
     root: np.ndarray
     power: float
     most: float
+    count: np.ndarray
 
     @cached_property
     def inverse(self):
@@ -168,9 +175,9 @@ class GroupStep:
         """Of stacks S (g, p) and K (g, p, p)."""
         trace = np.einsum("pq,gpq->g", self.inverse, K)
         if self.power == -1 and (trace >= 0).all() and trace.max() <= SMALL:
-            return ((codes, self._series(S, K, float(trace.max())), 0),)
+            return ((codes, self._series(S, K, float(trace.max())), np.zeros((0, S.shape[1])), 0),)
         s, L = S @ self.root, self.root.T @ K @ self.root
-        return ((codes, *self._whitened(s, L)),)
+        return ((codes, *self._whitened(codes, s, L)),)
 
     def _series(self, S, K, trace):
         """(n H_r - K)^-1 S by the terms of a geometric series, to rounding: cheaper than solving."""
@@ -179,27 +186,30 @@ class GroupStep:
             step = (S + (K @ step[:, :, None])[:, :, 0]) @ self.inverse
         return step
 
-    def _whitened(self, s, L):
+    def _whitened(self, codes, s, L):
         pulls, E = np.linalg.eigh(L)
         capped = (1 - np.minimum(pulls, self.most)) ** self.power - 1
         small = np.abs(pulls) < 1e-8
         phi = np.where(small, -self.power, capped / np.where(small, 1.0, pulls))
         x = np.einsum("grq,gq->gr", E, phi * np.einsum("grq,gr->gq", E, s))
-        return x @ self.root.T, int((pulls > MAX_LEVERAGE).any(axis=1).sum())
+        group, which = np.nonzero(pulls > MAX_LEVERAGE)
+        # along such a direction the raw predictions of the group's m rows move by a sum of squares of one
+        lone = np.sqrt(self.count[codes[group]])[:, None] * (E[group, :, which] @ self.root.T)
+        return x @ self.root.T, lone, len(np.unique(group))
 
-    def by_rows(self, S, J, W):
+    def by_rows(self, codes, S, J, W):
         """The same from the rows, which are fewer than parameters: (I - V'V)^-1 = I + V'(I - V V')^-1 V."""
         V, W = J @ self.root, W @ self.root  # (g, m k, r)
         CA, s = W @ V.transpose(0, 2, 1), S @ self.root
         easy = np.einsum("gaa->g", CA) <= self.most
-        steps, decisive = np.empty_like(S), 0
+        steps, lone, decisive = np.empty_like(S), np.zeros((0, S.shape[1])), 0
         if easy.any():
             x = np.linalg.solve(np.eye(CA.shape[1]) - CA[easy], W[easy] @ s[easy][:, :, None])
             steps[easy] = (s[easy] + (V[easy].transpose(0, 2, 1) @ x)[:, :, 0]) @ self.root.T
         if not easy.all():
             L = V[~easy].transpose(0, 2, 1) @ W[~easy]
-            steps[~easy], decisive = self._whitened(s[~easy], L)
-        return steps, decisive
+            steps[~easy], lone, decisive = self._whitened(codes[~easy], s[~easy], L)
+        return steps, lone, decisive
 
 
 def moved(steps, block):

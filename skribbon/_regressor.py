@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._checks import check_levels, check_name, check_single_level, check_target, index_of
 from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
 from ._predictive import Latent, Predictive
+from ._rows import EASY_LEVERAGE
 from ._target import TargetScale
 from ._typing import (
     Correction,
@@ -35,7 +36,6 @@ from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
 from .laws.shapes import FEWEST, NORMAL
 from .noise import (
-    EASY_LEVERAGE,
     OWN_SAY,
     HeteroskedasticNoise,
     Noise,
@@ -404,7 +404,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         :class:`~sklearn.compose.TransformedTargetRegressor` with a monotone transform, and a fitted model in a
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
-        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
+        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
+        times the sandwich, of G groups G/(G + 1); (n - 1)/n, or (G - 1)/G, is the sandwich itself.
     curvature : str or Curvature, default="auto"
         H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher", the empirical
         Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers), "low_rank", "diag",
@@ -413,8 +414,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
         Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
-        that was not trained to a minimum and has more than a quarter of an effective parameter per row, it adds the
-        smallest damping that leaves a quarter, and says so.
+        that was not trained to a minimum it adds what such training amounts to, 0.01 in units of the target's variance,
+        or as much as leaves a quarter of an effective parameter per row, and says so.
     noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
@@ -430,9 +431,11 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         residuals flatter. A GLM keeps the law of its family.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row can have a leverage to
-        speak of, or leverages are not known exactly. With ``groups`` these are CR0 to CR3, and "auto" is CR3. Any but
-        "HC0" has Student's quantiles in confidence intervals.
+        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC1 where no row has a leverage to speak of, or
+        leverages are not known exactly; else HC2, and HC3 of a linear model with more than .15 effective parameters per
+        row. "HC1" and "HC2" have Student's quantiles in confidence intervals, with degrees of freedom by
+        the rows that a prediction rests on. With ``groups`` these are CR0 to CR3, "auto" is CR3 where leverages are
+        known, and all but "HC0" have Student's quantiles with one degree less than groups.
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.

@@ -16,6 +16,7 @@ import numpy as np
 
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
 LEAST_ROWS = 16  # of a block, however wide a row is
+EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
 
 
 class Block:

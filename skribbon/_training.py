@@ -11,7 +11,7 @@ import numpy as np
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
 from ._linalg import batch_gram, psd_root
 from ._ribbon import DirichletSums, Freedom, Ribbon, dirichlet_scores
-from ._rows import Moments, Rows, Sums, some_of
+from ._rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
 from .exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
 
 MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others do, no constant curvature leads back
@@ -20,6 +20,7 @@ SEPARATION = 0.05  # squared scores over their expectation: below 0.03 of separa
 MOST_FLEXIBLE = 0.25  # effective parameters per row of a model that is not linear; see doc/defaults.md
 AS_MANY_AS_ROWS = 0.75  # effective parameters per row with which that is so even at a minimum
 SHORT_OF_A_MINIMUM = 0.2  # stationarity from which it is so with fewer
+LEAST_DAMPING = 0.01  # of such a network, in units of the target's variance: about what bootstrap refits ask for
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
 N_PROBES = 12  # random directions that find the rows whose leverage may be near one
@@ -281,9 +282,22 @@ class Training:
         A model that is not linear may have many effective parameters per row at a minimum, where leverages hold, but
         not short of one, and not nearly one for every row.
         """
-        if self.rows.model.is_linear or not self.curvature.factors_again or self.parameters_per_row <= MOST_FLEXIBLE:
+        few = self.parameters_per_row <= (SMALL_LEVERAGE if self._least_damping else MOST_FLEXIBLE)
+        if self.rows.model.is_linear or not self.curvature.factors_again or few:
             return False
-        return self.parameters_per_row > AS_MANY_AS_ROWS or self.stationarity(quiet=True) > SHORT_OF_A_MINIMUM
+        return self.parameters_per_row > AS_MANY_AS_ROWS or self._is_short_of_a_minimum
+
+    @cached_property
+    def _is_short_of_a_minimum(self):
+        return self.stationarity(quiet=True) > SHORT_OF_A_MINIMUM
+
+    @property
+    def _least_damping(self):
+        """What training that ends short of a minimum amounts to, of a regressor with a dense curvature; else zero."""
+        if self.rows.model.loss.n_classes or not self.curvature.knows_leverages or not self._is_short_of_a_minimum:
+            return 0.0
+        y, share = self.rows.y, self.rows.weight / self.n
+        return LEAST_DAMPING * float(share @ (y - share @ y) ** 2)
 
     @property
     def parameters_per_row(self):
@@ -291,7 +305,12 @@ class Training:
         return self.effective_parameters / (self.n * self.rows.model.loss.curvature_rank)
 
     def damped(self):
-        """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row."""
+        """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row, or a larger one.
+
+        Short of a minimum, training has left directions where it found them, as a penalty would.
+        """
+        if self.parameters_per_row <= MOST_FLEXIBLE:
+            return self._at_damping(self._least_damping)
         most = MOST_FLEXIBLE * self.n * self.rows.model.loss.curvature_rank
         trace = float(np.sum(self.H_r.diagonal))
         low, high = 1e-15 * trace, trace / most  # tr(H (H + damping)^-1) <= tr(H) / damping
@@ -299,7 +318,7 @@ class Training:
         while high > (1 + 1e-7) * low:
             middle = float(np.sqrt(low * high))
             low, high = (middle, high) if effective(middle) > most else (low, middle)
-        return self._at_damping(high)
+        return self._at_damping(max(high, self._least_damping))
 
     def _effective_parameters_by_damping(self):
         """A function of the damping: by eigenvalues where H_r is an array, by another factor where that is cheap."""
@@ -360,11 +379,13 @@ class Training:
     def lone(self):
         """Directions (p, l) that single rows determine, see :func:`lone_directions`; none where leverages are rough.
 
-        A row can have such a leverage only where there are few rows, or one of them lies far out in a column: in long
-        tables the bound mostly spares the second pass.
+        Of groups they are known once the fits without them are. A row can have such a leverage only where there are few
+        rows, or one of them lies far out in a column: in long tables the bound mostly spares the second pass.
         """
         p, rough = len(self.rows.model.theta), not self.curvature.knows_leverages
-        if rough or self.rows.groups is not None or self.largest.leverage(self.hat) < MAX_LEVERAGE:
+        if self.rows.groups is not None and not rough:
+            return next((lone for _, lone, _ in self.known_steps.values()), np.zeros((p, 0)))
+        if rough or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
         M = self.H_r.inverse_root
         probes = M @ np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES)
@@ -395,15 +416,15 @@ class Training:
     def steps(self, power, most):
         """Steps to the fits without each group, (G, p), see :func:`group_steps`."""
         if (power, most) in self.known_steps:
-            return self.known_steps[power, most]
+            return self.known_steps[power, most][0]
         rows = self.rows if self.whole is None else self.whole
-        self.known_steps[power, most], n_decisive = group_steps(rows, self.hat, power, most)
-        if n_decisive:
+        self.known_steps[power, most] = group_steps(rows, self.hat, power, most)
+        if n_decisive := self.known_steps[power, most][2]:
             self._warn_of_leverage(
                 f"{n_decisive} of {rows.groups.n} groups determine a direction of the parameters by themselves, as "
                 "where a category or the value of a column that belongs to groups is found in one group alone"
             )
-        return self.known_steps[power, most]
+        return self.known_steps[power, most][0]
 
     def stationarity(self, quiet=False):
         """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
@@ -441,10 +462,11 @@ class Training:
     def ribbon(self, alpha, correction, closed_form, n_draws, seed):
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
         self._warn_of_few_groups()
-        correction, lone = self.resolved(correction), self.lone()
-        if lone.shape[1] and correction in ("HC2", "HC3"):
-            self._warn_of_leverage(f"{self._count(lone)} of {len(self.rows.y)} rows determine their own fitted value")
+        correction = self.resolved(correction)
         gradient, units = self._gradient(correction), self.rows.units
+        lone = self.lone()
+        if lone.shape[1] and correction in ("HC2", "HC3") and self.rows.groups is None:
+            self._warn_of_leverage(f"{self._count(lone)} of {len(self.rows.y)} rows determine their own fitted value")
         if not closed_form:
             sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
             ribbon = Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
@@ -471,10 +493,11 @@ class Training:
     def freedom(self, correction):
         """Degrees of freedom of the ribbon's variances: of groups one less than these, else by :class:`Freedom`.
 
-        "HC0" corrects nothing, and where leverages are not known, all rows are taken to be alike.
+        "HC0" corrects nothing, leave-one-out scores of single rows, HC3, are more than enough as they are, and where
+        leverages are not known, all rows are taken to be alike.
         """
         p = len(self.rows.model.theta)
-        if correction == "HC0":
+        if correction == "HC0" or (correction == "HC3" and self.rows.groups is None):
             return None
         if self.rows.groups is not None:
             return Freedom.constant(p, self.rows.units - 1)
@@ -527,7 +550,8 @@ class Training:
     def resolved(self, correction):
         """What "auto" stands for: HC1 where no row has a leverage to speak of, since that has no second pass, else HC2.
 
-        With Student's quantiles, and in predictions, HC3 covers too much. Of groups, of which there are fewer, HC3.
+        A linear model with many parameters per row is mostly penalised, and leave-one-out scores, HC3, see some of what
+        the penalty hides; so they do of groups, of which there are fewer.
         """
         if correction != "auto":
             return correction
@@ -535,7 +559,9 @@ class Training:
             return "HC3" if self.curvature.knows_leverages else "HC1"
         if not self.curvature.knows_leverages or self._rows_are_alike:
             return "HC1"
-        return "HC2"
+        model = self.rows.model
+        easy = model.loss.n_classes or not model.is_linear or self.parameters_per_row <= EASY_LEVERAGE
+        return "HC2" if easy else "HC3"
 
     def _gradient(self, correction):
         """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i.

@@ -11,6 +11,7 @@ __all__ = [
     "ApproximateCurvatureWarning",
     "CurvatureError",
     "FamilyWarning",
+    "FewGroupsWarning",
     "FlexibleModelWarning",
     "LeverageWarning",
     "NotStationaryWarning",

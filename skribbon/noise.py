@@ -39,7 +39,6 @@ ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
 MOST_COLUMNS = 50  # of such a scale
 ROWS_FOR_TREES, COLUMNS_FOR_TREES = 400, 200  # trees take dense columns
 OWN_SAY = 0.5  # leverage from which a row moves its own prediction more than all others do, and left out tells nothing
-EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
 STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
 

@@ -46,6 +46,7 @@ def test_of_many_rows_those_that_matter_are_looked_at():
     df = RibbonRegressor().fit(X, y).predict_distribution(NEW, kind="confidence").latent.df
     assert df[0] == pytest.approx(2.0, abs=0.01)
     assert df[1:].min() > 1000
+    assert df[1:].max() < 8000  # a third of the other rows, as normal features share a variance
     X, y = rng.normal(size=(20_000, 2)), rng.normal(size=20_000)
     assert RibbonRegressor().fit(X, y).ribbon_.freedom.rows.shape == (3, 0)
 
@@ -112,3 +113,13 @@ def test_alpha_and_tuning_leave_degrees_as_they_are():
     df = ribbon.predict_distribution(NEW, kind="confidence").latent.df
     for other in (ribbon.with_alpha(3.0), RibbonCV(LinearRegression(), alphas=[1.0], cv=3).fit(X, y)):
         np.testing.assert_allclose(other.predict_distribution(NEW, kind="confidence").latent.df, df)
+
+
+def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
+    balanced = np.tile([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (15, 1))  # all leverages are 3 / n
+    y = rng.normal(size=60)
+    assert RibbonRegressor().fit(balanced, y).correction_ == "HC1"
+    assert RibbonRegressor().fit(balanced[:40], y[:40]).correction_ == "HC2"
+    assert RibbonRegressor().fit(rng.normal(size=(60, 12)), y).correction_ == "HC3"
+    assert RibbonRegressor().fit(*with_a_rare_category(300, 4)).correction_ == "HC2"
+    assert RibbonRegressor(correction="HC3").fit(balanced, y).ribbon_.freedom is None

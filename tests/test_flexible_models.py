@@ -42,10 +42,20 @@ def effective_parameters(ribbon, damping):
     return np.trace(np.linalg.solve(H + np.diag(ribbon.model_.l2 + damping), H))
 
 
-def test_the_smallest_damping_that_leaves_a_quarter_of_a_parameter_per_row(ribbon):
+def test_the_damping_of_a_network_short_of_a_minimum(ribbon):
     assert effective_parameters(ribbon, 1e-8) > 0.4 * 240
-    assert effective_parameters(ribbon, ribbon.curvature_.damping) == pytest.approx(0.25 * 240, rel=1e-6)
-    assert ribbon.effective_parameters_ == pytest.approx(0.25 * 240, rel=1e-6)
+    assert ribbon.curvature_.damping == pytest.approx(0.01 * np.var(Y[TRAIN]))
+    expected = effective_parameters(ribbon, ribbon.curvature_.damping)
+    assert ribbon.effective_parameters_ == pytest.approx(expected, rel=1e-6)
+    assert expected < 0.25 * 240
+
+
+def test_no_more_than_a_quarter_of_a_parameter_per_row_is_left(network):
+    few = RibbonRegressor(FrozenEstimator(network), noise="dof")
+    with pytest.warns(FlexibleModelWarning):
+        few.fit(X[TRAIN][:80], Y[TRAIN][:80])
+    assert few.effective_parameters_ == pytest.approx(0.25 * 80, rel=1e-6)
+    assert few.curvature_.damping > 0.01 * np.var(Y[TRAIN][:80])
 
 
 def test_intervals_have_the_width_that_new_rows_ask_for(network, ribbon):

@@ -25,11 +25,13 @@ from skribbon._groups import group_scores, group_steps
 from skribbon._rows import Groups
 from skribbon._training import constant_gradient
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
+from skribbon.noise import standard_error
 
 N, G = 240, 20
 rng = np.random.default_rng(0)
 GROUP = rng.integers(0, G, N)
 X = rng.normal(size=(N, 3)) + rng.normal(size=(G, 3))[GROUP]
+CODES = pd.factorize(GROUP)[0]
 EFFECT = rng.normal(size=G)[GROUP]
 Y = X @ [1.0, 2.0, 0.0] + EFFECT + rng.normal(size=N)
 BINARY = (Y > 0).astype(int)
@@ -279,12 +281,13 @@ def test_tuning_keeps_groups_together(base, y, cv, monkeypatch):
         return original(self, X, y, sample_weight, groups)
 
     monkeypatch.setattr("skribbon._estimator.BaseRibbon._fit", spied)
-    tuned = RibbonCV(base, cv=cv).fit(X, y, groups=pd.Series(GROUP, index=np.arange(N)[::-1]))
+    labels = pd.Series([f"person {g}" for g in GROUP], index=np.arange(N)[::-1])
+    tuned = RibbonCV(base, cv=cv).fit(X, y, groups=labels)
     assert tuned.estimator_.n_groups_ == G
     assert all(groups is not None for groups in seen)
     for groups in seen[:-1] if cv != "loo" else []:
-        left_out = np.setdiff1d(GROUP, groups)
-        assert len(groups) == N - np.isin(GROUP, left_out).sum()  # whole groups are held out
+        left_out = np.setdiff1d(CODES, groups)
+        assert len(groups) == N - np.isin(CODES, left_out).sum()  # whole groups are held out
 
 
 def test_groups_are_routed():
@@ -314,8 +317,11 @@ def test_targets_behind_a_transform_and_classes_of_a_network():
 def test_groups_that_cannot_be():
     with pytest.raises(ValueError, match="groups has a single label"):
         RibbonRegressor().fit(X, Y, groups=np.zeros(N))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="a label for each of the 240 rows"):
         RibbonRegressor().fit(X, Y, groups=GROUP[:-1])
+    for shape in ("firm", np.zeros((N, 2))):
+        with pytest.raises(ValueError, match="groups must be a sequence of 240 labels"):
+            RibbonRegressor().fit(X, Y, groups=shape)
     for missing in (np.where(GROUP == 0, np.nan, GROUP), np.where(GROUP == 0, None, GROUP)):
         with pytest.raises(ValueError, match="groups is missing for"):
             RibbonRegressor().fit(X, Y, groups=missing)
@@ -328,6 +334,26 @@ def test_a_group_that_alone_determines_a_direction_is_said_to():
     with pytest.warns(LeverageWarning, match="1 of 20 groups determine a direction"):
         ribbon = RibbonRegressor().fit(own, Y, groups=GROUP)
     assert np.isfinite(ribbon.covariance_).all()
+    with pytest.warns(LeverageWarning, match="1 of 2 rows lean on a single training row each, or on a single group"):
+        ribbon.predict_interval([[0.0, 0, 0, 1], [0.0, 0, 0, 0]], kind="confidence")
+
+
+def test_a_small_group_that_alone_determines_a_direction_is_capped():
+    """Two rows, fewer than parameters: their own column takes up their residuals, and counts a hundredfold at most."""
+    code = GROUP.copy()
+    code[:2] = G
+    own = np.column_stack([X, code == G])
+    with pytest.warns(LeverageWarning, match="1 of 21 groups"):
+        corrected = RibbonRegressor(correction="HC3", noise="dof").fit(own, Y, groups=code)
+    plain = RibbonRegressor(correction="HC0", noise="dof").fit(own, Y, groups=code)
+    assert np.diag(corrected.covariance_).max() < 4 * np.diag(plain.covariance_).max()
+
+
+def test_standard_errors_of_means_know_groups():
+    values, code = np.repeat(rng.normal(size=30), 5), np.repeat(np.arange(30), 5)
+    ours = standard_error(values, np.ones(150), code)
+    assert ours == pytest.approx(np.std(values[::5]) / np.sqrt(30))
+    assert ours == pytest.approx(np.sqrt(5) * standard_error(values, np.ones(150)))
 
 
 def test_more_parameters_than_groups_are_said():
@@ -351,7 +377,7 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(forwards.total[1]).max())
     S = pd.DataFrame(training.rows.map(_scores)).groupby(GROUP).sum().to_numpy()
     np.testing.assert_allclose(forwards.total[1], S.T @ S, rtol=1e-9)
-    steps, _ = group_steps(rows, training.hat, -1.0, 0.99)
+    steps, *_ = group_steps(rows, training.hat, -1.0, 0.99)
     assert steps.shape == (G, 4)
 
 

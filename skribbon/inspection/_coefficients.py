@@ -149,8 +149,9 @@ def wald_test(
     DataFrame
         A single row: term (the hypothesis), statistic, df_constraints (how many are independent), df, p_value. Where
         all variances are taken as known, ``df`` is infinite and the statistic is that of a chi-squared law; else it is
-        divided by the number of constraints, F, with the smallest degrees of freedom among the constraints in its
-        denominator, which errs on the safe side.
+        Hotelling's, (nu - q + 1) / (nu q) of that for q constraints and nu degrees of freedom, the smallest among
+        them, with an F law of q and ``df``, nu - q + 1. Jointly testing more than half as many constraints as there
+        are degrees of freedom still rejects too often.
 
     Examples
     --------
@@ -167,12 +168,18 @@ def wald_test(
     functional = constraints.functional()
     inferred = functional.inferred(ribbon_).warn()
     statistic, rank = _wald(functional.move(ribbon_.root), functional.estimate - constraints.values)
-    df = float(np.min(inferred.df))
-    finite = np.isfinite(df)
-    p_value = fisher.sf(statistic / rank, rank, df) if finite else chi2.sf(statistic, rank)
+    nu = float(np.min(inferred.df))
+    df, finite = nu - rank + 1, np.isfinite(nu)
+    if df <= 0:
+        raise ValueError(
+            f"hypothesis: {rank} constraints cannot be tested with {nu:.3g} degrees of freedom; test fewer at a time, "
+            "or collect more rows, or groups of them."
+        )
+    statistic = statistic * df / (nu * rank) if finite else statistic
+    p_value = fisher.sf(statistic, rank, df) if finite else chi2.sf(statistic, rank)
     row = {
         "term": ", ".join(constraints.names),
-        "statistic": statistic / rank if finite else statistic,
+        "statistic": statistic,
         "df_constraints": rank,
         "df": df,
         "p_value": float(p_value),
@@ -190,7 +197,10 @@ def _wald(root: FloatArray, error: FloatArray) -> tuple[float, int]:
     kept = values > REDUNDANT
     along = vectors.T @ z
     if np.any(np.abs(along[~kept]) > 1e-6 * max(1.0, np.abs(z).max())):
-        raise ValueError("hypothesis: the constraints contradict each other; drop those that follow from others.")
+        raise ValueError(
+            "hypothesis: the constraints contradict each other, or there are more of them than directions in which the "
+            "covariance has any width, as with few groups; drop some."
+        )
     return float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
 
 

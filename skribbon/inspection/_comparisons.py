@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from ._response import DIFFERENCE, LOG_RATIO, Combination, Means, Response, of_m
 from ._table import Column, grouped
 
 REACH = 1e-4  # of the range of a column, to each side, for a derivative
+WIDE = 0.02  # for how it moves with the parameters: kinks, of which a step that short meets none or one, average out
 
 
 def comparisons(
@@ -104,9 +106,9 @@ def slopes(
     """How fast predictions change along one numeric column, averaged over rows.
 
     The derivative is that of central differences, over a ten-thousandth of the column's range to each side, through
-    the whole pipeline. Of a linear model without transformers it is the coefficient; of any other it is what a
-    coefficient would have been asked for. Behind steps, such as bins, it is zero almost everywhere: use
-    :func:`~skribbon.inspection.comparisons` there.
+    the whole pipeline; its standard error is that of a difference over two hundredths. Of a linear model without
+    transformers it is the coefficient; of any other it is what a coefficient would have been asked for. Behind steps,
+    such as bins, it is zero almost everywhere: use :func:`~skribbon.inspection.comparisons` there.
 
     Parameters
     ----------
@@ -152,9 +154,13 @@ def slopes(
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
     span = np.nanmax(x) - np.nanmin(x)
-    step = REACH * (span or max(1.0, np.nanmax(np.abs(x))))
-    combination = quotient(2 * step, REACH)
-    return _compared(response, chosen, combination, x - step, [x + step], ["dY/dX"], by, aggregate, weights, level)
+    tables = []
+    for reach in (REACH, WIDE):
+        step = reach * (span or max(1.0, np.nanmax(np.abs(x))))
+        change = quotient(2 * step, reach), x - step, [x + step], ["dY/dX"]
+        tables.append(_inferred(response, chosen, *change, by, aggregate, weights))
+    (slope, labels), (wide, _) = tables
+    return replace(wide, estimate=slope.estimate).frame(labels, level)
 
 
 def _compared(
@@ -170,6 +176,22 @@ def _compared(
     level: float,
 ) -> pd.DataFrame:
     """The table of a column's changed values against a reference, None for the column as it is."""
+    inferred, labels = _inferred(response, chosen, combination, reference, changed, contrasts, by, aggregate, weights)
+    return inferred.frame(labels, level, exponentiate=combination.logarithm)
+
+
+def _inferred(
+    response: Response,
+    chosen: Column,
+    combination: Combination,
+    reference: Any,
+    changed: Sequence[Any],
+    contrasts: Sequence[str],
+    by: Any,
+    aggregate: Any,
+    weights: Any,
+) -> tuple[Inferred, dict[str, Any]]:
+    """What is compared, and the labels of its lines."""
     ribbon = response.estimator.ribbon_
     labels: dict[str, list[Any]] = {"term": [], "contrast": []}
     if aggregate is None:
@@ -191,8 +213,7 @@ def _compared(
         labels["contrast"] += [contrast] * len(places)
     if by is not None or aggregate is None:
         labels[name] = places * len(contrasts)
-    inferred = Inferred.concatenate(pieces)
-    return inferred.frame(with_classes(labels, response), level, exponentiate=combination.logarithm)
+    return Inferred.concatenate(pieces), with_classes(labels, response)
 
 
 def _contrasts(chosen: Column, values: Any, transform: str, transformers: Any) -> tuple[Any, list[Any], list[str]]:

@@ -107,9 +107,9 @@ class Inferred:
             )
         if self.leaning.any():
             warn_user(
-                f"{self.leaning.sum()} {noun} lean on a single training row each, such as the only one of "
-                "its category: how far off that row was cannot be seen, so their standard errors are too small. Merge "
-                "rare categories, or penalise the base model.",
+                f"{self.leaning.sum()} {noun} lean on a single training row each, or on a single group of them, such "
+                "as the only one of its category: how far off that was cannot be seen, so their standard errors are "
+                "too small. Merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
         return self
@@ -141,13 +141,14 @@ class Inferred:
             What a warning calls the estimates.
         """
         self.warn(noun)
+        std_error = np.where(self.far, np.nan, self.std_error)  # not zero, which it would be along such directions
         with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = (self.estimate - value) / self.std_error
-        half = student.ppf((1 + level) / 2, self.df) * self.std_error
+            statistic = (self.estimate - value) / std_error
+        half = student.ppf((1 + level) / 2, self.df) * std_error
         shown = np.exp if exponentiate else np.asarray
         columns = {
             "estimate": shown(self.estimate),
-            "std_error": self.std_error * (np.exp(self.estimate) if exponentiate else 1.0),
+            "std_error": std_error * (np.exp(self.estimate) if exponentiate else 1.0),
             "statistic": statistic if tested else np.nan,
             "df": self.df,
             "p_value": 2 * student.sf(np.abs(statistic), self.df) if tested else np.nan,

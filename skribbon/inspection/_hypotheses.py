@@ -40,7 +40,7 @@ class _Reader:
                 continue
             name = next((name for name in names if self._has_name(name, place)), None)
             number = NUMBER.match(self.text, place)
-            if name is not None:
+            if name is not None and not NUMBER.fullmatch(name):  # a number is a number, whatever terms are called
                 kind, token = "name", name
             elif number and not self._goes_on(number.end()):
                 kind, token = "number", number[0]

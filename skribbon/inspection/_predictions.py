@@ -47,7 +47,8 @@ def predictions(
         None gives every row a line of its own.
     kind : {"confidence", "prediction"}, default="confidence"
         "confidence" is about the mean function: its average over these rows. "prediction" is about observations at
-        these rows, and adds their noise, independent from row to row; the interval is normal, as sums of many are.
+        these rows, and adds their noise, independent from row to row; the interval is
+        Student's, with degrees of freedom by Welch and Satterthwaite.
     weights : array-like of shape (n_samples,), default=None
         What each row's prediction, or observation, is multiplied by, such as the exposure of a rate; of a mean they
         are made to add up to one. A row that stands for several observations is to be repeated instead.

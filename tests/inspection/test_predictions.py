@@ -1,5 +1,7 @@
 """Predictions, comparisons, slopes and partial dependence against differences of the base model's own predictions."""
 
+from functools import partial
+
 import numpy as np
 import oracles
 import pandas as pd
@@ -9,6 +11,7 @@ from oracles import MAKERS, case, check, predicted, replaced
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -100,16 +103,26 @@ def test_slopes(name):
     c = case(name)
     dense = c.X.toarray() if hasattr(c.X, "toarray") else c.X
     x = np.asarray(dense[c.numeric] if hasattr(dense, "iloc") else dense[:, c.numeric], dtype=float)
-    h = 1e-3  # another step than that of the package
 
-    def slope(base):
+    def slope(h, base):
         right, left = (predicted(c.ribbon, base, replaced(c.X, c.numeric, x + side * h)) for side in (1, -1))
         return ((right - left) / (2 * h)).mean(axis=0)
 
-    value, std = oracles.oracle(c.ribbon, slope)
+    value, _ = oracles.oracle(c.ribbon, partial(slope, 1e-3))  # another step than that of the package
+    _, std = oracles.oracle(c.ribbon, partial(slope, 0.02 * np.ptp(x)))
     table = slopes(c.ribbon, c.X, c.numeric)
     np.testing.assert_allclose(table["estimate"], value, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(table["std_error"], std, rtol=1e-4)
+    np.testing.assert_allclose(table["std_error"], std, rtol=1e-5)
+
+
+def test_slopes_across_kinks():
+    """Of a network with rectified units: a short step meets none of their kinks, or one, and tells nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    network = MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", alpha=1.0, max_iter=3000, random_state=0)
+    ribbon = RibbonRegressor(network, noise="dof").fit(X, np.abs(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300))
+    (slope,), (change,) = slopes(ribbon, X, 0).itertuples(), comparisons(ribbon, X, 0, 0.2).itertuples()
+    assert slope.std_error == pytest.approx(change.std_error / 0.2, rel=0.5)
 
 
 @every_case
