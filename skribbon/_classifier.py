@@ -236,8 +236,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row has a leverage to speak
         of, or leverages are not known exactly. "HC1" and "HC2" have Student's quantiles in intervals of probabilities,
-        with degrees of freedom by the rows that a prediction rests on. With ``groups`` these are CR0 to CR3, "auto" is
-        CR3 where leverages are known, and all but "HC0" have Student's quantiles with one degree less than groups.
+        with degrees of freedom by the rows that a prediction rests on. With
+        ``groups`` these are CR0 to CR3, and "auto" is CR2 where leverages are known; degrees of freedom are then by the
+        groups that a prediction rests on, and one less than there are groups with "HC1" and "HC3".
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,8 @@ from scipy import sparse
 from ._linalg import gram
 from ._rows import BLOCK_BYTES, Sums
 
+HEAVY_COLUMNS = 4000  # numbers of parameters times groups up to which all groups are looked at one by one
+HEAVY = 0.02  # trace of a group's hat matrix from which it is, where they are more
 MOST_LONE = 64  # directions that are remembered for being determined by one group
 SMALL = 0.1  # trace of a group's hat matrix up to which a few terms of a series are its inverse
 MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
@@ -103,24 +105,59 @@ def group_steps(rows, hat, power, most):
 
     Returns
     -------
+    GroupSteps
+    """
+    count, p = rows.groups.count, len(hat.inverse_root)
+    heavy = 0.0 if len(count) * p <= HEAVY_COLUMNS else HEAVY
+    step = GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most, count, heavy)
+    found = rows.sum(partial(step_pieces, hat, step, count), 2 * rows.model.n_outputs * p).total
+    steps, scores = np.zeros((len(count), p)), np.zeros((len(count), p))
+    for part in found:
+        steps[part.codes], scores[part.codes] = part.steps, part.scores
+    lone, trace, K = (np.concatenate([getattr(part, name) for part in found]) for name in ("lone", "trace", "K"))
+    top = np.argsort(-trace, kind="stable")[: max(HEAVY_COLUMNS // p, 1)]
+    n_decisive = sum(part.n_decisive for part in found)
+    return GroupSteps(steps, scores, lone[:MOST_LONE].T, n_decisive, K[top])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSteps:
+    """What :func:`group_steps` finds.
+
+    Attributes
+    ----------
     steps : ndarray of shape (G, p)
+    scores : ndarray of shape (G, p)
+        S_g + K_g step_g: the groups' scores, with what their own fit took from them given back.
     lone : ndarray of shape (p, l)
         How theta moves with all rows of a group, of each eigenvalue above MAX_LEVERAGE: what that group alone decides.
     n_decisive : int
         Groups that have one.
+    K : ndarray of shape (m, p, p)
+        K_g of the groups with the largest traces of L_g: all of them, or those that may rule a variance.
     """
-    count, p = rows.groups.count, len(hat.inverse_root)
-    f = partial(step_pieces, hat, GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most, count), count)
-    pieces = rows.sum(f, 2 * rows.model.n_outputs * p)
-    steps = np.zeros((len(count), p))
-    for codes, some, *_ in pieces.total:
-        steps[codes] = some
-    lone = np.concatenate([directions for *_, directions, _ in pieces.total])
-    return steps, lone[:MOST_LONE].T, sum(decisive for *_, decisive in pieces.total)
+
+    steps: np.ndarray
+    scores: np.ndarray
+    lone: np.ndarray
+    n_decisive: int
+    K: np.ndarray
+
+
+class Found(NamedTuple):
+    """The same of some whole groups, with the traces of their L_g."""
+
+    codes: np.ndarray
+    steps: np.ndarray
+    scores: np.ndarray
+    lone: np.ndarray
+    n_decisive: int
+    trace: np.ndarray
+    K: np.ndarray
 
 
 def step_pieces(hat, step, count, block):
-    """Pieces whose total is a tuple of (codes, steps, lone directions, number of decisive groups)."""
+    """Pieces whose total is a tuple of Found."""
     J, C = block.tangent.jacobian(), hat.curvature(block) * block.weight[:, None, None]
     W = J if J.shape[1] == 1 and (C == 1).all() else C @ J if J.shape[1] > 1 else C * J
     u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
@@ -134,8 +171,7 @@ def step_pieces(hat, step, count, block):
             Wg = Jg if W is J else W[rows].reshape(Jg.shape)
             S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
             if step.power == -1 and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
-                total = ((codes[some], *step.by_rows(codes[some], S, Jg, Wg)),)
-                pieces.append(Pieces(total, {}, count, step))
+                pieces.append(Pieces((step.by_rows(codes[some], S, Jg, Wg),), {}, count, step))
             else:
                 K = Jg.transpose(0, 2, 1) @ Wg
                 pieces.append(_pieces(count, step, codes[some], np.full(len(some), m), (S, K)))
@@ -159,12 +195,15 @@ class GroupStep:
     power, most : float
     count : ndarray of shape (G,)
         Rows of every group.
+    heavy : float
+        Trace of L_g from which K_g is kept.
     """
 
     root: np.ndarray
     power: float
     most: float
     count: np.ndarray
+    heavy: float
 
     @cached_property
     def inverse(self):
@@ -174,16 +213,22 @@ class GroupStep:
     def __call__(self, codes, S, K):
         """Of stacks S (g, p) and K (g, p, p)."""
         trace = np.einsum("pq,gpq->g", self.inverse, K)
-        if self.power == -1 and (trace >= 0).all() and trace.max() <= SMALL:
-            return ((codes, self._series(S, K, float(trace.max())), np.zeros((0, S.shape[1])), 0),)
-        s, L = S @ self.root, self.root.T @ K @ self.root
-        return ((codes, *self._whitened(codes, s, L)),)
+        if (trace >= 0).all() and trace.max() <= SMALL:
+            steps, lone, decisive = self._series(S, K, float(trace.max())), np.zeros((0, S.shape[1])), 0
+        else:
+            steps, lone, decisive = self._whitened(codes, S @ self.root, self.root.T @ K @ self.root)
+        scores, kept = S + (K @ steps[:, :, None])[:, :, 0], trace >= self.heavy
+        return (Found(codes, steps, scores, lone, decisive, trace[kept], K[kept]),)
 
     def _series(self, S, K, trace):
-        """(n H_r - K)^-1 S by the terms of a geometric series, to rounding: cheaper than solving."""
-        step = S @ self.inverse
-        for _ in range(int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0):
-            step = (S + (K @ step[:, :, None])[:, :, 0]) @ self.inverse
+        """By the terms of (1 - l)^power = sum_k c_k l^k, to rounding: cheaper than eigenvalues."""
+        term = S @ self.inverse
+        c = -self.power
+        step = c * term
+        for k in range(2, 2 + (int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0)):
+            c *= (k - 1 - self.power) / k
+            term = (K @ term[:, :, None])[:, :, 0] @ self.inverse
+            step = step + c * term
         return step
 
     def _whitened(self, codes, s, L):
@@ -199,17 +244,19 @@ class GroupStep:
 
     def by_rows(self, codes, S, J, W):
         """The same from the rows, which are fewer than parameters: (I - V'V)^-1 = I + V'(I - V V')^-1 V."""
-        V, W = J @ self.root, W @ self.root  # (g, m k, r)
-        CA, s = W @ V.transpose(0, 2, 1), S @ self.root
-        easy = np.einsum("gaa->g", CA) <= self.most
+        V, CV = J @ self.root, W @ self.root  # (g, m k, r)
+        CA, s = CV @ V.transpose(0, 2, 1), S @ self.root
+        trace = np.einsum("gaa->g", CA)
+        easy = trace <= self.most
         steps, lone, decisive = np.empty_like(S), np.zeros((0, S.shape[1])), 0
         if easy.any():
-            x = np.linalg.solve(np.eye(CA.shape[1]) - CA[easy], W[easy] @ s[easy][:, :, None])
+            x = np.linalg.solve(np.eye(CA.shape[1]) - CA[easy], CV[easy] @ s[easy][:, :, None])
             steps[easy] = (s[easy] + (V[easy].transpose(0, 2, 1) @ x)[:, :, 0]) @ self.root.T
         if not easy.all():
-            L = V[~easy].transpose(0, 2, 1) @ W[~easy]
+            L = V[~easy].transpose(0, 2, 1) @ CV[~easy]
             steps[~easy], lone, decisive = self._whitened(codes[~easy], s[~easy], L)
-        return steps, lone, decisive
+        scores, kept = S + (J.transpose(0, 2, 1) @ (W @ steps[:, :, None]))[:, :, 0], trace >= self.heavy
+        return Found(codes, steps, scores, lone, decisive, trace[kept], J[kept].transpose(0, 2, 1) @ W[kept])
 
 
 def moved(steps, block):

@@ -434,8 +434,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC1 where no row has a leverage to speak of, or
         leverages are not known exactly; else HC2, and HC3 of a linear model with more than .15 effective parameters per
         row. "HC1" and "HC2" have Student's quantiles in confidence intervals, with degrees of freedom by
-        the rows that a prediction rests on. With ``groups`` these are CR0 to CR3, "auto" is CR3 where leverages are
-        known, and all but "HC0" have Student's quantiles with one degree less than groups.
+        the rows that a prediction rests on. With
+        ``groups`` these are CR0 to CR3, and "auto" is CR2 where leverages are known; degrees of freedom are then by the
+        groups that a prediction rests on, and one less than there are groups with "HC1" and "HC3".
     predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
         How parameter uncertainty reaches predictions: the closed form, ``n_draws`` Dirichlet draws along the model's
         tangent, or the model itself evaluated at those draws.

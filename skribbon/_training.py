@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
-from ._linalg import batch_gram, psd_root
+from ._linalg import batch_gram, gram, psd_root
 from ._ribbon import DirichletSums, Freedom, Ribbon, dirichlet_scores
 from ._rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
 from .exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
@@ -23,6 +23,7 @@ SHORT_OF_A_MINIMUM = 0.2  # stationarity from which it is so with fewer
 LEAST_DAMPING = 0.01  # of such a network, in units of the target's variance: about what bootstrap refits ask for
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
+POWERS = {"HC2": -0.5, "HC3": -1.0}  # of I - C A, which undo what a row, or group, does to its own score
 N_PROBES = 12  # random directions that find the rows whose leverage may be near one
 SUSPECT = 0.2  # estimated leverage of such a row; one of 0.99 comes out below that once in 1,000
 MOST_LONE = 32  # rows of a block that are remembered for determining a direction alone
@@ -384,7 +385,7 @@ class Training:
         """
         p, rough = len(self.rows.model.theta), not self.curvature.knows_leverages
         if self.rows.groups is not None and not rough:
-            return next((lone for _, lone, _ in self.known_steps.values()), np.zeros((p, 0)))
+            return next((found.lone for found in self.known_steps.values()), np.zeros((p, 0)))
         if rough or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
         M = self.H_r.inverse_root
@@ -416,15 +417,15 @@ class Training:
     def steps(self, power, most):
         """Steps to the fits without each group, (G, p), see :func:`group_steps`."""
         if (power, most) in self.known_steps:
-            return self.known_steps[power, most][0]
+            return self.known_steps[power, most].steps
         rows = self.rows if self.whole is None else self.whole
         self.known_steps[power, most] = group_steps(rows, self.hat, power, most)
-        if n_decisive := self.known_steps[power, most][2]:
+        if n_decisive := self.known_steps[power, most].n_decisive:
             self._warn_of_leverage(
                 f"{n_decisive} of {rows.groups.n} groups determine a direction of the parameters by themselves, as "
                 "where a category or the value of a column that belongs to groups is found in one group alone"
             )
-        return self.known_steps[power, most][0]
+        return self.known_steps[power, most].steps
 
     def stationarity(self, quiet=False):
         """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
@@ -491,7 +492,7 @@ class Training:
         return self.largest.leverage(self.hat) < FAR or bool(self.leverages.max() < FAR)
 
     def freedom(self, correction):
-        """Degrees of freedom of the ribbon's variances: of groups one less than these, else by :class:`Freedom`.
+        """Degrees of freedom of the ribbon's variances, see :class:`Freedom`.
 
         "HC0" corrects nothing, leave-one-out scores of single rows, HC3, are more than enough as they are, and where
         leverages are not known, all rows are taken to be alike.
@@ -500,7 +501,8 @@ class Training:
         if correction == "HC0" or (correction == "HC3" and self.rows.groups is None):
             return None
         if self.rows.groups is not None:
-            return Freedom.constant(p, self.rows.units - 1)
+            found = self.known_steps.get((POWERS["HC2"], most_leverage(self.rows.model.loss)))
+            return Freedom.constant(p, self.rows.units - 1) if found is None else self._freedom_of_groups(found.K)
         most = self.n * (1 - min(self.parameters_per_row, 1.0))
         most_rows = MOST_DECISIVE // self.rows.model.loss.curvature_rank
         few = len(self.rows.y) <= most_rows
@@ -514,10 +516,26 @@ class Training:
         rows, copies = M @ E[top].reshape(-1, M.shape[1]).T, copies[top]
         if few:
             return Freedom(rows, copies, most=max(most, 1.0))
+        return Freedom(rows, copies, self._expected_root(), max(self.n - copies.sum(), 1.0), max(most, 1.0))
+
+    def _expected_root(self):
+        """Root (p, r) of n H_r^-1 H H_r^-1: the sum over all rows of what each contributes."""
+        M = self.H_r.inverse_root
         penalty = np.sqrt(self.curvature.shift(self.rows.model))[:, None] * M
-        inside = np.eye(M.shape[1]) - penalty.T @ penalty  # M inside M' = H_r^-1 H H_r^-1
-        root = np.sqrt(self.n) * M @ psd_root(inside)
-        return Freedom(rows, copies, root, max(self.n - copies.sum(), 1.0), max(most, 1.0))
+        return np.sqrt(self.n) * M @ psd_root(np.eye(M.shape[1]) - penalty.T @ penalty)
+
+    def _freedom_of_groups(self, K):
+        """The same of groups: c_g^2 is the sum of its rows', at most one degree less than there are groups.
+
+        K (m, p, p) are the curvatures of those that matter most.
+        """
+        p, G, m = len(self.rows.model.theta), self.rows.units, len(K)
+        if not m:
+            return Freedom.constant(p, G - 1)
+        values, vectors = np.linalg.eigh(K)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        rows, root = self.H_r.solve(roots.transpose(1, 0, 2).reshape(p, -1)), None if m >= G else self._expected_root()
+        return Freedom(rows, np.ones(m), root, max(G - m, 1.0), max(G - 1.0, 1.0))
 
     def _warn_of_few_groups(self):
         G, p = self.rows.units, self.effective_parameters
@@ -533,10 +551,10 @@ class Training:
         """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
         if self.rows.groups is None:
             return self.rows.mean(partial(score_sums, gradient), self.n, width)
-        if correction == "HC3" and np.isinf(self.rows.model.loss.gradient_bound(self.rows.y[:1])).all():
-            steps = self.steps(-1.0, most_leverage(self.rows.model.loss))  # (n H_r)^-1 S_g, corrected: no more passes
-            back = self.n * self.H_r.to_dense()
-            sums, squares = back @ steps.sum(axis=0), back @ (steps.T @ steps) @ back.T
+        if correction in POWERS and np.isinf(self.rows.model.loss.gradient_bound(self.rows.y[:1])).all():
+            self.steps(POWERS[correction], MAX_LEVERAGE)
+            S = self.known_steps[POWERS[correction], MAX_LEVERAGE].scores  # no gradient is bounded: no more passes
+            sums, squares = S.sum(axis=0), gram(S)
         else:
             sums, squares = self.rows.sum(partial(group_scores, gradient, self.rows.groups.count), width).total
         return sums / self.n, squares * (self.rows.units / self.n**2)
@@ -551,12 +569,12 @@ class Training:
         """What "auto" stands for: HC1 where no row has a leverage to speak of, since that has no second pass, else HC2.
 
         A linear model with many parameters per row is mostly penalised, and leave-one-out scores, HC3, see some of what
-        the penalty hides; so they do of groups, of which there are fewer.
+        the penalty hides.
         """
         if correction != "auto":
             return correction
         if self.rows.groups is not None:
-            return "HC3" if self.curvature.knows_leverages else "HC1"
+            return "HC2" if self.curvature.knows_leverages else "HC1"
         if not self.curvature.knows_leverages or self._rows_are_alike:
             return "HC1"
         model = self.rows.model
@@ -570,17 +588,15 @@ class Training:
         under the fit to all others. Of groups, HC1 is G / (G - 1) (n - 1) / (n - p), and the others do the same with
         the hat matrix of a whole group.
         """
-        power = {"HC0": 0.0, "HC1": None, "HC2": -0.5, "HC3": -1.0}[correction]
-        if power == 0:
+        G, n, alone = self.rows.units, self.n, self.rows.groups is None
+        if correction == "HC0":
             return partial(constant_gradient, 1.0)
-        if self.rows.groups is None:
-            if power is None:
-                return partial(constant_gradient, (1 - self.mean_leverage) ** -0.5)
-            return partial(corrected_gradient, self.hat, power)
-        G, n = self.rows.units, self.n
-        if power is None:
-            return partial(constant_gradient, np.sqrt(G / (G - 1) * (n - 1) / (n * (1 - self.mean_leverage))))
-        steps = self.steps(power, most_leverage(self.rows.model.loss))
+        if correction == "HC1":
+            few_groups = 1.0 if alone else G / (G - 1) * (n - 1) / n
+            return partial(constant_gradient, np.sqrt(few_groups / (1 - self.mean_leverage)))
+        if alone:
+            return partial(corrected_gradient, self.hat, POWERS[correction])
+        steps = self.steps(POWERS[correction], most_leverage(self.rows.model.loss))
         return partial(group_corrected_gradient, self.hat, steps)
 
 

@@ -25,6 +25,7 @@ from skribbon._groups import group_scores, group_steps
 from skribbon._rows import Groups
 from skribbon._training import constant_gradient
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
+from skribbon.inspection import coefficients
 from skribbon.noise import standard_error
 
 N, G = 240, 20
@@ -104,14 +105,14 @@ def test_corrections_are_those_of_a_groups_own_hat_block(correction, power, pena
     np.testing.assert_allclose(ribbon.covariance_, dense_cr(power, penalty=penalty), rtol=1e-8, atol=1e-12)
 
 
-def test_auto_is_cr3_and_weights_are_repeats_within_a_group():
+def test_auto_is_cr2_and_weights_are_repeats_within_a_group():
     weight = rng.integers(0, 3, N).astype(float)
     weight[GROUP == 3] = 0.0  # a group that is not there
     ribbon = RibbonRegressor(alpha=(G - 2) / (G - 1)).fit(X, Y, sample_weight=weight, groups=GROUP)
     kept = weight[GROUP != 3].sum()
     assert ribbon.n_groups_ == G - 1
     assert ribbon.n_observations_ == kept
-    np.testing.assert_allclose(ribbon.covariance_, dense_cr(-1.0, weight=weight * (GROUP != 3)), rtol=1e-8)
+    np.testing.assert_allclose(ribbon.covariance_, dense_cr(-0.5, weight=weight * (GROUP != 3)), rtol=1e-8)
 
 
 @pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3"])
@@ -263,10 +264,24 @@ def test_linear_steps_are_refits_with_group_weights():
 def test_confidence_has_the_quantiles_of_students_law_of_the_groups():
     from scipy.stats import t
 
-    ribbon = RibbonRegressor().fit(X, Y, groups=GROUP)
+    ribbon = RibbonRegressor(correction="HC3").fit(X, Y, groups=GROUP)
     mean, half = ribbon.predict(X), ribbon.predict_std(X, kind="epistemic") * t.ppf(0.95, G - 1)
     expected = np.column_stack([mean - half, mean + half])
     np.testing.assert_allclose(ribbon.predict_interval(X, 0.9, kind="confidence"), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("limit", [4000, 4 * 12])
+def test_few_groups_that_a_prediction_rests_on_count(limit, monkeypatch):
+    """Two of twenty groups are treated: the effect is known from these two, however many there are of the others."""
+    monkeypatch.setattr("skribbon._groups.HEAVY_COLUMNS", limit)
+    treated = np.column_stack([CODES < 2, X[:, 0]]).astype(float)
+    ribbon = RibbonRegressor().fit(treated, Y, groups=GROUP)
+    df = coefficients(ribbon)["df"].to_numpy()
+    A = np.column_stack([treated, np.ones(N)])
+    c2 = np.array([np.square(np.linalg.inv(A.T @ A) @ A[g == GROUP].T).sum(axis=1) for g in range(G)])  # (G, p)
+    expected = np.minimum(c2.sum(axis=0) ** 2 / (c2**2).sum(axis=0) - 1, G - 1)
+    np.testing.assert_allclose(df, expected, rtol=1e-7 if limit == 4000 else 0.25)
+    assert df[0] < 2.5
 
 
 # ---------------------------------------------------------------------- RibbonCV, routing, tables
@@ -377,8 +392,7 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(forwards.total[1]).max())
     S = pd.DataFrame(training.rows.map(_scores)).groupby(GROUP).sum().to_numpy()
     np.testing.assert_allclose(forwards.total[1], S.T @ S, rtol=1e-9)
-    steps, *_ = group_steps(rows, training.hat, -1.0, 0.99)
-    assert steps.shape == (G, 4)
+    assert group_steps(rows, training.hat, -1.0, 0.99).steps.shape == (G, 4)
 
 
 def _scores(block):
