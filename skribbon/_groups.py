@@ -95,7 +95,7 @@ def _scatter(codes, S):
 
 
 # ---------------------------------------------------------------------- the fit without a group
-def group_steps(rows, hat, power, most):
+def group_steps(rows, hat, powers, most):
     """Steps of theta that undo what each group does to its own fit, (G, p).
 
     By the power -1 that is the step to the fit without the group, (n H_r - K_g)^-1 S_g with K_g = sum J_i' C_i J_i. By
@@ -105,19 +105,23 @@ def group_steps(rows, hat, power, most):
 
     Returns
     -------
-    GroupSteps
+    dict
+        From each of the powers to GroupSteps: what they have in common costs most.
     """
     count, p = rows.groups.count, len(hat.inverse_root)
     heavy = 0.0 if len(count) * p <= HEAVY_COLUMNS else HEAVY
-    step = GroupStep(hat.inverse_root / np.sqrt(hat.n), power, most, count, heavy)
+    step = GroupStep(hat.inverse_root / np.sqrt(hat.n), powers, most, count, heavy)
     found = rows.sum(partial(step_pieces, hat, step, count), 2 * rows.model.n_outputs * p).total
-    steps, scores = np.zeros((len(count), p)), np.zeros((len(count), p))
-    for part in found:
-        steps[part.codes], scores[part.codes] = part.steps, part.scores
     lone, trace, K = (np.concatenate([getattr(part, name) for part in found]) for name in ("lone", "trace", "K"))
     top = np.argsort(-trace, kind="stable")[: max(HEAVY_COLUMNS // p, 1)]
-    n_decisive = sum(part.n_decisive for part in found)
-    return GroupSteps(steps, scores, lone[:MOST_LONE].T, n_decisive, K[top])
+    shared = lone[:MOST_LONE].T, sum(part.n_decisive for part in found), K[top]
+    out = {}
+    for k, power in enumerate(powers):
+        steps, scores = np.zeros((len(count), p)), np.zeros((len(count), p))
+        for part in found:
+            steps[part.codes], scores[part.codes] = part.steps[k], part.scores[k]
+        out[power] = GroupSteps(steps, scores, *shared)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +149,11 @@ class GroupSteps:
 
 
 class Found(NamedTuple):
-    """The same of some whole groups, with the traces of their L_g."""
+    """The same of some whole groups, steps and scores of every power, with the traces of their L_g."""
 
     codes: np.ndarray
-    steps: np.ndarray
-    scores: np.ndarray
+    steps: list
+    scores: list
     lone: np.ndarray
     n_decisive: int
     trace: np.ndarray
@@ -170,7 +174,7 @@ def step_pieces(hat, step, count, block):
             Jg = J[rows].reshape(len(some), -1, J.shape[2])  # (g, m k, p)
             Wg = Jg if W is J else W[rows].reshape(Jg.shape)
             S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
-            if step.power == -1 and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
+            if step.powers == (-1.0,) and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
                 pieces.append(Pieces((step.by_rows(codes[some], S, Jg, Wg),), {}, count, step))
             else:
                 K = Jg.transpose(0, 2, 1) @ Wg
@@ -192,7 +196,8 @@ class GroupStep:
     ----------
     root : ndarray of shape (p, r)
         M / sqrt(n).
-    power, most : float
+    powers : tuple of float
+    most : float
     count : ndarray of shape (G,)
         Rows of every group.
     heavy : float
@@ -200,7 +205,7 @@ class GroupStep:
     """
 
     root: np.ndarray
-    power: float
+    powers: tuple
     most: float
     count: np.ndarray
     heavy: float
@@ -217,30 +222,30 @@ class GroupStep:
             steps, lone, decisive = self._series(S, K, float(trace.max())), np.zeros((0, S.shape[1])), 0
         else:
             steps, lone, decisive = self._whitened(codes, S @ self.root, self.root.T @ K @ self.root)
-        scores, kept = S + (K @ steps[:, :, None])[:, :, 0], trace >= self.heavy
+        scores, kept = [S + (K @ step[:, :, None])[:, :, 0] for step in steps], trace >= self.heavy
         return (Found(codes, steps, scores, lone, decisive, trace[kept], K[kept]),)
 
     def _series(self, S, K, trace):
         """By the terms of (1 - l)^power = sum_k c_k l^k, to rounding: cheaper than eigenvalues."""
-        term = S @ self.inverse
-        c = -self.power
-        step = c * term
+        term, c = S @ self.inverse, -np.array(self.powers)
+        steps = [c_power * term for c_power in c]
         for k in range(2, 2 + (int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0)):
-            c *= (k - 1 - self.power) / k
+            c = c * (k - 1 - np.array(self.powers)) / k
             term = (K @ term[:, :, None])[:, :, 0] @ self.inverse
-            step = step + c * term
-        return step
+            steps = [step + c_power * term for step, c_power in zip(steps, c, strict=True)]
+        return steps
 
     def _whitened(self, codes, s, L):
         pulls, E = np.linalg.eigh(L)
-        capped = (1 - np.minimum(pulls, self.most)) ** self.power - 1
-        small = np.abs(pulls) < 1e-8
-        phi = np.where(small, -self.power, capped / np.where(small, 1.0, pulls))
-        x = np.einsum("grq,gq->gr", E, phi * np.einsum("grq,gr->gq", E, s))
+        along, small, steps = np.einsum("grq,gr->gq", E, s), np.abs(pulls) < 1e-8, []
+        for power in self.powers:
+            capped = (1 - np.minimum(pulls, self.most)) ** power - 1
+            phi = np.where(small, -power, capped / np.where(small, 1.0, pulls))
+            steps.append(np.einsum("grq,gq->gr", E, phi * along) @ self.root.T)
         group, which = np.nonzero(pulls > MAX_LEVERAGE)
         # along such a direction the raw predictions of the group's m rows move by a sum of squares of one
         lone = np.sqrt(self.count[codes[group]])[:, None] * (E[group, :, which] @ self.root.T)
-        return x @ self.root.T, lone, len(np.unique(group))
+        return steps, lone, len(np.unique(group))
 
     def by_rows(self, codes, S, J, W):
         """The same from the rows, which are fewer than parameters: (I - V'V)^-1 = I + V'(I - V V')^-1 V."""
@@ -254,9 +259,9 @@ class GroupStep:
             steps[easy] = (s[easy] + (V[easy].transpose(0, 2, 1) @ x)[:, :, 0]) @ self.root.T
         if not easy.all():
             L = V[~easy].transpose(0, 2, 1) @ CV[~easy]
-            steps[~easy], lone, decisive = self._whitened(codes[~easy], s[~easy], L)
+            (steps[~easy],), lone, decisive = self._whitened(codes[~easy], s[~easy], L)
         scores, kept = S + (J.transpose(0, 2, 1) @ (W @ steps[:, :, None]))[:, :, 0], trace >= self.heavy
-        return Found(codes, steps, scores, lone, decisive, trace[kept], J[kept].transpose(0, 2, 1) @ W[kept])
+        return Found(codes, [steps], [scores], lone, decisive, trace[kept], J[kept].transpose(0, 2, 1) @ W[kept])
 
 
 def moved(steps, block):

@@ -419,7 +419,9 @@ class Training:
         if (power, most) in self.known_steps:
             return self.known_steps[power, most].steps
         rows = self.rows if self.whole is None else self.whole
-        self.known_steps[power, most] = group_steps(rows, self.hat, power, most)
+        powers = (-1.0, power) if most == MAX_LEVERAGE and power != -1 else (power,)  # noise will ask for the first
+        found = group_steps(rows, self.hat, powers, most)
+        self.known_steps.update({(each, most): steps for each, steps in found.items()})
         if n_decisive := self.known_steps[power, most].n_decisive:
             self._warn_of_leverage(
                 f"{n_decisive} of {rows.groups.n} groups determine a direction of the parameters by themselves, as "

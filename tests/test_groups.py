@@ -392,7 +392,7 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(forwards.total[1]).max())
     S = pd.DataFrame(training.rows.map(_scores)).groupby(GROUP).sum().to_numpy()
     np.testing.assert_allclose(forwards.total[1], S.T @ S, rtol=1e-9)
-    assert group_steps(rows, training.hat, -1.0, 0.99).steps.shape == (G, 4)
+    assert group_steps(rows, training.hat, (-1.0,), 0.99)[-1.0].steps.shape == (G, 4)
 
 
 def _scores(block):
