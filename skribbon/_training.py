@@ -283,7 +283,7 @@ class Training:
         A model that is not linear may have many effective parameters per row at a minimum, where leverages hold, but
         not short of one, and not nearly one for every row.
         """
-        few = self.parameters_per_row <= (SMALL_LEVERAGE if self._least_damping else MOST_FLEXIBLE)
+        few = self.parameters_per_row <= (EASY_LEVERAGE if self._least_damping else MOST_FLEXIBLE)
         if self.rows.model.is_linear or not self.curvature.factors_again or few:
             return False
         return self.parameters_per_row > AS_MANY_AS_ROWS or self._is_short_of_a_minimum
