@@ -1,6 +1,6 @@
 """skribbon: honest uncertainty for differentiable scikit-learn models, from a single fit."""
 
-from . import curvature, exceptions, inspection, metrics, models, noise
+from . import conformal, curvature, exceptions, inspection, metrics, models, noise
 from ._blocks import blocks
 from ._classifier import RibbonClassifier
 from ._cv import RibbonCV
@@ -20,6 +20,7 @@ __all__ = [
     "RibbonRegressor",
     "__version__",
     "blocks",
+    "conformal",
     "curvature",
     "exceptions",
     "inspection",

@@ -59,9 +59,10 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
     @available_if(has_method)
     @wraps(original)
-    def method(self, X, *args, **kwargs):
+    def method(self, *args, **kwargs):
         check_is_fitted(self)
-        return getattr(self.estimator_, name)(X, *args, **kwargs)
+        result = getattr(self.estimator_, name)(*args, **kwargs)
+        return self if result is self.estimator_ else result
 
     return method
 
@@ -417,6 +418,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     predict_distribution = _delegated(RibbonRegressor.predict_distribution)
     predict = _delegated(RibbonRegressor.predict)
     predict_interval = _delegated(RibbonRegressor.predict_interval)
+    conformalize = _delegated(RibbonRegressor.conformalize)
     predict_quantiles = _delegated(RibbonRegressor.predict_quantiles)
     predict_std = _delegated(RibbonRegressor.predict_std)
     predict_samples = _delegated(RibbonRegressor.predict_samples)

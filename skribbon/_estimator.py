@@ -24,15 +24,22 @@ from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
-from ._rows import row_blocks
+from ._rows import Moments, row_blocks
 from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import machine_bytes, resolve_curvature
-from .exceptions import FlexibleModelWarning, LeverageWarning, UndeterminedDirectionWarning, warn_user
+from .exceptions import (
+    CalibrationWarning,
+    FlexibleModelWarning,
+    LeverageWarning,
+    UndeterminedDirectionWarning,
+    warn_user,
+)
 from .models import as_parametric
 from .models.base import is_supported, training_rows
 
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
+SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
 LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
 MAX_SEED = np.iinfo(np.int32).max
 
@@ -55,6 +62,9 @@ class FittedModel:
             if hasattr(self, "n_features_in_"):
                 validate_data(self, X, reset=False, skip_check_array=True)
         return own_copy(getattr(self, "estimator_", None), X)
+
+    def _warn_of_training_rows(self, X, y, weight):
+        """Say so where calibration rows can be seen to be those of the fit."""
 
 
 class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
@@ -309,6 +319,21 @@ class BaseRibbon(UncertainParameters):
                 FlexibleModelWarning,
             )
 
+    def _warn_of_training_rows(self, X, y, weight):
+        """Their mean gradient is zero, and that of as many other rows about a standard error."""
+        weight = np.ones(len(y)) if weight is None else weight
+        if not np.isclose(weight.sum(), self.n_observations_):
+            return
+        moments = training_rows(self.model_, self._validated(X), y, weight).sum(_score_moments)
+        mean, error = moments.g_bar + self.model_.grad_penalty(), moments.standard_error
+        size = np.sqrt(np.mean((mean[error > 0] / error[error > 0]) ** 2)) if (error > 0).any() else np.inf
+        if size < SAME_ROWS:
+            warn_user(
+                "The calibration rows are those that the model was fitted on: their scores say nothing of new rows, "
+                "and nothing is promised. Keep rows aside for conformalize.",
+                CalibrationWarning,
+            )
+
     def _check_parameters(self):
         if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
             raise ValueError(
@@ -344,6 +369,7 @@ class BaseRibbon(UncertainParameters):
         """
         check_is_fitted(self)
         other = copy.copy(self)
+        other.__dict__.pop("conformal_", None)  # whose scores are of this alpha
         other.alpha = alpha
         other._check_parameters()
         factor = rescaling(self.ribbon_.units, self.alpha, alpha)
@@ -414,6 +440,11 @@ class BaseRibbon(UncertainParameters):
         rows = training_rows(self.model_, X, y, weight, group)
         rng = check_random_state(random_state)
         return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
+
+
+def _score_moments(block):
+    """Sums of the scores and their squares alone."""
+    return Moments(block.total(), block.score_sum(block.u), block.score_squares(block.u), 0.0, 0.0, 0.0)
 
 
 # ---------------------------------------------------------------------- base models

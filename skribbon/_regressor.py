@@ -10,11 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_levels, check_name, check_single_level, check_target, index_of
+from ._checks import (
+    check_levels,
+    check_name,
+    check_observations,
+    check_single_level,
+    check_target,
+    checked_weight,
+    index_of,
+)
 from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
 from ._predictive import Latent, Predictive
 from ._rows import EASY_LEVERAGE
@@ -29,8 +38,11 @@ from ._typing import (
     MatrixLike,
     NoiseName,
     PredictiveName,
+    PromiseKind,
     RandomState,
+    ScoreName,
 )
+from .conformal import Calibration, calibrated, conformal_interval
 from .curvature import Curvature
 from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
@@ -66,6 +78,8 @@ class RegressionMethods:
     _latent: Callable[[Any], Latent]
     _raw_root: Callable[[Any], FloatArray]
     _predict_mean: Callable[[Any], FloatArray]
+    _warn_of_training_rows: Callable[[Any, Any, Any], None]
+    conformal_: Calibration
 
     def predict_distribution(self, X: MatrixLike, kind: IntervalKind = "prediction") -> Predictive:
         """Distribution of a new observation at each row, or of the mean function.
@@ -160,7 +174,12 @@ class RegressionMethods:
         return root @ root.T + np.diag(distribution.standard_errors()[1] ** 2)
 
     def predict_interval(
-        self, X: MatrixLike, confidence_level: Levels = 0.9, kind: IntervalKind = "prediction"
+        self,
+        X: MatrixLike,
+        confidence_level: Levels = 0.9,
+        kind: PromiseKind = "prediction",
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> FloatArray:
         """Central intervals of a new observation, or of the mean function.
 
@@ -168,8 +187,15 @@ class RegressionMethods:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         confidence_level : float or sequence of L floats, default=0.9
-        kind : {"prediction", "confidence"}, default="prediction"
-            "prediction" holds a new observation; "confidence" holds the mean function only.
+        kind : {"prediction", "confidence", "conformal", "jackknife+", "cv+"}, default="prediction"
+            "prediction" holds a new observation and "confidence" the mean function, as far as the model is right.
+            The others hold a new observation with a probability that is proved: "conformal" after
+            :meth:`conformalize`; "jackknife+" of a fit with ``store_loo=True``; "cv+" of a :class:`~skribbon.RibbonCV`
+            with ``store_folds=True``.
+        groups : array-like of shape (n_samples,), default=None
+            Labels of the rows, for "conformal" after :meth:`conformalize` with groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Of the rows, for "conformal" under a shift, on the scale of the weights that :meth:`conformalize` had.
 
         Returns
         -------
@@ -187,7 +213,75 @@ class RegressionMethods:
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
         array([[194., 218.]])
         """
-        return self.predict_distribution(X, kind).interval(confidence_level)
+        check_name(kind, "kind", get_args(PromiseKind))
+        if kind != "conformal" and not (groups is None and sample_weight is None):
+            raise ValueError(f"groups and sample_weight are for kind='conformal'; leave them out of kind={kind!r}.")
+        if kind == "prediction" or kind == "confidence":
+            return self.predict_distribution(X, kind).interval(confidence_level)
+        check_is_fitted(self)
+        if kind == "conformal":
+            if not hasattr(self, "conformal_"):
+                raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
+            distribution = self.predict_distribution(X)
+            return conformal_interval(self.conformal_, distribution, confidence_level, groups, sample_weight)
+        raise NotImplementedError(kind)
+
+    def conformalize(
+        self,
+        X_cal: MatrixLike,
+        y_cal: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        score: ScoreName = "distribution",
+        bins: int | ArrayLike | None = None,
+    ) -> Self:
+        """Learn from rows that were not fitted on how wide intervals must be to cover what they say.
+
+        Nothing is fitted again. ``predict_interval(X, level, kind="conformal")`` then covers a new observation with a
+        probability of at least the level, however wrong the model is, if calibration rows and new rows are
+        exchangeable; see :mod:`skribbon.conformal`.
+
+        Parameters
+        ----------
+        X_cal : {array-like, sparse matrix} of shape (m, n_features)
+        y_cal : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), default=None
+            How much more often rows to predict are like each of these than these are among themselves, where features
+            are distributed otherwise: the ratio of both densities, or anything proportional to it. The rows to predict
+            then need the same ratio in :meth:`predict_interval`. Without it there, a weight is a number of copies.
+        groups : array-like of shape (m,), default=None
+            Labels: the promise then holds within each group, by its own calibration rows. These are not the ``groups``
+            of ``fit``, whose rows depend on each other.
+        score : {"distribution", "normalised", "absolute"}, default="distribution"
+            What makes an observation odd: how far out it is in its whole predictive law, so that intervals keep its
+            shape; its distance from the prediction, in units of the predicted standard deviation; or in those of y.
+            Intervals of counts are whole numbers, and cover more than the level.
+        bins : int or array-like of shape (b - 1,), default=None
+            The promise holds within bins of the predicted standard deviation: so many with equally many calibration
+            rows each, or between these edges.
+
+        Returns
+        -------
+        self : estimator
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X[:250], y[:250]).conformalize(X[250:400], y[250:400])
+        >>> ribbon.predict_interval(X[400:402], confidence_level=0.9, kind="conformal").round(0)
+        array([[ 77., 299.],
+               [  6., 193.]])
+        """
+        distribution = self.predict_distribution(X_cal)
+        y = check_observations(y_cal, len(distribution))
+        weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
+        conformal = calibrated(distribution, y, weight, groups, score, bins)
+        self._warn_of_training_rows(X_cal, y, weight)
+        self.conformal_ = conformal
+        return self
 
     def predict_quantiles(
         self, X: MatrixLike, quantiles: Levels = (0.05, 0.5, 0.95), kind: IntervalKind = "prediction"

@@ -21,3 +21,6 @@ NoiseName: TypeAlias = Literal["auto", "dof", "train", "loo", "heteroskedastic",
 LawName: TypeAlias = Literal["auto", "normal", "student", "empirical"]
 PredictiveName: TypeAlias = Literal["gaussian", "pushforward", "direct"]
 IntervalKind: TypeAlias = Literal["prediction", "confidence"]
+PromiseKind: TypeAlias = Literal["prediction", "confidence", "conformal", "jackknife+", "cv+"]
+ScoreName: TypeAlias = Literal["distribution", "normalised", "absolute"]
+ClassScoreName: TypeAlias = Literal["lac", "aps"]

@@ -9,6 +9,7 @@ import warnings
 __all__ = [
     "AlphaEdgeWarning",
     "ApproximateCurvatureWarning",
+    "CalibrationWarning",
     "CurvatureError",
     "FamilyWarning",
     "FewGroupsWarning",
@@ -136,6 +137,15 @@ class AlphaEdgeWarning(RibbonWarning):
 
     Raised by ``fit`` of :class:`~skribbon.RibbonCV`. Extend ``alphas`` on that side, check the noise model, or score
     the whole predictive distribution, with ``scoring="nll"``: R^2 and accuracy do not depend on alpha.
+    """
+
+
+class CalibrationWarning(RibbonWarning):
+    """Calibration rows cannot give the promise that was asked for.
+
+    Raised by ``conformalize`` where they are the rows that the model was fitted on, which says nothing of new ones, and
+    by predict methods of conformal kinds where there are too few of them for the level, so that ends are infinite. Keep
+    rows aside for calibration, give more of them, or lower the level.
     """
 
 

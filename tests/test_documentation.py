@@ -9,7 +9,7 @@ import pytest
 from markdown_code import blocks, run_page
 
 import skribbon
-from skribbon import baselines, curvature, exceptions, inspection, metrics, models, noise, plotting
+from skribbon import baselines, conformal, curvature, exceptions, inspection, metrics, models, noise, plotting
 from skribbon.models import architectures
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,19 @@ def test_error_in_block_names_the_line_of_the_page(tmp_path):
 
 def public_objects():
     """What the package and its public modules offer, by qualified name; some of it under two names."""
-    modules = [skribbon, metrics, noise, curvature, models, architectures, baselines, inspection, plotting, exceptions]
+    modules = [
+        skribbon,
+        metrics,
+        conformal,
+        noise,
+        curvature,
+        models,
+        architectures,
+        baselines,
+        inspection,
+        plotting,
+        exceptions,
+    ]
     named = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
     return {name: found for name, found in named.items() if not isinstance(found, ModuleType | str)}
 

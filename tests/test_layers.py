@@ -13,7 +13,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "exceptions"}
 MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_predictive", "_checks", "_compat"}
-BELOW_ESTIMATORS = MATHEMATICS | {"noise", "metrics", "models", "curvature"}
+BELOW_ESTIMATORS = MATHEMATICS | {"conformal", "noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "_training": FOUNDATION | {"_ribbon"},
     "_checks": {"_compat"},
     "_predictive": FOUNDATION | {"_checks"},
+    "conformal": {"_typing", "_checks", "_predictive", "exceptions"},
     "_blocks": {"_checks"},
     "_compat": set(),
     "metrics": FOUNDATION | {"metrics"},
@@ -45,6 +46,7 @@ OUTSIDE = {
     "_training": {"numpy"},
     "_checks": {"numpy", "pandas", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
+    "conformal": {"numpy", "pandas", "scipy", "sklearn"},
     "noise": {"numpy", "scipy", "sklearn", "threadpoolctl"},
     "metrics": {"numpy", "scipy", "sklearn"},
     "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},

@@ -19,6 +19,7 @@ from skribbon.noise import _BY_NAME as NOISES
 MODULES = (
     "skribbon",
     "skribbon.metrics",
+    "skribbon.conformal",
     "skribbon.noise",
     "skribbon.curvature",
     "skribbon.models",

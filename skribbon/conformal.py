@@ -1,0 +1,455 @@
+r"""Conformal prediction: intervals and sets with a coverage that holds whatever the law of the rows is.
+
+A conformity score s(x, y) says how odd y is under the prediction at x. Of m calibration rows that the fit has not seen,
+exchangeable with a new row, the new score is at most their :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest with
+probability at least :math:`1 - \tau`, and at most :math:`1 - \tau + 1/(m + 1)` if scores are continuous. All y that
+score no higher are the interval, or the set. The model decides how wide it is where; the rank makes the promise.
+
+The estimators' ``conformalize`` makes a :class:`Calibration`; what is here are its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+from sklearn.utils import column_or_1d
+
+from ._checks import check_count, check_levels, check_name
+from ._predictive import Latent, Predictive
+from ._typing import FloatArray, Levels
+from .exceptions import CalibrationWarning, warn_user
+
+__all__ = ["Calibration", "conformal_quantile"]
+
+TAIL = 1e-8  # probability beyond which one less a distribution function is mostly rounding
+FAR = -float(ndtri(TAIL))
+NUDGE = 1e-8  # that an end is not left out by rounding: of a score in units of a normal standard deviation
+LAST_DIGITS = 1e-15
+ROUNDING = 1e-10  # of a sum of weights, and of the sum of probabilities
+
+
+# ---------------------------------------------------------------------- ranks
+def conformal_quantile(
+    scores: ArrayLike,
+    confidence_level: Levels,
+    sample_weight: ArrayLike | None = None,
+    test_weight: ArrayLike = 1.0,
+) -> FloatArray:
+    r"""Score that a new row exceeds with a probability of at most one less the level.
+
+    The smallest score s with :math:`\sum_{s_i \le s} w_i \ge (1 - \tau)(\sum_i w_i + w)`, with w the weight of the new
+    row: the :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest of m scores of equal weight.
+
+    Parameters
+    ----------
+    scores : array-like of shape (m,)
+        Of calibration rows.
+    confidence_level : float or sequence of L floats
+    sample_weight : array-like of shape (m,), default=None
+        Of the calibration rows, ones if None.
+    test_weight : float or array-like of shape (n,), default=1.0
+        Of rows to predict.
+
+    Returns
+    -------
+    ndarray of shape (), (L,), (n,) or (n, L)
+        Infinite where there are too few calibration rows for the level.
+
+    Examples
+    --------
+    >>> from skribbon.conformal import conformal_quantile
+    >>> scores = [0.3, 0.1, 0.9, 0.4, 0.2, 0.8, 0.6, 0.5, 0.7]
+    >>> conformal_quantile(scores, [0.5, 0.9, 0.95])
+    array([0.5, 0.9, inf])
+    """
+    levels, scalar = check_levels(confidence_level, "confidence_level")
+    scores = np.asarray(scores, dtype=float)
+    weight = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    order = np.argsort(scores, kind="stable")
+    reached, new = np.cumsum(weight[order]), np.asarray(test_weight, dtype=float)
+    total = reached[-1] if len(reached) else 0.0
+    asked = levels * (total + new[..., None]) - ROUNDING * total  # (..., L)
+    found = np.searchsorted(reached, asked)  # the first place that reaches it
+    values = np.append(scores[order], np.inf)[found]
+    return values[..., 0] if scalar else values
+
+
+def ends_of_many(lower, upper, levels, weight=None):
+    """Ends (n, 2, L) that cover a new row by the ends (n, m) that m rows propose: those of jackknife+ and CV+.
+
+    The upper end is the (m + 1)-rank quantile of the proposed upper ends, the lower one the same from below; ``weight``
+    (m,) is that of the proposing rows, against one of the new row.
+    """
+    return np.stack([-_row_quantile(-lower, levels, weight), _row_quantile(upper, levels, weight)], axis=1)
+
+
+def _row_quantile(values, levels, weight):
+    """:func:`conformal_quantile` (n, L) of each row of values (n, m)."""
+    m = values.shape[1]
+    if weight is None or (weight == 1).all():
+        place = np.ceil(levels * (m + 1) - ROUNDING * m).astype(int) - 1  # (L,)
+        inside = np.unique(place[place < m])
+        ordered = np.partition(values, inside, axis=1) if len(inside) else values
+        return np.where(place < m, ordered[:, np.minimum(place, m - 1)], np.inf)
+    order = np.argsort(values, axis=1, kind="stable")
+    reached = np.cumsum(weight[order], axis=1)
+    total = weight.sum()
+    asked = levels * (total + 1.0) - ROUNDING * total
+    place = (reached[:, :, None] < asked).sum(axis=1)  # (n, L)
+    ordered = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
+    return np.take_along_axis(ordered, place, axis=1)
+
+
+def rows_needed(level):
+    """Fewest calibration rows with which the level has a finite end."""
+    return int(np.ceil(level / (1 - level) - ROUNDING))
+
+
+# ---------------------------------------------------------------------- scores of observations
+def distribution_score(distribution: Predictive, y: FloatArray) -> FloatArray:
+    """Scores (n,): |F(y) - 1/2| of the whole predictive law, as a quantile of the standard normal law.
+
+    F is P(Y <= y) below the median and P(Y < y) above, so that a count is no odder than its whole probability allows.
+    Where less than TAIL is left beyond y, scores grow with its distance, in units of the law.
+    """
+    t = distribution.target.encode(y)
+    tail = np.minimum(distribution.law.cdf(t), 1 - distribution.law.cdf_below(t))
+    scores = np.maximum(-ndtri(np.maximum(tail, TAIL)), 0.0)
+    far = np.flatnonzero(tail < TAIL)
+    if len(far):
+        low, high, unit = _far_ends(_rows_of(distribution, far).law)
+        beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
+        scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+    return scores
+
+
+def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ends (n, L) each of all y whose :func:`distribution_score` is at most scores (L,)."""
+    law, target = distribution.law, distribution.target
+    z = np.minimum(scores + NUDGE, FAR)
+    lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
+    if (scores > FAR).any():
+        beyond, unit = np.maximum(scores - FAR, 0.0), _far_ends(law)[2][:, None]
+        reach = np.where(np.isinf(beyond), np.inf, beyond * unit)
+        lower, upper = lower - reach, upper + reach
+    if law.support != "real":
+        lower = np.maximum(lower, 0.0)
+    lower, upper = target.decode(lower), target.decode(upper)
+    return (lower, upper) if target.increasing else (upper, lower)
+
+
+def _far_ends(law):
+    """Quantiles (n,) that leave TAIL beyond, and what is a standard deviation's worth of the way between them."""
+    low, high = law.ppf(np.array([TAIL, 1 - TAIL])).T
+    return low, high, (high - low) / (2 * FAR)
+
+
+def normalised_score(distribution, y):
+    """Scores (n,): |y - prediction| / std."""
+    distance, std = np.abs(y - distribution.prediction()), distribution.std()
+    return np.divide(distance, std, out=np.where(distance > 0, np.inf, 0.0), where=std > 0)
+
+
+def normalised_ends(distribution, scores):
+    """Ends (n, L) each."""
+    with np.errstate(invalid="ignore"):
+        reach = np.where(np.isinf(scores), np.inf, scores * distribution.std()[:, None])
+    return _around(distribution, reach)
+
+
+def absolute_score(distribution, y):
+    """Scores (n,): |y - prediction|."""
+    return np.abs(y - distribution.prediction())
+
+
+def absolute_ends(distribution, scores):
+    """Ends (n, L) each."""
+    return _around(distribution, scores)
+
+
+def _around(distribution, reach):
+    centre = distribution.prediction()[:, None]
+    reach = outward(reach, centre)
+    return centre - reach, centre + reach
+
+
+def outward(reach, centre):
+    """Not less than the distance that it was, as rounding may have it: observations of few values meet the ends."""
+    return reach + LAST_DIGITS * (np.abs(centre) + reach)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A conformity score of observations.
+
+    Attributes
+    ----------
+    of : callable
+        ``of(distribution, y)`` gives scores (n,) of observations.
+    ends : callable
+        ``ends(distribution, scores)`` gives two arrays (n, L), between which lies what scores no higher.
+    """
+
+    of: Callable[[Predictive, FloatArray], FloatArray]
+    ends: Callable[[Predictive, FloatArray], tuple[FloatArray, FloatArray]]
+
+
+SCORES = {
+    "distribution": Score(distribution_score, distribution_ends),
+    "normalised": Score(normalised_score, normalised_ends),
+    "absolute": Score(absolute_score, absolute_ends),
+}
+
+
+def interval_of(score, distribution, thresholds):
+    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L), rows of the same ones at a time."""
+    known, place = np.unique(thresholds, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    intervals = np.empty((len(thresholds), 2, thresholds.shape[1]))
+    for k, scores in enumerate(known):
+        rows = np.flatnonzero(place == k)
+        part = distribution if len(rows) == len(place) else _rows_of(distribution, rows)
+        intervals[rows] = np.stack(SCORES[score].ends(part, scores), axis=1)
+    return intervals
+
+
+def _rows_of(distribution, rows):
+    """The distribution of some of its rows."""
+    latent = distribution.latent
+    draws = None if latent.draws is None else latent.draws[rows]
+    dispersion = np.broadcast_to(distribution.dispersion, len(distribution))[rows]
+    return replace(distribution, latent=Latent(latent.f[rows], latent.covariance[rows], draws), dispersion=dispersion)
+
+
+# ---------------------------------------------------------------------- scores of classes
+def class_scores(score, probabilities, u=1.0):
+    """Scores (n, K) of all classes under probabilities (n, K).
+
+    "lac" is one less the probability; "aps" the probability of all classes that are no less probable, of which the own
+    one counts with a share u (n,), one or uniform.
+    """
+    if score == "lac":
+        return 1 - probabilities
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    total = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
+    scores = np.empty_like(total)
+    np.put_along_axis(scores, order, total, axis=1)
+    return scores - (1 - np.reshape(u, (-1, 1))) * probabilities
+
+
+CLASS_SCORES = ("lac", "aps")
+
+
+# ---------------------------------------------------------------------- what calibration rows said
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Conformity scores of calibration rows, and thresholds for new rows; ``conformalize`` makes it.
+
+    Parameters
+    ----------
+    score : str
+        What the scores are.
+    scores : ndarray of shape (m,)
+    weight : ndarray of shape (m,)
+        Of the calibration rows.
+    labels : Index or None
+        Of groups within which the promise holds.
+    group : ndarray of shape (m,) or None
+        Places of the calibration rows' groups among the labels.
+    edges : ndarray of shape (b - 1,) or None
+        Between bins of the predicted standard deviation, where these are the groups.
+    randomised : bool
+        Whether scores of classes are smoothed by uniform random numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor().fit(X[:200], y[:200]).conformalize(X[200:], y[200:], score="absolute")
+    >>> ribbon.conformal_.thresholds([0.5, 0.9], 1).round(0)
+    array([[36., 95.]])
+    """
+
+    score: str
+    scores: FloatArray
+    weight: FloatArray
+    labels: pd.Index | None = None
+    group: NDArray[np.intp] | None = None
+    edges: FloatArray | None = None
+    randomised: bool = False
+
+    @classmethod
+    def of_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
+        """Of scores in groups by label, or all together.
+
+        Parameters
+        ----------
+        score : str
+        scores : ndarray of shape (m,)
+        weight : array-like of shape (m,) or None
+        groups : array-like of shape (m,) or None
+
+        Returns
+        -------
+        Calibration
+        """
+        weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
+        if groups is None:
+            return cls(score, scores, weight)
+        code, labels = pd.factorize(checked_labels(groups, len(scores)), sort=False)
+        return cls(score, scores, weight, pd.Index(labels), code)
+
+    @classmethod
+    def of_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
+        """Of scores in bins of the predicted standard deviation.
+
+        Parameters
+        ----------
+        score : str
+        scores : ndarray of shape (m,)
+        weight : array-like of shape (m,) or None
+        std : ndarray of shape (m,)
+            Predicted for the calibration rows.
+        bins : int or array-like of shape (b - 1,)
+            Number of bins with equally many calibration rows, or the inner edges between them.
+
+        Returns
+        -------
+        Calibration
+        """
+        if np.ndim(bins) == 0:
+            shares = np.arange(1, check_count(bins, "bins")) / bins
+            edges = np.unique(np.quantile(std, shares))
+        else:
+            edges = np.asarray(bins, dtype=float)
+            if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+                raise ValueError(f"bins must be a number of bins or increasing inner edges, got {bins!r}.")
+        whole = cls.of_labels(score, scores, weight, np.searchsorted(edges, std))
+        return replace(whole, edges=edges)
+
+    def groups_of(self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray]) -> NDArray[np.intp] | None:
+        """Places of the groups of rows to predict.
+
+        Parameters
+        ----------
+        groups : array-like of shape (n,) or None
+            Labels, where the calibration rows had some.
+        n : int
+        std : callable
+            Gives the predicted standard deviations (n,), where these tell the groups.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+        """
+        if groups is not None and (self.labels is None or self.edges is not None):
+            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
+        if self.labels is None:
+            return None
+        if self.edges is not None:
+            return self.labels.get_indexer(pd.Index(np.searchsorted(self.edges, std())))
+        if groups is None:
+            raise ValueError("The calibration rows had groups: give the groups of the rows to predict too.")
+        labels = checked_labels(groups, n)
+        code = self.labels.get_indexer(pd.Index(labels))
+        if (code < 0).any():
+            unknown = pd.unique(labels[code < 0])[:5].tolist()
+            raise ValueError(f"groups has labels that no calibration row had: {unknown}; conformalize with them.")
+        return code
+
+    def thresholds(
+        self,
+        confidence_level: Levels,
+        n: int,
+        group: NDArray[np.intp] | None = None,
+        test_weight: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Largest scores that the sets of rows to predict may hold.
+
+        Parameters
+        ----------
+        confidence_level : float or sequence of L floats
+        n : int
+            Number of rows.
+        group : ndarray of shape (n,), default=None
+            Places of their groups among the labels.
+        test_weight : array-like of shape (n,), default=None
+            Their weights, on the scale of those of the calibration rows; ones if None.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+        """
+        levels, _ = check_levels(confidence_level, "confidence_level")
+        v = np.ones(n) if test_weight is None else checked_test_weight(test_weight, n)
+        thresholds, like = np.full((n, len(levels)), np.inf), np.zeros(n)  # of groups that no calibration row had
+        if group is None or self.group is None:
+            parts = [(slice(None), slice(None))]
+        else:
+            parts = [(group == code, self.group == code) for code in np.unique(group[group >= 0])]
+        for rows, own in parts:
+            new = v[rows] if test_weight is not None else 1.0
+            thresholds[rows] = conformal_quantile(self.scores[own], levels, self.weight[own], new)
+            with np.errstate(divide="ignore"):
+                like[rows] = self.weight[own].sum() / v[rows]
+        _warn_of_few(levels, np.isinf(thresholds), like, group is not None)
+        return thresholds
+
+
+def _warn_of_few(levels, infinite, like, grouped):
+    """Say how many calibration rows are missing, where there are the like of so many (n,)."""
+    if not infinite.any():
+        return
+    level, rows = levels[infinite.any(axis=0)].max(), infinite.any(axis=1)
+    warn_user(
+        f"Ends of {rows.sum()} of {len(rows)} rows are infinite: confidence_level={level:g} needs at least "
+        f"{rows_needed(level)} calibration rows, each of the weight of the row to predict, and there are "
+        f"{like[rows].min():.4g}{' in its group' if grouped else ''}. Give more to conformalize, or lower the level.",
+        CalibrationWarning,
+    )
+
+
+def checked_labels(groups, n):
+    """Labels (n,), none of them missing."""
+    groups = column_or_1d(np.asarray(groups))
+    if len(groups) != n:
+        raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
+    if pd.isna(groups).any():
+        raise ValueError("groups has missing labels; give such rows a label of their own.")
+    return groups
+
+
+def checked_test_weight(weight, n):
+    """Weights (n,) of rows to predict."""
+    weight = np.asarray(weight, dtype=float)
+    weight = np.broadcast_to(weight, n) if weight.ndim == 0 else column_or_1d(weight)
+    if len(weight) != n or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(f"sample_weight must hold a finite number >= 0 for each of the {n} rows to predict.")
+    return weight
+
+
+def calibrated(distribution, y, weight, groups, score, bins):
+    """Calibration by observations y (m,) of a regressor's distribution."""
+    check_name(score, "score", tuple(SCORES))
+    if groups is not None and bins is not None:
+        raise ValueError("groups and bins exclude each other; set one of them.")
+    scores = SCORES[score].of(distribution, y)
+    if bins is not None:
+        return Calibration.of_spread(score, scores, weight, distribution.std(), bins)
+    return Calibration.of_labels(score, scores, weight, groups)
+
+
+def conformal_interval(calibration, distribution, confidence_level, groups, weight):
+    """Intervals (n, 2) or (n, 2, L) of a distribution at new rows."""
+    _, scalar = check_levels(confidence_level, "confidence_level")
+    group = calibration.groups_of(groups, len(distribution), distribution.std)
+    thresholds = calibration.thresholds(confidence_level, len(distribution), group, weight)
+    intervals = interval_of(calibration.score, distribution, thresholds)
+    return intervals[..., 0] if scalar else intervals
