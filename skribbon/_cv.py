@@ -37,6 +37,7 @@ from ._checks import check_single_level, check_target, checked_weight, group_cod
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
 from ._estimator import BaseRibbon, adopt
+from ._left_out import CrossConformal, distribution_scores
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
 from .exceptions import AlphaEdgeWarning, FlexibleModelWarning, NotStationaryWarning, warn_user
@@ -102,6 +103,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others by one Newton step
         from a single fit, so that alpha costs no refit at all.
+    store_folds : bool, default=False
+        Keep the fits of the folds, for intervals of kind "cv+" that cover what they promise at no further fit.
     n_jobs : int, default=None
         Folds fitted in parallel.
     verbose : int, default=0
@@ -148,6 +151,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         temperatures: ArrayLike | None = None,
         confidence_level: float = 0.9,
         cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None,
+        store_folds: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
@@ -158,6 +162,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         self.temperatures = temperatures
         self.confidence_level = confidence_level
         self.cv = cv
+        self.store_folds = store_folds
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -207,6 +212,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level, scoring)
         final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
+        if self.store_folds:
+            final._folds_ = _crossed(best)
         fitted = {
             "alpha_": best.alpha,
             "best_score_": best.score,
@@ -239,6 +246,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _folds(self, ribbons, n_sure, X, y, sample_weight, groups):
         """For every candidate a list of folds."""
         ribbon = ribbons[0]
+        if self.store_folds and (self._leave_one_out or isinstance(ribbon, FrozenEstimator)):
+            raise ValueError(
+                "store_folds needs folds, and here a single fit has seen all rows, or none. With cv='loo' use "
+                "kind='jackknife+'; with a frozen Ribbon, conformalize."
+            )
         if isinstance(ribbon, FrozenEstimator):
             return [[validate(ribbon.estimator, X, y, sample_weight, groups)]]
         fit_params, split_params = self._routed(sample_weight, groups)
@@ -255,6 +267,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         splits = list(self._splits(X, y, is_classifier(ribbon), groups, split_params))
         if not splits:
             raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
+        if self.store_folds and not _holds_out_each_once(splits, len(y)):
+            raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         if pooled := _noise_from_folds(ribbon):
             ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
         folds = Parallel(n_jobs=self.n_jobs)(
@@ -492,6 +506,16 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         tags.non_deterministic = inner.non_deterministic
         return tags
+
+
+def _holds_out_each_once(splits, n):
+    return np.array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(n))
+
+
+def _crossed(best):
+    """The folds as they were chosen, with the scores of the rows that they held out."""
+    ribbons = [fold.ribbon.with_alpha(best.alpha) for fold in best.folds]
+    return CrossConformal.of(best.folds, ribbons, distribution_scores)
 
 
 def _stacked(tables):

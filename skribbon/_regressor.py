@@ -25,6 +25,7 @@ from ._checks import (
     index_of,
 )
 from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
+from ._left_out import CrossConformal, Jackknife
 from ._predictive import Latent, Predictive
 from ._rows import EASY_LEVERAGE
 from ._target import TargetScale
@@ -80,6 +81,8 @@ class RegressionMethods:
     _predict_mean: Callable[[Any], FloatArray]
     _warn_of_training_rows: Callable[[Any, Any, Any], None]
     conformal_: Calibration
+    _jackknife_: Jackknife | str
+    _folds_: CrossConformal
 
     def predict_distribution(self, X: MatrixLike, kind: IntervalKind = "prediction") -> Predictive:
         """Distribution of a new observation at each row, or of the mean function.
@@ -224,7 +227,19 @@ class RegressionMethods:
                 raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
             distribution = self.predict_distribution(X)
             return conformal_interval(self.conformal_, distribution, confidence_level, groups, sample_weight)
-        raise NotImplementedError(kind)
+        return self._left_out_interval(X, confidence_level, kind)
+
+    def _left_out_interval(self, X, confidence_level, kind):
+        """By fits that have not seen some rows."""
+        if kind == "cv+":
+            if not hasattr(self, "_folds_"):
+                raise ValueError("kind='cv+' needs the fits of folds: use RibbonCV(..., store_folds=True).")
+            return self._folds_.interval(X, confidence_level)
+        if not hasattr(self, "_jackknife_"):
+            raise ValueError("kind='jackknife+' needs the fit without each row: use RibbonRegressor(store_loo=True).")
+        if isinstance(self._jackknife_, str):
+            raise ValueError(self._jackknife_)
+        return self._jackknife_.interval(self.model_, self._prepared(X), confidence_level)
 
     def conformalize(
         self,
@@ -539,7 +554,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         the closed form.
     store_loo : bool, default=False
         Keep what the fit to all other rows, to first order, says of each training row: ``loo_residuals_``,
-        ``loo_score_`` and ``loo_distribution_``.
+        ``loo_score_`` and ``loo_distribution_``; and these fits' parameters, for intervals of kind "jackknife+".
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
 
@@ -663,8 +678,10 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         if self.store_loo:
             self._warn_of_leave_one_out(training)
             rows, model = training.rows, fitted["model_"]
-            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
+            f = training.leave_one_out()
+            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(f)
             told = fitted["noise_"], fitted["law_"], rows.X, fitted["target_scale_"]
+            fitted["_jackknife_"] = Jackknife.of(training, model, y, f)
             fitted |= self._of_left_out(predictive(model, latent, *told), rows.y, rows.weight)
         return self._adopt(fitted)
 

@@ -72,6 +72,16 @@ def leave_one_out(hat, block):
     return block.f + np.einsum("nkl,nl->nk", A, resolvent(C, A, block.u, -1.0))
 
 
+def leave_one_out_steps(hat, block):
+    """How theta moves to the fit to all other rows, (b, p), by the same Newton step; and leverages (b,)."""
+    V, C = block.tangent.jvp(hat.inverse_root), hat.curvature(block)  # (b, k, r), (b, k, k)
+    share = np.minimum(block.weight, 1.0) / hat.n
+    A = batch_gram(V) * share[:, None, None]
+    pull = share[:, None] * resolvent(C, A, block.u, -1.0)
+    h = np.einsum("nkl,nlk->n", C, A) / block.model.loss.curvature_rank
+    return np.einsum("nkr,nk->nr", V, pull) @ hat.inverse_root.T, h
+
+
 def corrected_gradient(hat, power, block):
     """(I - C_i A_i)^power u_i, (b, k): HC2 by the power -1/2; HC3, the score under the fit to all others, by -1.
 
@@ -428,6 +438,16 @@ class Training:
                 "where a category or the value of a column that belongs to groups is found in one group alone"
             )
         return self.known_steps[power, most].steps
+
+    def unit_steps(self):
+        """Steps to the fits without each row, (n_rows, p), or each group, (G, p), in the model's own coordinates."""
+        if self.rows.groups is not None:
+            return self.rows.model.uncentred(self.steps(-1.0, MAX_LEVERAGE).T).T
+        steps, h = self._map(partial(leave_one_out_steps, self.hat))
+        above = int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum())
+        if above:
+            self._warn_of_leverage(f"{above} of {len(h)} rows determine their own fitted value")
+        return self.rows.model.uncentred(steps.T).T
 
     def stationarity(self, quiet=False):
         """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.

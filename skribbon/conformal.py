@@ -80,27 +80,39 @@ def conformal_quantile(
     return values[..., 0] if scalar else values
 
 
-def ends_of_many(lower, upper, levels, weight=None):
+def weight_to_reach(levels, total):
+    """That of all rows up to an end (L,), of a total against one of a new row."""
+    return levels * (total + 1.0) - ROUNDING * total
+
+
+def ends_of_many(lower, upper, asked, weight=None):
     """Ends (n, 2, L) that cover a new row by the ends (n, m) that m rows propose: those of jackknife+ and CV+.
 
-    The upper end is the (m + 1)-rank quantile of the proposed upper ends, the lower one the same from below; ``weight``
-    (m,) is that of the proposing rows, against one of the new row.
+    The upper end is the first of the proposed upper ends up to which their weights (m,) reach what is asked (L,), the
+    lower one the same from below. What was proposed is rearranged.
     """
-    return np.stack([-_row_quantile(-lower, levels, weight), _row_quantile(upper, levels, weight)], axis=1)
+    m = upper.shape[1]
+    if weight is not None and (weight != 1).any():
+        ends = [-_weighted_order(-lower, asked, weight), _weighted_order(upper, asked, weight)]
+    else:
+        place = np.ceil(asked).astype(int) - 1  # (L,)
+        ends = [_order(lower, m - 1 - place, -np.inf), _order(upper, place, np.inf)]
+    return np.stack(ends, axis=1)
 
 
-def _row_quantile(values, levels, weight):
-    """:func:`conformal_quantile` (n, L) of each row of values (n, m)."""
+def _order(values, place, beyond):
+    """Order statistics (n, L) of the rows of values (n, m); ``beyond`` where there are none."""
     m = values.shape[1]
-    if weight is None or (weight == 1).all():
-        place = np.ceil(levels * (m + 1) - ROUNDING * m).astype(int) - 1  # (L,)
-        inside = np.unique(place[place < m])
-        ordered = np.partition(values, inside, axis=1) if len(inside) else values
-        return np.where(place < m, ordered[:, np.minimum(place, m - 1)], np.inf)
+    inside = (place >= 0) & (place < m)
+    if inside.any():
+        values.partition(np.unique(place[inside]), axis=1)
+    return np.where(inside, values[:, np.where(inside, place, 0)], beyond)
+
+
+def _weighted_order(values, asked, weight):
+    """First of each row of values (n, m), in their order, up to which weights (m,) reach what is asked: (n, L)."""
     order = np.argsort(values, axis=1, kind="stable")
     reached = np.cumsum(weight[order], axis=1)
-    total = weight.sum()
-    asked = levels * (total + 1.0) - ROUNDING * total
     place = (reached[:, :, None] < asked).sum(axis=1)  # (n, L)
     ordered = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
     return np.take_along_axis(ordered, place, axis=1)
