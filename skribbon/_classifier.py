@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -10,13 +12,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_single_level, check_target, index_of
+from ._checks import check_levels, check_name, check_single_level, check_target, checked_weight, index_of
 from ._estimator import BaseRibbon, latent_at, weighted_mean
+from ._left_out import CrossConformal, class_scores_of
 from ._predictive import ClassProbabilities, Latent
-from ._typing import Correction, CurvatureName, FloatArray, Levels, MatrixLike, PredictiveName, RandomState
+from ._typing import (
+    ClassScoreName,
+    Correction,
+    CurvatureName,
+    FloatArray,
+    Levels,
+    MatrixLike,
+    PredictiveName,
+    RandomState,
+)
+from .conformal import Calibration, calibrated_classes, conformal_set
 from .curvature import Curvature
 
 
@@ -31,6 +47,9 @@ class ClassificationMethods:
     classes_: NDArray[Any]
     _validated: Callable[[Any], Any]
     _latent: Callable[[Any], Latent]
+    _warn_of_training_rows: Callable[[Any, Any, Any], None]
+    conformal_: Calibration
+    _folds_: CrossConformal
 
     def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
         """Distribution of the class probabilities of each row.
@@ -155,6 +174,133 @@ class ClassificationMethods:
         """
         return self.predict_distribution(X).interval(confidence_level)
 
+    def conformalize(
+        self,
+        X_cal: MatrixLike,
+        y_cal: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        score: ClassScoreName = "lac",
+        class_conditional: bool = False,
+        randomised: bool = False,
+        random_state: RandomState = None,
+    ) -> Self:
+        """Learn from rows that were not fitted on how many classes a set must hold to cover what it says.
+
+        Nothing is fitted again. :meth:`predict_set` then holds the class of a new row with a probability of at least
+        its level, however wrong the model is, if calibration rows and new rows are exchangeable.
+
+        Parameters
+        ----------
+        X_cal : {array-like, sparse matrix} of shape (m, n_features)
+        y_cal : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), default=None
+            How much more often rows to predict are like each of these than these are among themselves; the rows to
+            predict then need the same ratio. Without it there, a weight is a number of copies.
+        groups : array-like of shape (m,), default=None
+            Labels: the promise then holds within each group, by its own calibration rows.
+        score : {"lac", "aps"}, default="lac"
+            "lac" takes all classes above one probability, which makes the smallest sets on average; "aps" the most
+            probable classes up to a sum of probabilities, which makes larger sets for harder rows.
+        class_conditional : bool, default=False
+            The promise holds for each true class, by its own calibration rows.
+        randomised : bool, default=False
+            Whether the last class of an "aps" set is in it by chance, so that sets cover hardly more than they say.
+        random_state : int, RandomState or None, default=None
+            Of that chance.
+
+        Returns
+        -------
+        self : estimator
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
+        >>> ribbon.predict_set(X[[0, 50, 100], :2], confidence_level=0.9)
+        array([[ True, False, False],
+               [False, False,  True],
+               [False,  True,  True]])
+        """
+        if randomised and score != "aps":
+            raise ValueError("randomised=True is for score='aps'.")
+        probabilities, y = self.predict_proba(X_cal), check_target(self, y_cal)
+        check_consistent_length(probabilities, y)
+        own = self.model_.encode_target(y).astype(int)
+        weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
+        u = _uniform(randomised, random_state, len(own))
+        conformal = calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u)
+        self._warn_of_training_rows(X_cal, y, weight)
+        self.conformal_ = replace(conformal, randomised=randomised)
+        return self
+
+    def predict_set(
+        self,
+        X: MatrixLike,
+        confidence_level: Levels = 0.9,
+        kind: Literal["conformal", "cv+"] = "conformal",
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        allow_empty: bool = True,
+        random_state: RandomState = None,
+    ) -> NDArray[np.bool_]:
+        """Sets of classes that hold the true one with a probability that is proved.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        confidence_level : float or sequence of L floats, default=0.9
+        kind : {"conformal", "cv+"}, default="conformal"
+            "conformal" after :meth:`conformalize`; "cv+" of a :class:`~skribbon.RibbonCV` with ``store_folds=True``, by
+            the score "lac".
+        groups : array-like of shape (n_samples,), default=None
+            Labels of the rows, after :meth:`conformalize` with groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Of the rows, under a shift, on the scale of the weights that :meth:`conformalize` had.
+        allow_empty : bool, default=True
+            Whether a set may be empty: no class is usual there. Otherwise it holds the most probable class, and sets
+            cover somewhat more than the level.
+        random_state : int, RandomState or None, default=None
+            Of sets that are randomised.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n_samples, K) or (n_samples, K, L)
+            In the order of ``classes_``; the last axis is there if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skribbon import RibbonClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
+        >>> ribbon.predict_set(X[:, :2], confidence_level=[0.8, 0.95]).sum(axis=1).mean(axis=0).round(2)
+        array([0.97, 1.41])
+        """
+        check_name(kind, "kind", ("conformal", "cv+"))
+        check_is_fitted(self)
+        _, scalar = check_levels(confidence_level, "confidence_level")
+        if kind == "cv+":
+            if not (groups is None and sample_weight is None):
+                raise ValueError("groups and sample_weight are for kind='conformal'; leave them out of kind='cv+'.")
+            if not hasattr(self, "_folds_"):
+                raise ValueError("kind='cv+' needs the fits of folds: use RibbonCV(..., store_folds=True).")
+            sets = self._folds_.sets(self._validated(X), confidence_level, partial(class_scores_of, "lac"))
+        else:
+            if not hasattr(self, "conformal_"):
+                raise NotFittedError("A set needs calibration rows: call conformalize(X_cal, y_cal) first.")
+            probabilities = self.predict_proba(X)
+            u = _uniform(self.conformal_.randomised, random_state, len(probabilities))
+            sets = conformal_set(self.conformal_, probabilities, confidence_level, groups, sample_weight, u)
+        if not allow_empty:
+            best = np.eye(len(self.classes_), dtype=bool)[self.predict_proba(X).argmax(axis=1)]
+            sets |= best[:, :, None] & ~sets.any(axis=1, keepdims=True)
+        return sets[..., 0] if scalar else sets
+
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Predicted class, and every class probability with its interval, as a table.
 
@@ -191,6 +337,11 @@ class ClassificationMethods:
         """Log odds (n,) of the second of two classes, or centred logarithms (n, K), of the averaged probabilities."""
         scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
+
+
+def _uniform(randomised, random_state, n):
+    """Random numbers (n,), or zero in place of them."""
+    return check_random_state(random_state).uniform(size=n) if randomised else 0.0
 
 
 def _base_has(name):

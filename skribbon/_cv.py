@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
@@ -37,7 +37,7 @@ from ._checks import check_single_level, check_target, checked_weight, group_cod
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
 from ._estimator import BaseRibbon, adopt
-from ._left_out import CrossConformal, distribution_scores
+from ._left_out import CrossConformal, distribution_scores, own_class_scores
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
 from .exceptions import AlphaEdgeWarning, FlexibleModelWarning, NotStationaryWarning, warn_user
@@ -443,6 +443,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     predict_log_proba = _delegated(RibbonClassifier.predict_log_proba)
     predict_proba_samples = _delegated(RibbonClassifier.predict_proba_samples)
     predict_proba_interval = _delegated(RibbonClassifier.predict_proba_interval)
+    predict_set = _delegated(RibbonClassifier.predict_set)
     decision_function = _delegated(RibbonClassifier.decision_function)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -515,7 +516,8 @@ def _holds_out_each_once(splits, n):
 def _crossed(best):
     """The folds as they were chosen, with the scores of the rows that they held out."""
     ribbons = [fold.ribbon.with_alpha(best.alpha) for fold in best.folds]
-    return CrossConformal.of(best.folds, ribbons, distribution_scores)
+    score = partial(own_class_scores, "lac") if is_classifier(ribbons[0]) else distribution_scores
+    return CrossConformal.of(best.folds, ribbons, score)
 
 
 def _stacked(tables):

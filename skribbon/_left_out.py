@@ -11,7 +11,7 @@ import numpy as np
 from ._checks import check_levels
 from ._compat import safe_indexing
 from ._rows import row_blocks
-from .conformal import SCORES, ends_of_many, outward, rows_needed, weight_to_reach
+from .conformal import ROUNDING, SCORES, class_scores, ends_of_many, outward, rows_needed, weight_to_reach
 from .curvature import machine_bytes
 from .exceptions import CalibrationWarning, FlexibleModelWarning, warn_user
 from .noise import EASY_LEVERAGE
@@ -206,10 +206,33 @@ class CrossConformal:
         lower, upper = (np.concatenate(side, axis=1) for side in zip(*ends, strict=True))
         return ends_of_many(lower, upper, weight_to_reach(levels, self.weight.sum()), self.weight)
 
+    def sets(self, X, confidence_level, score):
+        """Sets (n, K, L) of the classes that are odder than too few of the rows; ``score(ribbon, X)`` is (n, K)."""
+        levels, _ = check_levels(confidence_level, "confidence_level")
+        warn_of_few_rows(levels, self.weight.sum())
+        odder, start = 0.0, 0
+        for ribbon, own in zip(self.ribbons, self.scores, strict=True):
+            weight, order = self.weight[start : start + len(own)], np.argsort(own)
+            reached, start = np.append(0.0, np.cumsum(weight[order])), start + len(own)
+            odder = odder + reached[np.searchsorted(own[order], score(ribbon, X) - ROUNDING)]  # of rows that score less
+        asked = weight_to_reach(levels, self.weight.sum())
+        return odder[:, :, None] < asked
+
 
 def distribution_scores(ribbon: Any, X: Any, y: np.ndarray) -> np.ndarray:
     """Scores (n,) of rows under the law that a Ribbon predicts."""
     return SCORES["distribution"].of(ribbon.predict_distribution(X), np.asarray(y, dtype=float))
+
+
+def class_scores_of(score: str, ribbon: Any, X: Any) -> np.ndarray:
+    """Scores (n, K) of all classes by a classifier."""
+    return class_scores(score, ribbon.predict_proba(X))
+
+
+def own_class_scores(score: str, ribbon: Any, X: Any, y: np.ndarray) -> np.ndarray:
+    """Scores (n,) of the classes that rows have."""
+    own = ribbon.model_.encode_target(y).astype(int)
+    return class_scores_of(score, ribbon, X)[np.arange(len(own)), own]
 
 
 def _length(X):

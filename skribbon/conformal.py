@@ -240,11 +240,11 @@ def _rows_of(distribution, rows):
 
 
 # ---------------------------------------------------------------------- scores of classes
-def class_scores(score, probabilities, u=1.0):
+def class_scores(score, probabilities, u=0.0):
     """Scores (n, K) of all classes under probabilities (n, K).
 
-    "lac" is one less the probability; "aps" the probability of all classes that are no less probable, of which the own
-    one counts with a share u (n,), one or uniform.
+    "lac" is one less the probability; "aps" the probability of all classes that are no less probable, less a share u
+    (n,) of the own one, zero or uniform.
     """
     if score == "lac":
         return 1 - probabilities
@@ -252,7 +252,7 @@ def class_scores(score, probabilities, u=1.0):
     total = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
     scores = np.empty_like(total)
     np.put_along_axis(scores, order, total, axis=1)
-    return scores - (1 - np.reshape(u, (-1, 1))) * probabilities
+    return scores - np.reshape(u, (-1, 1)) * probabilities
 
 
 CLASS_SCORES = ("lac", "aps")
@@ -276,6 +276,8 @@ class Calibration:
         Places of the calibration rows' groups among the labels.
     edges : ndarray of shape (b - 1,) or None
         Between bins of the predicted standard deviation, where these are the groups.
+    of_classes : bool
+        Whether the groups are the classes.
     randomised : bool
         Whether scores of classes are smoothed by uniform random numbers.
 
@@ -295,6 +297,7 @@ class Calibration:
     labels: pd.Index | None = None
     group: NDArray[np.intp] | None = None
     edges: FloatArray | None = None
+    of_classes: bool = False
     randomised: bool = False
 
     @classmethod
@@ -346,7 +349,9 @@ class Calibration:
         whole = cls.of_labels(score, scores, weight, np.searchsorted(edges, std))
         return replace(whole, edges=edges)
 
-    def groups_of(self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray]) -> NDArray[np.intp] | None:
+    def groups_of(
+        self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray] | None = None
+    ) -> NDArray[np.intp] | None:
         """Places of the groups of rows to predict.
 
         Parameters
@@ -354,7 +359,7 @@ class Calibration:
         groups : array-like of shape (n,) or None
             Labels, where the calibration rows had some.
         n : int
-        std : callable
+        std : callable, default=None
             Gives the predicted standard deviations (n,), where these tell the groups.
 
         Returns
@@ -365,7 +370,7 @@ class Calibration:
             raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
         if self.labels is None:
             return None
-        if self.edges is not None:
+        if self.edges is not None and std is not None:
             return self.labels.get_indexer(pd.Index(np.searchsorted(self.edges, std())))
         if groups is None:
             raise ValueError("The calibration rows had groups: give the groups of the rows to predict too.")
@@ -456,6 +461,32 @@ def calibrated(distribution, y, weight, groups, score, bins):
     if bins is not None:
         return Calibration.of_spread(score, scores, weight, distribution.std(), bins)
     return Calibration.of_labels(score, scores, weight, groups)
+
+
+def calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u):
+    """Calibration by classes own (m,) of rows with probabilities (m, K); u (m,) are uniform, or zero."""
+    check_name(score, "score", CLASS_SCORES)
+    if groups is not None and class_conditional:
+        raise ValueError("groups and class_conditional exclude each other; set one of them.")
+    scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
+    if class_conditional:
+        weight = np.ones(len(own)) if weight is None else weight
+        return Calibration(score, scores, weight, pd.RangeIndex(probabilities.shape[1]), own, of_classes=True)
+    return Calibration.of_labels(score, scores, weight, groups)
+
+
+def conformal_set(calibration, probabilities, confidence_level, groups, weight, u):
+    """Sets (n, K, L) of the classes that score no higher than the calibration rows allow."""
+    n, K = probabilities.shape
+    if calibration.of_classes:
+        if groups is not None:
+            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
+        columns = [calibration.thresholds(confidence_level, n, np.full(n, k), weight) for k in range(K)]
+        thresholds = np.stack(columns, axis=1)  # (n, K, L)
+    else:
+        group = calibration.groups_of(groups, n)
+        thresholds = calibration.thresholds(confidence_level, n, group, weight)[:, None, :]
+    return class_scores(calibration.score, probabilities, u)[:, :, None] <= thresholds + ROUNDING
 
 
 def conformal_interval(calibration, distribution, confidence_level, groups, weight):
