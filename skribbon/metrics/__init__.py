@@ -9,6 +9,7 @@ it nearly is one.
 from .calibration import expected_calibration_error, reliability_curve
 from .distributions import coverage_curve, crps_gaussian, crps_samples, gaussian_nll, pit_values
 from .intervals import interval_coverage_score, mean_interval_score, mean_interval_width
+from .promises import coverage_band, coverage_by_group, coverage_by_width, mean_set_size, set_coverage_score
 from .scorers import (
     brier_scorer,
     coverage_scorer,
@@ -21,6 +22,9 @@ from .scorers import (
 
 __all__ = [
     "brier_scorer",
+    "coverage_band",
+    "coverage_by_group",
+    "coverage_by_width",
     "coverage_curve",
     "coverage_scorer",
     "crps_gaussian",
@@ -34,7 +38,9 @@ __all__ = [
     "make_interval_scorer",
     "mean_interval_score",
     "mean_interval_width",
+    "mean_set_size",
     "nll_scorer",
     "pit_values",
     "reliability_curve",
+    "set_coverage_score",
 ]
