@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -79,6 +80,28 @@ def test_jackknife_leaves_whole_groups_out(base):
     ours = RibbonRegressor(base, store_loo=True).fit(X, y, groups=groups)
     expected = by_refits(base, X, y, X_new, groups)
     np.testing.assert_allclose(ours.predict_interval(X_new, LEVELS, kind="jackknife+"), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_that_move_nothing_have_their_say_too():
+    X, y = draw(40)
+    X[:30], y[:30] = 0, np.repeat([-1.0, 1.0, 2.0], 10)  # fits without them are the same fit, and residuals are tied
+    base, X_new = LinearRegression(fit_intercept=False), draw(10, 1)[0]
+    ours = RibbonRegressor(base, store_loo=True, noise=1.0).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
+    np.testing.assert_allclose(ours, by_refits(base, X, y, X_new), rtol=1e-8, atol=1e-10)
+
+
+def test_sparse_rows():
+    (X, y), X_new = draw(60), draw(10, 1)[0]
+    X[np.abs(X) < 0.7] = 0
+    one = RibbonRegressor(Ridge(solver="cholesky"), store_loo=True).fit(X[:40], y[:40])
+    other = RibbonRegressor(Ridge(solver="sparse_cg", tol=1e-13), store_loo=True).fit(sparse.csr_array(X[:40]), y[:40])
+    one.conformalize(X[40:], y[40:])
+    other.conformalize(sparse.csr_array(X[40:]), y[40:])
+    for kind in ("jackknife+", "conformal"):
+        expected = one.predict_interval(X_new, LEVELS[:2], kind=kind)
+        np.testing.assert_allclose(
+            other.predict_interval(sparse.csr_array(X_new), LEVELS[:2], kind=kind), expected, 1e-6
+        )
 
 
 def test_weights_are_numbers_of_copies():
