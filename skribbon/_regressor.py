@@ -40,10 +40,11 @@ from ._typing import (
     NoiseName,
     PredictiveName,
     PromiseKind,
+    QuantileKind,
     RandomState,
     ScoreName,
 )
-from .conformal import Calibration, calibrated, conformal_interval
+from .conformal import Calibration, calibrated, conformal_bounds, conformal_interval
 from .curvature import Curvature
 from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
@@ -217,14 +218,10 @@ class RegressionMethods:
         array([[194., 218.]])
         """
         check_name(kind, "kind", get_args(PromiseKind))
-        if kind != "conformal" and not (groups is None and sample_weight is None):
-            raise ValueError(f"groups and sample_weight are for kind='conformal'; leave them out of kind={kind!r}.")
+        self._check_conformal(kind, groups, sample_weight)
         if kind == "prediction" or kind == "confidence":
             return self.predict_distribution(X, kind).interval(confidence_level)
-        check_is_fitted(self)
         if kind == "conformal":
-            if not hasattr(self, "conformal_"):
-                raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
             distribution = self.predict_distribution(X)
             return conformal_interval(self.conformal_, distribution, confidence_level, groups, sample_weight)
         return self._left_out_interval(X, confidence_level, kind)
@@ -299,7 +296,12 @@ class RegressionMethods:
         return self
 
     def predict_quantiles(
-        self, X: MatrixLike, quantiles: Levels = (0.05, 0.5, 0.95), kind: IntervalKind = "prediction"
+        self,
+        X: MatrixLike,
+        quantiles: Levels = (0.05, 0.5, 0.95),
+        kind: QuantileKind = "prediction",
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> FloatArray:
         """Quantiles of a new observation, or of the mean function.
 
@@ -307,7 +309,13 @@ class RegressionMethods:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         quantiles : float or sequence of Q floats, default=(0.05, 0.5, 0.95)
-        kind : {"prediction", "confidence"}, default="prediction"
+        kind : {"prediction", "confidence", "conformal"}, default="prediction"
+            "conformal", after :meth:`conformalize`, are one-sided bounds whose probability is proved: a new observation
+            is at most that of 0.95 with a probability of at least 0.95, and at least that of 0.05 likewise.
+        groups : array-like of shape (n_samples,), default=None
+            As in :meth:`predict_interval`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in :meth:`predict_interval`.
 
         Returns
         -------
@@ -323,7 +331,19 @@ class RegressionMethods:
         array([[131., 206., 281.]])
         """
         levels, _ = check_levels(quantiles, "quantiles")
-        return self.predict_distribution(X, kind).quantile(levels)
+        check_name(kind, "kind", get_args(QuantileKind))
+        self._check_conformal(kind, groups, sample_weight)
+        if kind != "conformal":
+            return self.predict_distribution(X, kind).quantile(levels)
+        return conformal_bounds(self.conformal_, self.predict_distribution(X), levels, groups, sample_weight)
+
+    def _check_conformal(self, kind, groups, sample_weight):
+        """What is for conformal kinds alone, and what these need."""
+        if kind != "conformal" and not (groups is None and sample_weight is None):
+            raise ValueError(f"groups and sample_weight are for kind='conformal'; leave them out of kind={kind!r}.")
+        check_is_fitted(self)
+        if kind == "conformal" and not hasattr(self, "conformal_"):
+            raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
 
     def predict_std(self, X: MatrixLike, kind: Literal["total", "epistemic", "aleatoric"] = "total") -> FloatArray:
         r"""Standard deviation of a new observation, or of one of its two parts.

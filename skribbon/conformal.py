@@ -162,6 +162,18 @@ def _far_ends(law):
     return low, high, (high - low) / (2 * FAR)
 
 
+def above_median(distribution, y):
+    """Where more of the law is below y than above, (n,)."""
+    t = distribution.target.encode(y)
+    upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
+    return upper if distribution.target.increasing else ~upper
+
+
+def above_prediction(distribution, y):
+    """Where y is more than the prediction, (n,)."""
+    return y > distribution.prediction()
+
+
 def normalised_score(distribution, y):
     """Scores (n,): |y - prediction| / std."""
     distance, std = np.abs(y - distribution.prediction()), distribution.std()
@@ -204,18 +216,21 @@ class Score:
     ----------
     of : callable
         ``of(distribution, y)`` gives scores (n,) of observations.
+    above : callable
+        ``above(distribution, y)`` says which of them are on the upper side.
     ends : callable
         ``ends(distribution, scores)`` gives two arrays (n, L), between which lies what scores no higher.
     """
 
     of: Callable[[Predictive, FloatArray], FloatArray]
+    above: Callable[[Predictive, FloatArray], NDArray[np.bool_]]
     ends: Callable[[Predictive, FloatArray], tuple[FloatArray, FloatArray]]
 
 
 SCORES = {
-    "distribution": Score(distribution_score, distribution_ends),
-    "normalised": Score(normalised_score, normalised_ends),
-    "absolute": Score(absolute_score, absolute_ends),
+    "distribution": Score(distribution_score, above_median, distribution_ends),
+    "normalised": Score(normalised_score, above_prediction, normalised_ends),
+    "absolute": Score(absolute_score, above_prediction, absolute_ends),
 }
 
 
@@ -270,6 +285,8 @@ class Calibration:
     scores : ndarray of shape (m,)
     weight : ndarray of shape (m,)
         Of the calibration rows.
+    above : ndarray of bool, of shape (m,), or None
+        Which observations were on the upper side.
     labels : Index or None
         Of groups within which the promise holds.
     group : ndarray of shape (m,) or None
@@ -294,6 +311,7 @@ class Calibration:
     score: str
     scores: FloatArray
     weight: FloatArray
+    above: NDArray[np.bool_] | None = None
     labels: pd.Index | None = None
     group: NDArray[np.intp] | None = None
     edges: FloatArray | None = None
@@ -319,7 +337,7 @@ class Calibration:
         if groups is None:
             return cls(score, scores, weight)
         code, labels = pd.factorize(checked_labels(groups, len(scores)), sort=False)
-        return cls(score, scores, weight, pd.Index(labels), code)
+        return cls(score, scores, weight, labels=pd.Index(labels), group=code)
 
     @classmethod
     def of_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
@@ -457,10 +475,12 @@ def calibrated(distribution, y, weight, groups, score, bins):
     check_name(score, "score", tuple(SCORES))
     if groups is not None and bins is not None:
         raise ValueError("groups and bins exclude each other; set one of them.")
-    scores = SCORES[score].of(distribution, y)
+    scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
-        return Calibration.of_spread(score, scores, weight, distribution.std(), bins)
-    return Calibration.of_labels(score, scores, weight, groups)
+        calibration = Calibration.of_spread(score, scores, weight, distribution.std(), bins)
+    else:
+        calibration = Calibration.of_labels(score, scores, weight, groups)
+    return replace(calibration, above=above)
 
 
 def calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u):
@@ -471,7 +491,8 @@ def calibrated_classes(probabilities, own, weight, groups, score, class_conditio
     scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
     if class_conditional:
         weight = np.ones(len(own)) if weight is None else weight
-        return Calibration(score, scores, weight, pd.RangeIndex(probabilities.shape[1]), own, of_classes=True)
+        labels = pd.RangeIndex(probabilities.shape[1])
+        return Calibration(score, scores, weight, labels=labels, group=own, of_classes=True)
     return Calibration.of_labels(score, scores, weight, groups)
 
 
@@ -496,3 +517,19 @@ def conformal_interval(calibration, distribution, confidence_level, groups, weig
     thresholds = calibration.thresholds(confidence_level, len(distribution), group, weight)
     intervals = interval_of(calibration.score, distribution, thresholds)
     return intervals[..., 0] if scalar else intervals
+
+
+def conformal_bounds(calibration, distribution, quantiles, groups, weight):
+    """Bounds (n, Q): from 0.5 on, not exceeded with at least that probability; below, not undercut with the rest."""
+    group = calibration.groups_of(groups, len(distribution), distribution.std)
+    signed = np.where(calibration.above, 1.0, -1.0) * calibration.scores
+    bounds = np.empty((len(distribution), len(quantiles)))
+    for side, some in ((1, quantiles >= 0.5), (0, quantiles < 0.5)):
+        if not some.any():
+            continue
+        one_sided = replace(calibration, scores=signed if side else -signed)
+        levels = quantiles[some] if side else 1 - quantiles[some]
+        thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
+        ends = interval_of(calibration.score, distribution, np.abs(thresholds))  # (n, 2, Q)
+        bounds[:, some] = np.where(thresholds >= 0, ends[:, side], ends[:, 1 - side])
+    return bounds

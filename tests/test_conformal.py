@@ -124,6 +124,34 @@ def test_exactly_the_promised_share_is_covered(name, score):
         assert share == promised
 
 
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("name", ["ridge", "far too sure", "log", "falling", "gamma", "poisson"])
+def test_one_sided_bounds_hold_exactly_the_promised_share(name, score):
+    ribbon, X, y = fitted(name)
+    y = y + 3 if name in ("ridge", "far too sure") else y  # so that most rows lie on one side of what is predicted
+    quantiles, held = [0.1, 0.3, 0.5, 0.7, 0.9], []
+    for i in range(POOL):
+        others = np.arange(POOL) != i
+        ribbon.conformalize(X[others], y[others], score=score)
+        bounds = ribbon.predict_quantiles(X[[i]], quantiles, kind="conformal")[0]
+        assert (np.diff(bounds) >= 0).all()
+        held.append(np.where(np.array(quantiles) < 0.5, y[i] >= bounds, y[i] <= bounds))
+    promised = np.ceil(POOL * np.array([0.9, 0.7, 0.5, 0.7, 0.9]) - 1e-9) / POOL
+    if name == "poisson" and score == "distribution":
+        assert (np.mean(held, axis=0) >= promised).all()
+    else:
+        np.testing.assert_array_equal(np.mean(held, axis=0), promised)
+
+
+def test_one_sided_bounds_within_groups():
+    ribbon, X, y = fitted("ridge")
+    groups = np.array(["a"] * 12 + ["b"] * 12)
+    ribbon.conformalize(X, np.where(groups == "b", y + 100, y), groups=groups)
+    bounds = ribbon.predict_quantiles(X[[0, 0]], [0.2, 0.8], kind="conformal", groups=["a", "b"])
+    assert (bounds[1] - bounds[0] > 50).all()
+
+
 def test_promise_holds_within_groups():
     ribbon, X, y = fitted("ridge")
     groups = np.array(["a"] * 15 + ["b"] * 9)
@@ -342,6 +370,9 @@ def test_other_rows_are_not_taken_for_the_training_rows():
         (lambda r, X, y: r.conformalize(X, y, -y), ValueError, "sample_weight must not be negative"),
         (lambda r, X, y: r.conformalize(X[:, :2], y), ValueError, "2 features"),
         (lambda r, X, y: r.predict_interval(X, kind="conformal"), NotFittedError, r"call conformalize\(X_cal, y_cal\)"),
+        (lambda r, X, y: r.predict_quantiles(X, kind="conformal"), NotFittedError, r"call conformalize"),
+        (lambda r, X, y: r.predict_quantiles(X, sample_weight=y), ValueError, "are for kind='conformal'"),
+        (lambda r, X, y: r.predict_quantiles(X, kind="cv+"), ValueError, "kind must be one of"),
         (lambda r, X, y: r.predict_interval(X, groups=y), ValueError, "are for kind='conformal'"),
         (lambda r, X, y: r.predict_interval(X, kind="conform"), ValueError, "kind must be one of"),
         (lambda r, X, y: clone(r).conformalize(X, y), NotFittedError, "not fitted yet"),
