@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
+from ._checks import group_codes
 from ._compat import safe_indexing
 from ._predictive import ClassProbabilities, Predictive
 from ._ribbon import rescaling
@@ -338,8 +339,10 @@ def difference(best, other, scoring):
     gain = best.score - other.score
     if scoring in ("nll", "brier"):
         rows, weight = zip(*(_difference_by_row(*pair, scoring) for pair in _pairs(best, other)), strict=True)
-        group = None if best.folds[0].group is None else np.concatenate([fold.group for fold in best.folds])
-        return gain, standard_error(np.concatenate(rows), np.concatenate(weight), group)
+        rows, weight, group = np.concatenate(rows), np.concatenate(weight), None
+        if best.folds[0].group is not None:
+            group = group_codes(np.concatenate([fold.group for fold in best.folds]), len(rows))
+        return gain, standard_error(rows, weight, group)
     by_fold = best.by_fold[:, best.best] - other.by_fold[:, other.best]
     return gain, float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
 

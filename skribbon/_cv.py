@@ -197,7 +197,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
         if groups is not None:
-            groups = group_codes(groups, len(y))
+            group_codes(groups, len(y))  # says what is wrong with them
+            groups = np.asarray(groups).ravel()
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
         folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)

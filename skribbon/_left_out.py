@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import check_levels
+from ._checks import check_levels, group_codes
 from ._compat import safe_indexing
-from ._rows import row_blocks
+from ._rows import EASY_LEVERAGE, row_blocks
 from .conformal import ROUNDING, SCORES, class_scores, ends_of_many, outward, rows_needed, weight_to_reach
 from .curvature import machine_bytes
 from .exceptions import CalibrationWarning, FlexibleModelWarning, warn_user
-from .noise import EASY_LEVERAGE
 
 
 def unit_weights(weight, group):
@@ -185,7 +184,8 @@ class CrossConformal:
         weight = np.concatenate([np.ones(len(fold.y)) if fold.weight is None else fold.weight for fold in folds])
         group = None
         if folds[0].group is not None:
-            group = np.unique(np.concatenate([fold.group for fold in folds]), return_inverse=True)[1]
+            labels = np.concatenate([fold.group for fold in folds])
+            group = group_codes(labels, len(labels))
         scores = tuple(score(ribbon, fold.X, fold.y) for ribbon, fold in zip(ribbons, folds, strict=True))
         return cls(tuple(ribbons), scores, unit_weights(weight, group))
 
