@@ -4,6 +4,7 @@ ORDER = (
     "plot_first_interval.py",
     "plot_which_interval.py",
     "plot_guarantee.py",
+    "plot_prediction_sets.py",
     "plot_tuning_alpha.py",
     "plot_grid_search.py",
     "plot_pipeline.py",

@@ -67,10 +67,8 @@ for name, interval in intervals.items():
 
 # %%
 # And at every level: the band is where coverage lies by chance if the promise holds.
-levels = np.arange(1, 20) / 20
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True, layout="constrained")
 for ax, ribbon, kind in ((axes[0], plain, "prediction"), (axes[1], whole, "conformal")):
-    ends = ribbon.predict_interval(X_new, levels, kind=kind)
-    CoverageDisplay.from_predictions(y_new, ends, confidence_levels=levels, name=kind, ax=ax)
+    CoverageDisplay.from_estimator(ribbon, X_new, y_new, kind=kind, name=kind, ax=ax)
 
 plt.show()

@@ -820,3 +820,16 @@ def test_matplotlib_is_imported_inside_functions_only():
     for file in Path(plotting.__file__).parent.glob("*.py"):
         top = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         assert not any("matplotlib" in ast.unparse(node) for node in top)
+
+
+def test_coverage_of_any_kind_of_interval_is_drawn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = X[:, 0] + rng.normal(size=300)
+    ribbon = RibbonRegressor(store_loo=True).fit(X[:100], y[:100]).conformalize(X[100:200], y[100:200])
+    for kind in ("conformal", "jackknife+"):
+        display = CoverageDisplay.from_estimator(ribbon, X[200:], y[200:], confidence_levels=[0.5, 0.9], kind=kind)
+        ends = ribbon.predict_interval(X[200:], [0.5, 0.9], kind=kind)
+        inside = (ends[:, 0] <= y[200:, None]) & (y[200:, None] <= ends[:, 1])
+        np.testing.assert_allclose(display.empirical, inside.mean(axis=0))
+    assert len(CoverageDisplay.from_estimator(ribbon, X[200:], y[200:], kind="conformal").nominal) == 19

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._checks import check_levels
-from .._typing import MatrixLike
+from .._typing import MatrixLike, PromiseKind
 from ..metrics import coverage_curve, interval_coverage_score
 from ._drawing import (
     axes_of,
@@ -91,6 +91,7 @@ class CoverageDisplay:
         y: ArrayLike,
         *,
         confidence_levels: ArrayLike | None = None,
+        kind: PromiseKind = "prediction",
         sample_weight: ArrayLike | None = None,
         band_level: float = 0.95,
         name: str | None = None,
@@ -107,6 +108,8 @@ class CoverageDisplay:
         y : array-like of shape (n_samples,)
         confidence_levels : array-like of shape (L,), default=None
             0.05, 0.10, ..., 0.95 if None.
+        kind : {"prediction", "conformal", "jackknife+", "cv+"}, default="prediction"
+            Of the intervals, as ``predict_interval`` takes it.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: n is their sum.
         band_level : float, default=0.95
@@ -123,8 +126,20 @@ class CoverageDisplay:
         require(estimator, "regressor", "predict_interval", cls.__name__, "ReliabilityDisplay")
         if confidence_levels is not None:
             confidence_levels, _ = check_levels(confidence_levels, "confidence_levels")
-        curve = coverage_curve(estimator, X, y, confidence_levels=confidence_levels, sample_weight=sample_weight)
         name = type(estimator).__name__ if name is None else name
+        if kind != "prediction":
+            levels = np.arange(1, 20) / 20 if confidence_levels is None else confidence_levels
+            return cls.from_predictions(
+                y,
+                estimator.predict_interval(X, levels, kind=kind),
+                confidence_levels=levels,
+                sample_weight=sample_weight,
+                band_level=band_level,
+                name=name,
+                ax=ax,
+                **kwargs,
+            )
+        curve = coverage_curve(estimator, X, y, confidence_levels=confidence_levels, sample_weight=sample_weight)
         return cls(*curve, _size(y, sample_weight), band_level=band_level, name=name).plot(ax, **kwargs)
 
     @classmethod
