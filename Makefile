@@ -70,6 +70,7 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_classifiers.py
 	$(BIN)/python benchmarks/bench_calibration.py adult
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
 
 paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)
 	$(BIN)/python benchmarks/paper/run.py --page

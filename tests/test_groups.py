@@ -305,6 +305,19 @@ def test_tuning_keeps_groups_together(base, y, cv, monkeypatch):
         assert len(groups) == N - labels.isin(left_out).sum()  # whole groups are held out
 
 
+def test_what_is_clearly_better_is_asked_over_groups(monkeypatch):
+    asked = []
+
+    def spied(values, weight, group=None):
+        asked.append(group)
+        return standard_error(values, weight, group)
+
+    monkeypatch.setattr("skribbon._alpha_path.standard_error", spied)
+    RibbonCV(Ridge(), alphas=[0.1, 1.0]).fit(X, Y, groups=GROUP)
+    assert asked
+    assert all(len(np.unique(group)) == G for group in asked)
+
+
 def test_groups_are_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         ribbon = RibbonRegressor(Ridge()).set_fit_request(groups=True)

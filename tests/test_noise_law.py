@@ -287,3 +287,16 @@ def test_rates_weighted_by_their_exposure_are_not_asked_about_a_family_of_counts
     X, years = rng.normal(size=(1000, 2)), rng.uniform(0.05, 1.0, 1000)
     claims = rng.poisson(years * np.exp(0.3 * X[:, 0]))
     RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8)).fit(X, claims / years, sample_weight=years)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.LeverageWarning")
+def test_a_row_that_decides_its_own_prediction_says_nothing_of_the_law():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    X[0, 1] = 115.0  # a leverage of .985: left out, it is off by 60 times its residual
+    y = X[:, 0] + rng.normal(size=200) + 100.0 * (np.arange(200) == 0)
+    student, normal = (
+        RibbonRegressor(**settings).fit(X, y).predict_interval([[0.0, 0.0]])
+        for settings in ({"law": "student"}, {"noise": "dof"})
+    )
+    np.testing.assert_allclose(np.ptp(student), np.ptp(normal), rtol=0.1)
