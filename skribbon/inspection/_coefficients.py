@@ -73,6 +73,13 @@ def coefficients(
     """
     level = check_single_level(confidence_level)
     terms = Terms.of(ribbon, "coefficients", feature_names)
+    model = fitted_ribbon(ribbon, "coefficients").model_
+    additive = not model.loss.n_classes and model.loss.law(1.0).location
+    if exponentiate and additive and model.target_transformer is None:
+        raise ValueError(
+            "exponentiate=True is for logarithms: coefficients behind a log or logit link, or of a transformed target. "
+            "Those of this model are differences of the target itself; leave exponentiate=False."
+        )
     inferred = terms.functional().inferred(terms.ribbon)
     return inferred.frame(terms.labels, level, exponentiate=exponentiate, noun="coefficients")
 

@@ -18,6 +18,8 @@ def parse(text: str, terms: Sequence[str]) -> tuple[list[str], FloatArray, Float
 
     Of a chain of equal signs each side is set against the last one. A side alone stands for itself, with value zero.
     """
+    if not text.strip():
+        raise ValueError("hypothesis is empty; write one such as 'x1 = x2 = 0'.")
     return _Reader(text, terms).constraints()
 
 
@@ -61,7 +63,8 @@ class _Reader:
         return place < len(self.text) and (self.text[place].isalnum() or self.text[place] == "_")
 
     def _error(self, place, what="cannot read"):
-        listed = ", ".join(self.terms[:SHOWN]) + (", ..." if len(self.terms) > SHOWN else "")
+        more = len(self.terms) - SHOWN
+        listed = ", ".join(self.terms[:SHOWN]) + (f" and {more} more" if more > 0 else "")
         rest = self.text[place:].strip() or "the end"
         return ValueError(f"hypothesis: {what} {rest!r} in {self.text!r}. Its terms are {listed}.")
 
@@ -129,13 +132,15 @@ class _Reader:
             return inside
         if self.position == len(self.tokens) or self.tokens[self.position][0] == "sign":
             raise self._error(self._here(), "a term or a number is missing before")
-        kind, token, place, _ = self.tokens[self.position]
+        kind, token, *_ = self.tokens[self.position]
         self.position += 1
         out = np.zeros(len(self.terms) + 1)
         if kind == "number":
             out[-1] = float(token)
         elif token in self.repeated:
-            raise self._error(place, "several terms have the name at the beginning of; give feature_names, not")
+            raise ValueError(
+                f"hypothesis: several terms are called {token!r}; give feature_names that tell them apart."
+            )
         else:
             out[self.terms.index(token)] = 1.0
         return out

@@ -221,7 +221,7 @@ BAD = {
     "half": ("age - = 0", "a term or a number is missing before '= 0'"),
     "bracket": ("(age + income = 0", "a closing \\) is missing before '= 0'"),
     "end": ("age =", "a term or a number is missing before 'the end'"),
-    "empty": ("", "a term or a number is missing"),
+    "empty": ("", "hypothesis is empty"),
     "constant": ("1 = 2", "there is no term left"),
     "cancelled": ("age = age", "there is no term left"),
     "two terms": ("age income", "cannot read 'income'"),
@@ -246,7 +246,7 @@ def test_bad_values_levels_and_names():
         coefficients(ribbon, 95)
     with pytest.raises(ValueError, match="feature_names must have 3 names"):
         coefficients(ribbon, feature_names=["a"])
-    with pytest.raises(ValueError, match="several terms have the name"):
+    with pytest.raises(ValueError, match="several terms are called"):
         wald_test(ribbon, "a = 0", feature_names=["a", "a", "b"])
 
 
@@ -301,3 +301,26 @@ def test_summaries_of_other_kinds():
     assert "dispersion" in summary(oracles.case("poisson").ribbon).facts["noise"]
     assert "Tweedie" in summary(oracles.case("poisson").ribbon).facts["law"]
     assert summary(LaplaceRegressor(Ridge()).fit(X, oracles.Y)).table is not None
+
+
+def test_only_logarithms_are_exponentiated():
+    with pytest.raises(ValueError, match="exponentiate=True is for logarithms"):
+        coefficients(least_squares(), exponentiate=True)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "message"), [("  ", "hypothesis is empty"), ("twice = 0", "several terms are called 'twice'")]
+)
+def test_hypotheses_that_say_nothing(hypothesis, message):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    ribbon = RibbonRegressor().fit(X, X.sum(axis=1) + np.arange(30) % 3)
+    with pytest.raises(ValueError, match=message):
+        wald_test(ribbon, hypothesis, feature_names=["twice", "twice"])
+
+
+def test_a_number_is_a_number_even_where_a_column_is_called_so():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    ribbon = RibbonRegressor().fit(X, X.sum(axis=1) + np.arange(30) % 3)
+    (ours,) = wald_test(ribbon, "a = 1", feature_names=["a", "1"]).itertuples()
+    (expected,) = wald_test(ribbon, [1.0, 0.0, 0.0], 1.0).itertuples()
+    assert ours.p_value == pytest.approx(expected.p_value)

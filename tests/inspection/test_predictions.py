@@ -254,7 +254,7 @@ def test_rows_in_groups_are_asked_the_same(name):
     base, y = (LinearRegression(), oracles.Y) if name == "ridge" else (oracles.LogisticRegression(), oracles.TERNARY)
     kind = RibbonRegressor if name == "ridge" else RibbonClassifier
     X, groups = oracles.NUMBERS, np.arange(oracles.N) // 4
-    ribbon = kind(base).fit(X, y, groups=groups)
+    ribbon = kind(base, correction="HC3").fit(X, y, groups=groups)
     check(predictions(ribbon, X[:5], aggregate=None), ribbon, lambda base: predicted(ribbon, base, X[:5]).ravel())
     for table in (predictions(ribbon, X), slopes(ribbon, X, 0), coefficients(ribbon)):
         assert set(table["df"]) == {29.0}  # one less than there are groups
