@@ -4,8 +4,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 FLOOR := .venv-floor
 # What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
-FLOOR_TESTS := tests/curvature tests/models tests/properties $(patsubst %,tests/test_%.py,\
-	classifier corrections cv laws oracles plotting regressor sklearn softmax)
+FLOOR_TESTS := tests/curvature tests/inspection tests/models tests/properties $(patsubst %,tests/test_%.py,\
+	blocks classifier conformal corrections cv degrees_of_freedom groups laws left_out oracles plotting prediction_sets \
+	promises regressor sklearn softmax)
 
 # Two test workers with one BLAS thread each: more threads than cores make everything slower.
 # SCIPY_ARRAY_API must be set before scipy is imported, or scikit-learn skips its array API checks.
