@@ -71,10 +71,7 @@ class Column:
             if not -width <= position < width:
                 raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
             position %= width
-        if sparse.issparse(X):
-            values = X[:, [position]].toarray().ravel()
-        else:
-            values = safe_indexing(X, position, axis=1)
+        values = X[:, [position]].toarray().ravel() if sparse.issparse(X) else safe_indexing(X, position, axis=1)
         series = values if hasattr(X, "iloc") else pd.Series(np.ravel(values))
         return cls(X, position, str(names[position]) if names else f"x{position}", series.infer_objects())
 
