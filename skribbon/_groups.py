@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -112,15 +112,12 @@ def group_steps(rows, hat, powers, most):
     heavy = 0.0 if len(count) * p <= HEAVY_COLUMNS else HEAVY
     step = GroupStep(hat.inverse_root / np.sqrt(hat.n), powers, most, count, heavy)
     found = rows.sum(partial(step_pieces, hat, step, count), 2 * rows.model.n_outputs * p).total
-    lone, trace, K = (np.concatenate([getattr(part, name) for part in found]) for name in ("lone", "trace", "K"))
-    top = np.argsort(-trace, kind="stable")[: max(HEAVY_COLUMNS // p, 1)]
-    shared = lone[:MOST_LONE].T, sum(part.n_decisive for part in found), K[top]
     out = {}
     for k, power in enumerate(powers):
         steps, scores = np.zeros((len(count), p)), np.zeros((len(count), p))
-        for part in found:
-            steps[part.codes], scores[part.codes] = part.steps[k], part.scores[k]
-        out[power] = GroupSteps(steps, scores, *shared)
+        for codes, some_steps, some_scores in found.parts:
+            steps[codes], scores[codes] = some_steps[k], some_scores[k]
+        out[power] = GroupSteps(steps, scores, found.lone[:MOST_LONE].T, found.n_decisive, found.K)
     return out
 
 
@@ -148,20 +145,41 @@ class GroupSteps:
     K: np.ndarray
 
 
-class Found(NamedTuple):
-    """The same of some whole groups, steps and scores of every power, with the traces of their L_g."""
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The same of some whole groups; two of them add, and keep no more K_g than are looked at.
 
-    codes: np.ndarray
-    steps: list
-    scores: list
+    Attributes
+    ----------
+    parts : tuple
+        Of (codes, steps, scores), the last two a list with an array (g, p) for every power.
+    lone : ndarray of shape (l, p)
+    n_decisive : int
+    trace : ndarray of shape (m,)
+        Of L_g, where K_g is kept.
+    K : ndarray of shape (m, p, p)
+    """
+
+    parts: tuple
     lone: np.ndarray
     n_decisive: int
     trace: np.ndarray
     K: np.ndarray
 
+    def __add__(self, other):
+        trace = np.concatenate([self.trace, other.trace])
+        top = np.argsort(-trace, kind="stable")[: max(HEAVY_COLUMNS // self.K.shape[1], 1)]
+        return Found(
+            self.parts + other.parts,
+            np.concatenate([self.lone, other.lone])[:MOST_LONE],
+            self.n_decisive + other.n_decisive,
+            trace[top],
+            np.concatenate([self.K, other.K])[top],
+        )
+
 
 def step_pieces(hat, step, count, block):
-    """Pieces whose total is a tuple of Found."""
+    """Pieces whose total is Found."""
     J, C = block.tangent.jacobian(), hat.curvature(block) * block.weight[:, None, None]
     W = J if J.shape[1] == 1 and (C == 1).all() else C @ J if J.shape[1] > 1 else C * J
     u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
@@ -175,7 +193,7 @@ def step_pieces(hat, step, count, block):
             Wg = Jg if W is J else W[rows].reshape(Jg.shape)
             S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
             if step.powers == (-1.0,) and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
-                pieces.append(Pieces((step.by_rows(codes[some], S, Jg, Wg),), {}, count, step))
+                pieces.append(Pieces(step.by_rows(codes[some], S, Jg, Wg), {}, count, step))
             else:
                 K = Jg.transpose(0, 2, 1) @ Wg
                 pieces.append(_pieces(count, step, codes[some], np.full(len(some), m), (S, K)))
@@ -223,7 +241,7 @@ class GroupStep:
         else:
             steps, lone, decisive = self._whitened(codes, S @ self.root, self.root.T @ K @ self.root)
         scores, kept = [S + (K @ step[:, :, None])[:, :, 0] for step in steps], trace >= self.heavy
-        return (Found(codes, steps, scores, lone, decisive, trace[kept], K[kept]),)
+        return Found(((codes, steps, scores),), lone, decisive, trace[kept], K[kept])
 
     def _series(self, S, K, trace):
         """By the terms of (1 - l)^power = sum_k c_k l^k, to rounding: cheaper than eigenvalues."""
@@ -261,7 +279,8 @@ class GroupStep:
             L = V[~easy].transpose(0, 2, 1) @ CV[~easy]
             (steps[~easy],), lone, decisive = self._whitened(codes[~easy], s[~easy], L)
         scores, kept = S + (J.transpose(0, 2, 1) @ (W @ steps[:, :, None]))[:, :, 0], trace >= self.heavy
-        return Found(codes, [steps], [scores], lone, decisive, trace[kept], J[kept].transpose(0, 2, 1) @ W[kept])
+        K = J[kept].transpose(0, 2, 1) @ W[kept]
+        return Found(((codes, [steps], [scores]),), lone, decisive, trace[kept], K)
 
 
 def moved(steps, block):

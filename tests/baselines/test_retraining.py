@@ -49,11 +49,11 @@ def hc0_variances(X_new):
 
 @pytest.mark.parametrize(
     "estimator",
-    [BayesianBootstrapRegressor(), BootstrapRegressor()],
-    ids=["Bayesian", "classical"],
+    [BayesianBootstrapRegressor(), BayesianBootstrapRegressor(start="optimum"), BootstrapRegressor()],
+    ids=["Bayesian", "from the optimum", "classical"],
 )
 def test_bootstrap_of_least_squares_is_hc0(estimator):
-    B = 400
+    B = 600
     est = estimator.set_params(n_members=B, random_state=0).fit(X, Y)
     z = z_of_variances(est.predict_std(X_NEW, kind="epistemic") ** 2, hc0_variances(X_NEW), B)
     assert np.abs(z).max() < 4
@@ -78,7 +78,7 @@ def test_alpha_is_the_concentration():
 
 def test_dirichlet_moments():
     m, rng = np.array([1.0, 3.0, 0.5, 2.5]), np.random.default_rng(1)
-    w = np.stack([dirichlet(m, 0.7, rng) for _ in range(20000)])
+    w = np.stack([dirichlet(m, 0.7, rng) for _ in range(40000)])
     n = m.sum()
     np.testing.assert_allclose(w.sum(axis=1), n)
     np.testing.assert_allclose(w.mean(axis=0), m, rtol=0.02)
