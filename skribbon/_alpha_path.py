@@ -72,16 +72,17 @@ def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verb
         y[test],
         *(None if column is None else column[test] for column in (sample_weight, fit_params.get("groups"))),
     )
-    fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y))
+    unsaid = FlexibleModelWarning, FewGroupsWarning  # the fit to all rows will say the latter
+    fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y), unsaid)
     folds = [validate(ribbon, *held_out) for ribbon in fitted]
     if verbose:
         print(f"[RibbonCV] {name}: {len(train)} rows fitted, {len(test)} held out, {time.perf_counter() - start:.2f} s")
     return folds
 
 
-def fit_all(ribbons, n_sure, X, y, fit_params, n):
+def fit_all(ribbons, n_sure, X, y, fit_params, n, unsaid=(FlexibleModelWarning,)):
     """Fitted clones of Ribbons around the same base model, which is fitted once; n is the number of rows in all."""
-    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params, (FlexibleModelWarning, FewGroupsWarning))]
+    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params, unsaid)]
     model = fitted[0].model_
     could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
     for ribbon in ribbons[1 : None if could_follow else n_sure]:

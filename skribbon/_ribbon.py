@@ -117,8 +117,8 @@ class Freedom:
 
     .. math:: \mathrm{df} = \Big(\sum_i c_i^2\Big)^2 \Big/ \sum_i c_i^4 - 1:
 
-    m - 1 for the mean of a category of m rows, however many others there are. No row contributes more than its
-    leverage, so those of small leverage are not looked at one by one.
+    m - 1 for the mean of a category of m rows, however many others there are. Without a penalty no row has a larger
+    share in a variance than its leverage, so those of small leverage are not looked at one by one.
 
     Attributes
     ----------
