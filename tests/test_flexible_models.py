@@ -139,3 +139,8 @@ def test_leave_one_out_scores_that_flatter_are_said_to():
         ribbon = RibbonRegressor(base, noise="dof", correction="HC3", store_loo=True).fit(X[:150], Y[:150])
     new = ribbon.log_density(X[TEST], Y[TEST]).mean()
     assert ribbon.loo_score_ > new + 0.1  # which is what the warning says
+
+
+def test_networks_are_corrected_by_each_rows_own_leverage(ribbon):
+    assert ribbon.correction_ == "HC2"
+    assert ribbon.ribbon_.freedom is not None
