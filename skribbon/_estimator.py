@@ -231,7 +231,7 @@ class UncertainParameters(Wrapper):
         model = curvature.view(model)
         rows = training_rows(model, X, y, weight, group)
         if as_ribbon and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
-            rows = rows.at(model.centred(rows.X))
+            rows = rows.at(model.centred(rows.around()))
         closed_form = closed_form and curvature.holds_square(len(model.theta))
         training = Training.of(rows, curvature, correction, closed_form)
         stationarity = training.stationarity(quiet=as_ribbon and training.is_flexible)

@@ -694,7 +694,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         fitted["noise_"], sample, dispersion = fit_noise(noise, training)
         stated = not isinstance(noise, str | HeteroskedasticNoise)  # and whoever states the noise states all of it
         fitted["law_"] = fit_law(law, fitted, sample, dispersion, stated)
-        fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.y)
+        fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.targets())
         if self.store_loo:
             self._warn_of_leave_one_out(training)
             rows, model = training.rows, fitted["model_"]

@@ -16,6 +16,7 @@ import numpy as np
 
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
 LEAST_ROWS = 16  # of a block, however wide a row is
+SPREAD_ROWS = 1000  # rows that tell where the features are
 EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
 
 
@@ -141,7 +142,12 @@ def row_blocks(n, row_width):
 
 def some_of(n, size):
     """Indices of all of n rows, or of ``size`` of them at random, always the same, in their order."""
-    return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).permutation(n)[:size])
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+
+
+def spread_over(n):
+    """A slice of at most about SPREAD_ROWS of n rows, evenly spaced."""
+    return slice(None, None, max(1, n // SPREAD_ROWS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +202,8 @@ class Rows:
         Frequencies.
     groups : Groups or None
         Which of them depend on each other. Blocks then go through the rows group by group.
+    first : int
+        Index of the first block, where these rows are a part of others.
     """
 
     model: Any
@@ -203,11 +211,19 @@ class Rows:
     y: np.ndarray
     weight: np.ndarray
     groups: Groups | None = None
+    first: int = 0
+
+    in_memory = True
 
     @property
     def n(self):
         """Number of observations."""
         return float(self.weight.sum())
+
+    @property
+    def n_rows(self):
+        """Number of rows, whatever their weights."""
+        return len(self.y)
 
     @property
     def units(self):
@@ -217,7 +233,7 @@ class Rows:
     def _blocks(self, width):
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
         order = None if self.groups is None else self.groups.order
-        for index, rows in enumerate(slices):
+        for index, rows in enumerate(slices, start=self.first):
             rows = rows if order is None else order[rows]
             Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
             if self.groups is None:
@@ -259,6 +275,14 @@ class Rows:
     def at(self, model):
         """The same rows seen by another model."""
         return replace(self, model=model)
+
+    def around(self):
+        """Prepared features of some rows, evenly spaced: enough to tell where they are."""
+        return self.X[spread_over(self.n_rows)]
+
+    def targets(self):
+        """Targets that tell their distribution, the smallest and the largest among them."""
+        return self.y
 
 
 class Sums(tuple):

@@ -165,6 +165,23 @@ def expected_scores(hat, least, at_most, block):
     return few.R.transpose(0, 2, 1) @ few.tangent.jvp(hat.inverse_root), few.weight, h[kept]
 
 
+@dataclass(frozen=True)
+class Highest:
+    """The highest leverage of some rows, and how many exceed MAX_LEVERAGE; two of them "add" to that of both."""
+
+    value: float
+    above: int
+
+    def __add__(self, other):
+        return Highest(max(self.value, other.value), self.above + other.above)
+
+
+def highest_leverage(hat, block):
+    """Of a block."""
+    h = leverages(hat, block)
+    return Highest(float(h.max(initial=0.0)), int(((h > MAX_LEVERAGE) & (block.weight > 0)).sum()))
+
+
 def score_sums(gradient, block):
     """Sums over the block of g_i and of g_i g_i', with g_i = J_i' gradient_i."""
     u = gradient(block)
@@ -307,8 +324,8 @@ class Training:
         """What training that ends short of a minimum amounts to, of a regressor with a dense curvature; else zero."""
         if self.rows.model.loss.n_classes or not self.curvature.knows_leverages or not self._is_short_of_a_minimum:
             return 0.0
-        y, share = self.rows.y, self.rows.weight / self.n
-        return LEAST_DAMPING * float(share @ (y - share @ y) ** 2)
+        mean = self.rows.mean(partial(_target_deviations, 0.0), self.n)[0]
+        return LEAST_DAMPING * float(self.rows.mean(partial(_target_deviations, mean), self.n)[1])
 
     @property
     def parameters_per_row(self):
@@ -348,9 +365,11 @@ class Training:
         return replace(self, H_r=H_r, curvature=curvature, effective_parameters=effective, known_steps={})
 
     def sample(self, size):
-        """The same of some rows, at random where there are more; sums are still those of all rows."""
-        n = len(self.rows.y)
-        return self if n <= size else replace(self, rows=self.rows.take(some_of(n, size)), whole=self.rows)
+        """The same of some rows, in memory, at random where there are more; sums are still those of all rows."""
+        n = self.rows.n_rows
+        if n <= size and self.rows.in_memory:
+            return self
+        return replace(self, rows=self.rows.take(some_of(n, size)), whole=self.rows)
 
     # ------------------------------------------------------------------ leverages
     @cached_property
@@ -365,16 +384,18 @@ class Training:
     def leverages(self):
         """h_i, (n_rows,), none above MAX_LEVERAGE."""
         h = self._map(partial(leverages, self.hat))
-        above = int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum())
-        if above:
-            self._warn_of_leverage(f"{above} of {len(h)} rows determine their own fitted value")
+        self._warn_of_lone_rows(int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum()))
         return np.minimum(h, MAX_LEVERAGE)
+
+    def _warn_of_lone_rows(self, count):
+        if count:
+            self._warn_of_leverage(f"{count} of {self.rows.n_rows} rows determine their own fitted value")
 
     def _warn_of_leverage(self, what):
         if self.said:
             return
         self.said.append(what)
-        n_rows = len(self.rows.y)
+        n_rows = self.rows.n_rows
         cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
         if self.n < 0.9 * n_rows and self.effective_parameters < MAX_LEVERAGE * n_rows:
             cure = (
@@ -415,6 +436,14 @@ class Training:
             return 1 / (1 - self.leverages)
         return self._map(partial(_growth, self.hat, self.steps(-1.0, MAX_LEVERAGE)))
 
+    def grown_mean_square(self, power):
+        """Mean of squared residuals times a power of :attr:`growth`, without an array of all rows."""
+        if self.rows.in_memory:  # which may know the growth already
+            return float(np.average(self.squared_residuals * self.growth**power, weights=self.rows.weight))
+        alone = self.rows.groups is None
+        growth = partial(row_growth, self.hat) if alone else partial(_growth, self.hat, self.steps(-1.0, MAX_LEVERAGE))
+        return float(self.rows.mean(partial(grown_squares, growth, power), self.n, self._wide(0)))
+
     def leave_one_out(self):
         """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each.
 
@@ -444,9 +473,7 @@ class Training:
         if self.rows.groups is not None:
             return self.rows.model.uncentred(self.steps(-1.0, MAX_LEVERAGE).T).T
         steps, h = self._map(partial(leave_one_out_steps, self.hat))
-        above = int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum())
-        if above:
-            self._warn_of_leverage(f"{above} of {len(h)} rows determine their own fitted value")
+        self._warn_of_lone_rows(int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum()))
         return self.rows.model.uncentred(steps.T).T
 
     def stationarity(self, quiet=False):
@@ -488,8 +515,8 @@ class Training:
         correction = self.resolved(correction)
         gradient, units = self._gradient(correction), self.rows.units
         lone = self.lone()
-        if lone.shape[1] and correction in ("HC2", "HC3") and self.rows.groups is None:
-            self._warn_of_leverage(f"{self._count(lone)} of {len(self.rows.y)} rows determine their own fitted value")
+        if correction in ("HC2", "HC3") and self.rows.groups is None:
+            self._warn_of_lone_rows(self._count(lone))
         if not closed_form:
             sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
             ribbon = Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
@@ -511,7 +538,15 @@ class Training:
         """Whether no row has a leverage to speak of; of long tables the bound mostly tells, without another pass."""
         if self.mean_leverage > SMALL_LEVERAGE:
             return False
-        return self.largest.leverage(self.hat) < FAR or bool(self.leverages.max() < FAR)
+        return self.largest.leverage(self.hat) < FAR or self._highest_leverage < FAR
+
+    @cached_property
+    def _highest_leverage(self):
+        if self.rows.in_memory:
+            return float(self.leverages.max())  # which noise will ask for too
+        highest = self.rows.sum(partial(highest_leverage, self.hat), self.rows.model.n_outputs * self.hat.width)
+        self._warn_of_lone_rows(highest.above)
+        return highest.value
 
     def freedom(self, correction):
         """Degrees of freedom of the ribbon's variances, see :class:`Freedom`.
@@ -527,7 +562,7 @@ class Training:
             return Freedom.constant(p, self.rows.units - 1) if found is None else self._freedom_of_groups(found.K)
         most = self.n * (1 - min(self.parameters_per_row, 1.0))
         most_rows = MOST_DECISIVE // self.rows.model.loss.curvature_rank
-        few = len(self.rows.y) <= most_rows
+        few = self.rows.n_rows <= most_rows
         if not self.curvature.knows_leverages or (not few and self._rows_are_alike):
             return Freedom.constant(p, most)
         M, least = self.H_r.inverse_root, -np.inf if few else DECISIVE
@@ -573,7 +608,7 @@ class Training:
         """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
         if self.rows.groups is None:
             return self.rows.mean(partial(score_sums, gradient), self.n, width)
-        if correction in POWERS and np.isinf(self.rows.model.loss.gradient_bound(self.rows.y[:1])).all():
+        if correction in POWERS and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all():
             self.steps(POWERS[correction], MAX_LEVERAGE)
             S = self.known_steps[POWERS[correction], MAX_LEVERAGE].scores  # no gradient is bounded: no more passes
             sums, squares = S.sum(axis=0), gram(S)
@@ -630,6 +665,22 @@ def _growth(hat, steps, block):
 
 def _squared_residuals(block):
     return block.model.loss.squared_residuals(block.f, block.y)
+
+
+def _target_deviations(centre, block):
+    """Sums over the block of y - centre, and of its square."""
+    off = block.y - centre
+    return np.array([block.weight @ off, block.weight @ off**2])
+
+
+def row_growth(hat, block):
+    """1 / (1 - h_i), (b,): by what a residual grows under the fit to all other rows."""
+    return 1 / (1 - np.minimum(leverages(hat, block), MAX_LEVERAGE))
+
+
+def grown_squares(growth, power, block):
+    """Sum over the block of squared residuals, each times a power of its growth."""
+    return block.weight @ (_squared_residuals(block) * growth(block) ** power)
 
 
 def _check_finite(moments):

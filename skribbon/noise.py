@@ -74,7 +74,8 @@ class Noise(BaseEstimator):
         ----------
         training : object
             With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being what each residual is
-            multiplied by under the fit to all other rows, or groups; ``rows`` with ``X``, ``weight`` and ``groups``;
+            multiplied by under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of the first
+            times a power of the last, which is a sum over rows wherever they are; ``rows`` with ``X``, ``weight`` and ``groups``;
             ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number of observations.
 
         Returns
@@ -209,8 +210,7 @@ class LooNoise(TrainNoise):
     """
 
     def fit(self, training: Any) -> Self:
-        squared = training.squared_residuals * training.growth**2
-        self.dispersion_ = float(training.rows.weight @ squared / training.n)
+        self.dispersion_ = training.grown_mean_square(2)
         return self
 
 
@@ -452,8 +452,7 @@ def dof_dispersion(training):
     unbiased, whatever a group's rows have in common.
     """
     if training.rows.groups is not None:
-        products = training.squared_residuals * training.growth
-        dispersion = float(np.average(products, weights=training.rows.weight))
+        dispersion = training.grown_mean_square(1)
         if dispersion > 0:
             return dispersion
     return float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))

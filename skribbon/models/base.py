@@ -260,7 +260,7 @@ class ParametricModel:
         Parameters
         ----------
         X : {ndarray, sparse matrix} of shape (n, d)
-            Prepared training rows.
+            Some of the prepared training rows.
 
         Returns
         -------

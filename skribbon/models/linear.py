@@ -20,9 +20,6 @@ from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
 from ..exceptions import SelectionWarning, warn_user
 from .base import ParametricModel, Tangent, as_parametric
 
-CENTRE_ROWS = 1000  # rows that tell where the features are
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
     r"""f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel().
@@ -79,8 +76,7 @@ class LinearPredictor(ParametricModel):
         k = self.loss.n_outputs
         if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
             return self
-        some = X[:: max(1, len(X) // CENTRE_ROWS)]  # any point among the rows will do
-        some = some if self.columns is None else some[:, self.columns]
+        some = X if self.columns is None else X[:, self.columns]  # any point among the rows will do
         centre = np.mean(some, axis=0, dtype=np.float64)
         first = some[0].astype(np.float64)  # of a constant column: the rounding of its mean is no direction
         centre = np.where(np.abs(centre - first) <= 1e-13 * np.abs(first), first, centre)

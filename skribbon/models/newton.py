@@ -48,12 +48,12 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """The objective at one theta: its value, gradient and Gauss-Newton matrix."""
+    """The objective at one theta: its value, gradient and curvature, all from one pass over the rows."""
 
     rows: Rows
     value: float
     gradient: np.ndarray  # (p,)
-    ggn: np.ndarray  # (p, p), penalty included
+    curvature: np.ndarray  # (p, p), exact where that cannot be indefinite, else Gauss-Newton; penalty included
     distance: float  # from stationarity, in standard errors
     floor: float  # the distance that rounding alone can make
 
@@ -63,6 +63,8 @@ class _Point:
 
     def hessian(self):
         """Exact second derivative of the objective, (p, p)."""
+        if self.rows.model.exact_is_psd:
+            return self.curvature
         return self.rows.mean(methodcaller("hessian"), self.rows.n) + np.diag(self.rows.model.l2)
 
 
@@ -130,8 +132,8 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
 
 def _step(point, damping, newton):
     """The next point and the damping after it, or None where no damping finds a lower objective."""
-    C = point.hessian() if newton else point.ggn
-    solve, tried = _DampedSolver(C, np.diag(point.ggn)), damping
+    C = point.hessian() if newton else point.curvature
+    solve, tried = _DampedSolver(C, np.diag(point.curvature)), damping
     for _ in range(DAMPINGS):
         step = solve(-point.gradient, tried)
         new = _try(point, step)
@@ -169,9 +171,12 @@ class _DampedSolver:
 def _try(old, step):
     """The point after a step if its objective is lower or, where rounding hides the difference, its gradient is."""
     rows = old.rows.at(old.rows.model.at(old.theta + step))
-    if not _value(rows) <= old.value + _noise(old):
+    convex = rows.model.exact_is_psd  # hardly a step fails there: all is asked in one pass
+    if not convex and not _value(rows) <= old.value + _noise(old):
         return None
     new = _evaluate(rows)
+    if not new.value <= old.value + _noise(old):
+        return None
     better = new.value < old.value - _noise(old) or new.distance < old.distance
     return new if better and np.isfinite(new.distance) else None
 
@@ -190,17 +195,20 @@ def _summed_loss(block):
     return block.weight @ block.model.loss.value(block.f, block.y)
 
 
-def _first_order(block):
-    return Sums([block.score_sum(block.u), block.score_squares(block.u), block.ggn()])
+def _second_order(block):
+    """Sums over the block of the loss, of the scores and their squares, and of the curvature."""
+    curvature = block.hessian() if block.model.exact_is_psd else block.ggn()
+    return Sums([_summed_loss(block), block.score_sum(block.u), block.score_squares(block.u), curvature])
 
 
 def _evaluate(rows):
     model = rows.model
-    g_bar, g2_bar, ggn = rows.mean(_first_order, rows.n)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too far is seen by its value
+        loss, g_bar, g2_bar, curvature = rows.mean(_second_order, rows.n)
     gradient = g_bar + model.grad_penalty()
-    ggn = ggn + np.diag(model.l2)
-    distance, floor = _distance(gradient, g_bar, g2_bar, np.diag(ggn), rows)
-    return _Point(rows, _value(rows), gradient, ggn, distance, floor)
+    curvature = curvature + np.diag(model.l2)
+    distance, floor = _distance(gradient, g_bar, g2_bar, np.diag(curvature), rows)
+    return _Point(rows, loss + _penalty(model), gradient, curvature, distance, floor)
 
 
 def _penalty(model):
@@ -213,7 +221,7 @@ def _distance(gradient, g_bar, g2_bar, curvature, rows):
     scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
     standard_error = np.linalg.norm(scale * np.sqrt(np.maximum(g2_bar - g_bar**2, 0) / rows.n))
     terms = np.linalg.norm(scale * (np.sqrt(g2_bar) + np.abs(gradient - g_bar)))
-    rounding = 1e-14 * (terms + np.abs(rows.y).max())  # of a sum, and of the residuals of a perfect fit
+    rounding = 1e-14 * (terms + np.abs(rows.targets()).max())  # of a sum, and of the residuals of a perfect fit
     norm = np.linalg.norm(scale * gradient)
     unit = standard_error if standard_error > rounding else max(rounding, 1e-300)
     return float(norm / unit), float(rounding / unit)
