@@ -74,9 +74,10 @@ class Noise(BaseEstimator):
         ----------
         training : object
             With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being what each residual is
-            multiplied by under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of the first
-            times a power of the last, which is a sum over rows wherever they are; ``rows`` with ``X``, ``weight`` and ``groups``;
-            ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number of observations.
+            multiplied by under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of the
+            first times a power of the last, which is a sum over rows wherever they are; ``rows`` with ``X``,
+            ``weight`` and ``groups``; ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number
+            of observations.
 
         Returns
         -------

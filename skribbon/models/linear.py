@@ -20,6 +20,7 @@ from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
 from ..exceptions import SelectionWarning, warn_user
 from .base import ParametricModel, Tangent, as_parametric
 
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
     r"""f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel().
