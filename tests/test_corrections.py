@@ -1,5 +1,7 @@
 """Small-sample corrections and leave-one-out results, against statsmodels and against refits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -214,7 +216,11 @@ def polished(model, x, y, alpha, start):
     def residuals(theta):
         return np.concatenate([model.raw(x, theta)[:, 0] - y, np.sqrt(alpha) * theta[penalised]])
 
-    return least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14).x
+    def derivatives(theta):
+        return np.concatenate([replace(model, theta=theta).jacobian(x)[:, 0], np.sqrt(alpha) * selected])
+
+    selected = np.eye(len(start))[penalised]
+    return least_squares(residuals, start, derivatives, xtol=1e-14, ftol=1e-14, gtol=1e-14).x
 
 
 def test_leave_one_out_of_a_network_is_near_that_of_refits():
@@ -241,7 +247,7 @@ def test_leave_one_out_of_a_network_is_near_that_of_refits():
 
 
 def test_alpha_by_leave_one_out_agrees_with_many_folds():
-    X, y = load_diabetes(return_X_y=True)
+    X, y = (a[:200] for a in load_diabetes(return_X_y=True))
     alphas = np.logspace(-2, 2, 9)
     ribbon = RibbonRegressor(noise="dof")
     loo = RibbonCV(ribbon, alphas=alphas, scoring="nll", cv="loo").fit(X, y)
@@ -261,7 +267,7 @@ def test_weight_decay_by_leave_one_out_agrees_with_refits():
     for C in grid:
         model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-6)
         ours.append(RibbonClassifier(model, alpha=1e9, store_loo=True).fit(X, y).loo_score_)
-        exact.append(cross_val_score(model, X, y, scoring="neg_log_loss", cv=40).mean())
+        exact.append(cross_val_score(model, X, y, scoring="neg_log_loss", cv=20).mean())
     assert np.argmax(ours) == np.argmax(exact)
 
 

@@ -71,7 +71,7 @@ def test_the_path_equals_a_grid_search_that_refits_everything(diabetes, base, sc
 def test_the_path_of_a_classifier_equals_a_grid_search(noisy_iris, classes):
     X, y = noisy_iris
     X, y = X[y < classes], y[y < classes]
-    cv, alphas, temperatures = KFold(3, shuffle=True, random_state=0), [0.01, 0.3, 10.0], [0.5, 1.0, 3.0]
+    cv, alphas, temperatures = KFold(3, shuffle=True, random_state=0), [0.01, 10.0], [0.5, 3.0]
     grid, scorers = {"temperature": temperatures, "alpha": alphas}, {name: SCORERS[name] for name in ("nll", "brier")}
     search = GridSearchCV(RibbonClassifier(LOGISTIC), grid, scoring=scorers, refit=False, cv=cv).fit(X, y)
     theirs = pd.DataFrame(search.cv_results_).sort_values(["param_temperature", "param_alpha"])
@@ -399,14 +399,14 @@ def test_alpha_departs_no_further_than_to_within_a_standard_error():
 def test_the_search_finds_what_all_temperatures_would():
     X, y = labelled(150, 3.0)
     X = np.column_stack([X, np.random.default_rng(5).normal(size=(150, 3))])
-    alphas = np.logspace(-2, 2, 25)
+    alphas = np.logspace(-2, 2, 9)
     for C in (4e-3, 1e3):
         model = LogisticRegression(C=C)
         found = RibbonCV(model, alphas=alphas).fit(X, y)
         everywhere = RibbonCV(model, alphas=alphas, temperatures=np.logspace(-0.25, 2, 19)).fit(X, y)
         assert found.temperature_ == pytest.approx(everywhere.temperature_)
         assert found.alpha_ == everywhere.alpha_
-        assert len(found.cv_results_["alpha"]) < len(everywhere.cv_results_["alpha"]) == 19 * 25
+        assert len(found.cv_results_["alpha"]) < len(everywhere.cv_results_["alpha"]) == 19 * 9
 
 
 def test_a_callable_sees_the_temperature(noisy_iris):

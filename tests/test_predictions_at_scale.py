@@ -176,7 +176,7 @@ def test_tuned_regressor_with_held_draws(curvature):
 @pytest.mark.usefixtures("small_limit")
 def test_tuned_classifier_with_held_draws(y, cv):
     ribbon = RibbonClassifier(CLASSIFIER, curvature="kfac", n_draws=30, random_state=0)
-    tuned = RibbonCV(ribbon, alphas=[0.01, 0.1, 1.0], cv=cv).fit(X[TRAIN], y[TRAIN])
+    tuned = RibbonCV(ribbon, alphas=[0.01, 1.0], temperatures=[1.0, 2.0], cv=cv).fit(X[TRAIN], y[TRAIN])
     assert tuned.estimator_.ribbon_.root.shape[1] == 30
     assert_allclose(tuned.predict_proba(X[TEST]).sum(axis=1), 1)
 

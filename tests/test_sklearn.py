@@ -30,7 +30,7 @@ from spelling import BEFORE_1_8, assert_checked
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10}
-SMALL_MLP = {"solver": "lbfgs", "hidden_layer_sizes": (5,), "max_iter": 60}
+SMALL_MLP = {"solver": "lbfgs", "hidden_layer_sizes": (5,), "max_iter": 25}
 
 
 def data(n=120, seed=0):

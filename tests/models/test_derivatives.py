@@ -21,7 +21,7 @@ from skribbon.models._routes import Looped, Replicated, Supplied, check_supplied
 from skribbon.models._tree import Tree, leaves_of, spread
 from skribbon.models.derivatives import AutogradLoss, AutogradModel
 
-N, D = 9, 3
+N, D = 5, 3
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.2, 2.0, (N, D))
 Y = RNG.normal(size=N)
