@@ -64,6 +64,7 @@ fuzz: $(STAMP) ## Fit 6,000 random cases, ask 70,000 laws of them and list every
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_core.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_predictions.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
 

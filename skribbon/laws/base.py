@@ -120,10 +120,7 @@ class Law:
         out = self._map(lambda law, a: law._ppf_at(a), levels)
         if q.ndim == 0:
             return out
-        out = np.moveaxis(out, 0, -1)
-        order = np.argsort(q, kind="stable")
-        out[..., order] = np.maximum.accumulate(out[..., order], axis=-1)  # in the order of the levels to the last bit
-        return out
+        return in_order(np.moveaxis(out, 0, -1), q)
 
     def _ppf_at(self, q):
         out = np.array(np.broadcast_to(self._mean(), q.shape))
@@ -178,3 +175,10 @@ class Law:
 
     def _sample(self, rng):
         raise TypeError(f"{type(self).__name__} draws no observations.")
+
+
+def in_order(quantiles, q):
+    """Quantiles (..., Q) in the order of their levels q (Q,), to the last bit."""
+    order = np.argsort(q, kind="stable")
+    quantiles[..., order] = np.maximum.accumulate(quantiles[..., order], axis=-1)
+    return quantiles

@@ -54,7 +54,7 @@ class TweedieFamily:
         if p < 1:
             return Normal(mu, self.noise_variance(mu))
         if p < 2:
-            return CompoundPoissonGamma(mu, cv2, power=1.5 if p == 1 else p)
+            return CompoundPoissonGamma(mu, cv2, power=self.jump_power)
         return InverseGaussian(mu, cv2) if p == 3 else Gamma(mu, cv2)
 
     def marginal(self, f, variance):
@@ -67,6 +67,16 @@ class TweedieFamily:
     def mixture(self, draws):
         """Law of y where f is one of the draws (..., n, B), each as likely."""
         return Mixture(self.at(self.dispersion[..., None]).conditional(draws))
+
+    @property
+    def jump_power(self):
+        """Power of the compound law: of rates that of exponential jumps."""
+        return 1.5 if self.power == 1 else self.power
+
+    @property
+    def jump_shape(self):
+        """Shape of a jump of the compound law, whose cdf starts above zero as that power of y."""
+        return (2 - self.jump_power) / (self.jump_power - 1)
 
     def at(self, dispersion):
         """The same family with another dispersion."""

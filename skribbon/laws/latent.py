@@ -5,16 +5,18 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from .base import POINT, Law
+from .base import POINT, Law, in_order
 from .mixture import Mixture
 from .quadrature import LEGENDRE, hermite, legendre
+from .table import has_table, interpolated_quantiles
 
 REACH = 6.0  # standard deviations of f beyond which nothing is integrated
 SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
 GRADED = (0.0, 1 / 4096, 1 / 256, 1 / 16, 1.0)  # ends of pieces, as shares, towards a singular lower end
 LAYERS = (5.0, 20.0)  # ends of pieces where a gamma law of a large dispersion bends
 # (largest ratio of the standard deviation of f to the width of the noise, Gauss-Hermite nodes that suffice there)
-HERMITE = ((1e-5, 1), (0.25, 3), (0.5, 7))
+HERMITE = ((1e-5, 1), (0.1, 3), (0.25, 7), (0.5, 13))
+MANY = 500  # elements from which a table of quantiles may be worth its nodes
 
 
 class Latent(Law):
@@ -283,6 +285,25 @@ class Latent(Law):
             lower, upper = np.where(rising, middle, lower), np.where(rising, upper, middle)
         information = np.where(np.isfinite(information), information, 0.0)
         return (lower + upper) / 2, 1 / np.sqrt(1 / sd**2 + information)
+
+    def like(self, f, sd):
+        """The laws of another f and sd with the same dispersion, which all elements share."""
+        return Latent(f, sd, self.parameters[2].flat[0], self.constants["family"])
+
+    def ppf(self, q):
+        q = np.asarray(q, dtype=float)
+        if self.parameters[0].size < MANY or not has_table(self):
+            return super().ppf(q)
+        flat = self.take(slice(None))
+        columns = [flat._ppf_of_many(level).reshape(self.shape) for level in q.reshape(-1)]
+        return columns[0] if q.ndim == 0 else in_order(np.stack(columns, axis=-1), q)
+
+    def _ppf_of_many(self, level):
+        out = interpolated_quantiles(self, level)
+        rest = np.flatnonzero(np.isnan(out))
+        if rest.size:
+            out[rest] = self.take(rest)._map(lambda law, a: law._ppf_at(a), level)
+        return out
 
     def _coordinate(self):
         if self.family.link == "identity":

@@ -17,14 +17,16 @@ def search_quantile(law, q):
     return whole_quantile(law, q, out) if law.discrete else out
 
 
-def search_inside(law, q):
+def search_inside(law, q, lowest=0.0):
     """Where the cdf gets to the levels (m,) that zero has not reached.
+
+    Of counts it is sought where log(y + 1) is at least ``lowest``.
 
     In a coordinate u in which every scale of y is near, the probit of the cdf is nearly a line: a bracket around the
     guess is grown until it holds the level, and shrunk by Chandrupatla's method, inverse quadratic interpolation where
     that is safe and halving where it is not. Both end at any scale.
     """
-    u, step, ends, to_y = coordinate(law, *(np.broadcast_to(a, q.shape) for a in law._guess(q)))
+    u, step, ends, to_y = coordinate(law, *(np.broadcast_to(a, q.shape) for a in law._guess(q)), lowest)
     target = np.clip(ndtri(q), -39, 39)
 
     def residual(u, rows):
@@ -40,7 +42,7 @@ def search_inside(law, q):
 
     def narrow(lower, upper, part):
         close = upper - lower <= 2 * resolution(upper)
-        if law.discrete:
+        if law.discrete and lowest == 0:
             close |= np.ceil(to_y(lower, rows[part])) == np.ceil(to_y(upper, rows[part]))
         return close
 
@@ -49,7 +51,7 @@ def search_inside(law, q):
     return out
 
 
-def coordinate(law, guess, step):
+def coordinate(law, guess, step, lowest=0.0):
     """Guess and first step in the coordinate u of a law, the ends of u, and the function from u at some rows to y.
 
     u is the log of y, of y + 1 for counts, and arcsinh of y in units of the law where it may be negative.
@@ -60,7 +62,7 @@ def coordinate(law, guess, step):
         u, low = np.arcsinh((guess - centre) / scale), -LOG_MAX
         step = np.arcsinh(step / scale / np.cosh(u))
     elif law.discrete:
-        u, low = np.log1p(guess), 0.0
+        u, low = np.log1p(guess), lowest
         step = np.log1p(step / (guess + 1))
     else:
         u, low = np.log(guess), LOG_MIN

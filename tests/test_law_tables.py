@@ -1,0 +1,97 @@
+"""Fast paths of the laws against the slow ones: quantiles by interpolation, and what a path of alphas shares."""
+
+import numpy as np
+import pytest
+
+from skribbon.laws import Latent, TweedieFamily, table
+from skribbon.laws.base import Law
+
+LEVELS = np.array([0.001, 0.05, 0.5, 0.95, 0.999])
+
+# name: (power, dispersion, counts, mean of f, mean of log sd)
+MANY = {
+    "poisson": (1.0, 1.0, True, 1.0, -3.0),
+    "poisson of few": (1.0, 0.7, True, -2.0, -1.0),
+    "poisson of many": (1.0, 1.0, True, 8.0, -4.0),
+    "over-dispersed counts": (1.0, 4.0, True, 2.0, -2.0),
+    "rates": (1.0, 2.0, False, 1.0, -2.0),
+    "compound": (1.5, 1.0, False, 1.0, -3.0),
+    "compound near Poisson": (1.2, 0.8, False, 0.0, -3.0),
+    "gamma": (2.0, 0.5, False, 1.0, -2.0),
+    "gamma, f unsure": (2.0, 0.5, False, 1.0, 0.0),
+    "inverse Gaussian": (3.0, 0.1, False, 1.0, -3.0),
+}
+
+
+def many(name, n=2500, seed=0):
+    power, phi, counts, f, log_sd = MANY[name]
+    rng = np.random.default_rng(seed)
+    family = TweedieFamily(phi, power, counts=counts)
+    return Latent(f + 0.5 * rng.normal(size=n), np.exp(log_sd + 0.3 * rng.normal(size=n)), phi, family)
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_interpolated_quantiles_are_those_that_are_searched_for(name):
+    law = many(name)
+    some = law.take(slice(0, 120))
+    fast, slow = law.ppf(LEVELS)[:120], Law.ppf(some, LEVELS)
+    if law.discrete:
+        np.testing.assert_array_equal(fast, slow)
+        return
+    scale = np.exp(some.parameters[0])[:, None]
+    np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-4 * np.min(scale) if law.atom else 0.0)
+    reached = np.stack([some.cdf(column) for column in fast.T], axis=1)
+    positive = fast > 0
+    np.testing.assert_allclose(reached[positive], np.broadcast_to(LEVELS, fast.shape)[positive], atol=2e-6)
+    np.testing.assert_array_equal(positive, slow > 0)
+
+
+@pytest.mark.parametrize("name", ["poisson", "over-dispersed counts", "compound", "gamma"])
+def test_most_quantiles_of_many_rows_need_no_search(name):
+    law = many(name, n=20_000)
+    for q in (0.05, 0.95):
+        assert np.isnan(table.interpolated_quantiles(law, q)).mean() < 0.02
+
+
+def test_a_count_in_doubt_is_searched_for():
+    """Laws whose cdf at a whole number is the level to rounding: interpolation cannot know on which side they are."""
+    q, n, k = 0.9, 3000, 7
+    family = TweedieFamily(1.0, 1)
+    lower, upper = np.full(n, 0.5), np.full(n, 3.0)
+    sd = np.linspace(0.02, 0.3, n)
+    for _ in range(60):  # f at which the cdf of k is q
+        f = (lower + upper) / 2
+        enough = Latent(f, sd, 1.0, family).cdf(float(k)) >= q
+        lower, upper = np.where(enough, f, lower), np.where(enough, upper, f)
+    for f, expected in ((lower - 1e-9, k), (upper + 1e-9, k + 1)):
+        assert np.mean(Latent(f, sd, 1.0, family).ppf(q) == expected) == 1
+
+
+def test_levels_nest_and_rows_are_in_order_however_many():
+    law = many("over-dispersed counts", n=20_000)
+    quantiles = law.ppf(LEVELS[::-1])[:, ::-1]
+    assert np.all(np.diff(quantiles, axis=1) >= 0)
+    order = np.argsort(law.parameters[0])
+    one_sd = Latent(law.parameters[0][order], np.full(len(order), 0.2), 4.0, law.constants["family"])
+    assert np.all(np.diff(one_sd.ppf(0.95)) >= 0)
+
+
+def test_extreme_rows_among_many_are_searched_for():
+    law = many("poisson")
+    f, sd = law.parameters[0].copy(), law.parameters[1].copy()
+    f[:5], sd[:5] = (-700.0, -40.0, 40.0, 700.0, 1.0), (0.1, 0.1, 0.1, 0.1, 20.0)
+    f[5], sd[5] = 1.0, 0.0
+    law = Latent(f, sd, 1.0, law.constants["family"])
+    np.testing.assert_array_equal(law.ppf(LEVELS)[:6], Law.ppf(law.take(slice(0, 6)), LEVELS))
+
+
+def test_laws_of_different_dispersions_have_no_table():
+    f = np.zeros(1000)
+    assert not table.has_table(Latent(f, 0.1, np.linspace(1, 2, 1000), TweedieFamily(np.linspace(1, 2, 1000), 1)))
+    assert not table.has_table(Latent(f, 0.1, 1.0, TweedieFamily(1.0, 1, link="identity")))
+
+
+def test_more_elements_move_an_element_by_less_than_its_error():
+    law = many("gamma", n=4000)
+    alone, among = law.take(slice(0, 3000)).ppf(0.95), law.ppf(0.95)[:3000]
+    np.testing.assert_allclose(alone, among, rtol=2e-6)
