@@ -446,7 +446,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(2)
     array([[[0.  , 0.  ],
             [0.32, 0.57],
-            [0.43, 0.68]]])
+            [0.42, 0.68]]])
     """
 
     def __init__(

@@ -370,7 +370,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_std(X[:2], kind="epistemic").round(1)
-        array([7. , 6.6])
+        array([7. , 6.7])
         """
         check_name(kind, "kind", ("total", "epistemic", "aleatoric"))
         epistemic, aleatoric = self.predict_distribution(X).standard_errors()
@@ -430,7 +430,7 @@ class RegressionMethods:
         >>> ribbon.predict_frame(X[:2]).round(1)
            prediction  std_epistemic  std_aleatoric  lower  upper
         0       206.1            7.0           58.1  109.9  302.3
-        1        68.1            6.6           39.4    2.4  133.8
+        1        68.1            6.7           39.4    2.3  133.8
         """
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)

@@ -338,7 +338,7 @@ class Training:
         Short of a minimum, training has left directions where it found them, as a penalty would.
         """
         if self.parameters_per_row <= MOST_FLEXIBLE:
-            return self._at_damping(self._least_damping)
+            return self.at_damping(self._least_damping)
         most = MOST_FLEXIBLE * self.n * self.rows.model.loss.curvature_rank
         trace = float(np.sum(self.H_r.diagonal))
         low, high = 1e-15 * trace, trace / most  # tr(H (H + damping)^-1) <= tr(H) / damping
@@ -346,18 +346,19 @@ class Training:
         while high > (1 + 1e-7) * low:
             middle = float(np.sqrt(low * high))
             low, high = (middle, high) if effective(middle) > most else (low, middle)
-        return self._at_damping(max(high, self._least_damping))
+        return self.at_damping(max(high, self._least_damping))
 
     def _effective_parameters_by_damping(self):
         """A function of the damping: by eigenvalues where H_r is an array, by another factor where that is cheap."""
         if not self.curvature.knows_leverages:
-            return lambda damping: self._at_damping(damping).effective_parameters
+            return lambda damping: self.at_damping(damping).effective_parameters
         values, vectors = np.linalg.eigh(self.H_r.to_dense())
         values = np.maximum(values, 0.0)
         own = np.maximum(values - self.curvature.shift(self.rows.model) @ vectors**2, 0.0)  # v' H v
         return lambda damping: np.sum(own / (values + damping))
 
-    def _at_damping(self, damping):
+    def at_damping(self, damping):
+        """The same with another damping."""
         curvature = self.curvature.with_damping(damping)
         H_r = curvature.factor(self.rows, self.moments)
         shift = curvature.shift(self.rows.model)
@@ -513,7 +514,7 @@ class Training:
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
         self._warn_of_few_groups()
         correction = self.resolved(correction)
-        gradient, units = self._gradient(correction), self.rows.units
+        (gradient, centre), units = self.centred_scores(correction), self.rows.units
         lone = self.lone()
         if correction in ("HC2", "HC3") and self.rows.groups is None:
             self._warn_of_lone_rows(self._count(lone))
@@ -521,13 +522,11 @@ class Training:
             sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
             ribbon = Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
             return replace(ribbon, freedom=self.freedom(correction))
-        if np.ndim(self.moments.gg):
+        if np.ndim(self.moments.gg) and correction in ("HC0", "HC1"):
             H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
         else:
             width = None if correction in ("HC0", "HC1") else self._wide(0)
             mean, second = self._score_moments(correction, gradient, width)
-            # scores of single rows add up to zero only together with their share of the penalty's gradient, -g_bar
-            centre = mean if correction in ("HC0", "HC1") else self.moments.g_bar
             cross = np.outer(mean, centre)
             H_Fc = second - cross - cross.T + np.outer(centre, centre)
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
@@ -638,23 +637,25 @@ class Training:
         easy = model.loss.n_classes or not model.is_linear or self.parameters_per_row <= EASY_LEVERAGE
         return "HC2" if easy else "HC3"
 
-    def _gradient(self, correction):
-        """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i.
+    def centred_scores(self, correction):
+        """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i; and a centre (p,).
 
         HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score that the row would have
         under the fit to all others. Of groups, HC1 is G / (G - 1) (n - 1) / (n - p), and the others do the same with
         the hat matrix of a whole group.
+
+        Scores are measured from the centre: those of single rows add up to zero only together with their share of the
+        penalty's gradient, -g_bar.
         """
-        G, n, alone = self.rows.units, self.n, self.rows.groups is None
-        if correction == "HC0":
-            return partial(constant_gradient, 1.0)
-        if correction == "HC1":
+        G, n, alone, g_bar = self.rows.units, self.n, self.rows.groups is None, self.moments.g_bar
+        if correction in ("HC0", "HC1"):
             few_groups = 1.0 if alone else G / (G - 1) * (n - 1) / n
-            return partial(constant_gradient, np.sqrt(few_groups / (1 - self.mean_leverage)))
+            factor = 1.0 if correction == "HC0" else np.sqrt(few_groups / (1 - self.mean_leverage))
+            return partial(constant_gradient, factor), factor * g_bar
         if alone:
-            return partial(corrected_gradient, self.hat, POWERS[correction])
+            return partial(corrected_gradient, self.hat, POWERS[correction]), g_bar
         steps = self.steps(POWERS[correction], most_leverage(self.rows.model.loss))
-        return partial(group_corrected_gradient, self.hat, steps)
+        return partial(group_corrected_gradient, self.hat, steps), g_bar
 
 
 def _growth(hat, steps, block):

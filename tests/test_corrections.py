@@ -33,6 +33,17 @@ def test_least_squares_equals_statsmodels(correction, n):
     np.testing.assert_allclose(ribbon.covariance_, reference.cov_params(), rtol=1e-8)
 
 
+@pytest.mark.parametrize("far", [1.0, 8.0])
+def test_auto_is_what_it_says_also_where_a_row_lies_far_out(far):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 4)), rng.normal(size=120)
+    X[0] *= far
+    auto = RibbonRegressor().fit(X, y)
+    named = RibbonRegressor(correction=auto.correction_).fit(X, y)
+    assert auto.correction_ == "HC2"
+    np.testing.assert_allclose(auto.covariance_, named.covariance_, rtol=1e-10)
+
+
 def test_draws_carry_the_correction():
     X, y = (a[:60] for a in load_diabetes(return_X_y=True))
     closed = RibbonRegressor(correction="HC3").fit(X, y).covariance_

@@ -146,7 +146,7 @@ def slopes(
     >>> slopes(ribbon, X[["bmi", "bp"]], "bmi", by=heavy)[["group", "estimate", "std_error"]].round(1)
        group  estimate  std_error
     0  False       8.2        1.0
-    1   True       9.3        1.5
+    1   True       9.3        1.6
     """
     level = check_single_level(confidence_level)
     response, chosen = Response(fitted_ribbon(ribbon, "slopes")), Column.of(X, column)

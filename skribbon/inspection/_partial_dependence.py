@@ -72,7 +72,7 @@ def partial_dependence(
       term  value  estimate  conf_low  conf_high
     0  bmi   20.0     117.0     109.0      126.0
     1  bmi   27.0     157.0     153.0      162.0
-    2  bmi   34.0     197.0     187.0      208.0
+    2  bmi   34.0     197.0     186.0      208.0
     """
     level = check_single_level(confidence_level)
     check_count(grid_resolution, "grid_resolution", 2)

@@ -82,7 +82,7 @@ class CoefficientDisplay:
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> display = CoefficientDisplay.from_estimator(RibbonRegressor().fit(X, y))
     >>> display.names[2], display.interval[2].round(0)
-    ('bmi', array([408., 631.]))
+    ('bmi', array([408., 632.]))
     """
 
     def __init__(
