@@ -27,7 +27,7 @@ from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
 from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
-from .curvature import machine_bytes, resolve_curvature
+from .curvature import Curvature, machine_bytes, resolve_curvature
 from .exceptions import (
     CalibrationWarning,
     FlexibleModelWarning,
@@ -40,6 +40,7 @@ from .models.base import is_supported, training_rows
 
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
+SAME_GRADIENT = 1e-3  # standard errors between the gradients of the same training rows, computed twice
 LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
 MAX_SEED = np.iinfo(np.int32).max
 
@@ -426,6 +427,12 @@ class BaseRibbon(UncertainParameters):
         2                  0.25        0.86         0.98
         3                  0.13        1.00         0.99
         """
+        rows = self._rows_again(X, y, sample_weight, groups)
+        rng = check_random_state(random_state)
+        return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
+
+    def _rows_again(self, X, y, sample_weight, groups):
+        """Training rows that were handed over once more; other numbers of them, or of groups, are refused."""
         X, y = self._validated(X), check_target(self, y)
         check_consistent_length(X, y)
         weight = np.ones(len(y)) if sample_weight is None else checked_weight(sample_weight, X)
@@ -437,9 +444,23 @@ class BaseRibbon(UncertainParameters):
         group = checked_groups(groups, len(y), weight)
         if (None if group is None else len(np.unique(group[weight > 0]))) != self.n_groups_:
             raise ValueError("groups must be what the estimator was fitted with.")
-        rows = training_rows(self.model_, X, y, weight, group)
-        rng = check_random_state(random_state)
-        return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
+        return training_rows(self.model_, X, y, weight, group)
+
+    def _training_again(self, X, y, sample_weight, groups):
+        """Training rows that were handed over once more, and their curvature; others leave another gradient."""
+        rows, curvature = self._rows_again(X, y, sample_weight, groups), self.curvature_
+        if curvature.knows_leverages and not curvature.numeric_damping():
+            rows = rows.at(rows.model.centred(rows.X))
+        training = Training.of(rows, curvature)
+        asked = self.curvature.damping if isinstance(self.curvature, Curvature) else self.damping
+        before = training if asked == curvature.damping else training.at_damping(asked)  # than that of the model's own
+        if abs(before.stationarity(quiet=True) - self.stationarity_) > SAME_GRADIENT * (1 + self.stationarity_):
+            raise ValueError(
+                "X_train, y_train, sample_weight and groups must be what the estimator was fitted on: the training "
+                f"gradient was {self.stationarity_:.2g} standard errors, and is {before.stationarity(quiet=True):.2g} "
+                "of these rows."
+            )
+        return training
 
 
 def _score_moments(block):

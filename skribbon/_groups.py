@@ -81,17 +81,47 @@ def _pieces(count, finish, codes, seen, sums):
 
 
 # ---------------------------------------------------------------------- scores
-def group_scores(gradient, count, block):
-    """Pieces whose total is the sum over groups of S_g (p,), and of S_g S_g' (p, p), with g_i = J_i' gradient_i."""
+def group_sums(values, count, finish, block):
+    """Pieces of ``finish(codes, S)``, with S (g, q) the weighted sums over whole groups of ``values(block)`` (b, q)."""
     codes, place, seen = np.unique(block.group, return_inverse=True, return_counts=True)
     of_row = sparse.csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(codes), len(place)))
-    S = of_row @ block.tangent.scores(gradient(block))
-    S = S.toarray() if sparse.issparse(S) else S
-    return _pieces(count, _scatter, codes, seen, (S,))
+    S = of_row @ values(block)
+    return _pieces(count, finish, codes, seen, (S.toarray() if sparse.issparse(S) else S,))
+
+
+def group_scores(gradient, count, block):
+    """Pieces whose total is the sum over groups of S_g (p,), and of S_g S_g' (p, p), with g_i = J_i' gradient_i."""
+    return group_sums(partial(_scores, gradient), count, _scatter, block)
+
+
+def _scores(gradient, block):
+    return block.tangent.scores(gradient(block))
 
 
 def _scatter(codes, S):
     return Sums([S.sum(axis=0), gram(S)])
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Sums of groups, kept: two of them add to a longer list of (codes, S)."""
+
+    parts: tuple
+
+    @classmethod
+    def of(cls, codes, S):
+        """Of some whole groups."""
+        return cls(((codes, S),))
+
+    def __add__(self, other):
+        return Parts(self.parts + other.parts)
+
+    def in_order(self, n_groups):
+        """(G, q)."""
+        out = np.zeros((n_groups, self.parts[0][1].shape[1]))
+        for codes, S in self.parts:
+            out[codes] = S
+        return out
 
 
 # ---------------------------------------------------------------------- the fit without a group
@@ -260,7 +290,7 @@ class GroupStep:
             capped = (1 - np.minimum(pulls, self.most)) ** power - 1
             phi = np.where(small, -power, capped / np.where(small, 1.0, pulls))
             steps.append(np.einsum("grq,gq->gr", E, phi * along) @ self.root.T)
-        group, which = np.nonzero(pulls > MAX_LEVERAGE)
+        group, which = np.nonzero(pulls > max(self.most, MAX_LEVERAGE))
         # along such a direction the raw predictions of the group's m rows move by a sum of squares of one
         lone = np.sqrt(self.count[codes[group]])[:, None] * (E[group, :, which] @ self.root.T)
         return steps, lone, len(np.unique(group))

@@ -12,7 +12,7 @@ ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "exceptions"}
-MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_predictive", "_checks", "_compat"}
+MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_influence", "_predictive", "_checks", "_compat"}
 BELOW_ESTIMATORS = MATHEMATICS | {"conformal", "_left_out", "noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
 
@@ -21,6 +21,7 @@ MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "_ribbon": FOUNDATION,
     "_training": FOUNDATION | {"_ribbon"},
+    "_influence": FOUNDATION | {"_ribbon", "_training"},
     "_checks": {"_compat"},
     "_predictive": FOUNDATION | {"_checks"},
     "conformal": {"_typing", "_checks", "_predictive", "exceptions"},
@@ -45,6 +46,7 @@ OUTSIDE = {
     **{part: {"numpy", "scipy"} for part in FOUNDATION},
     "_ribbon": {"numpy"},
     "_training": {"numpy"},
+    "_influence": {"numpy"},
     "_checks": {"numpy", "pandas", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
     "conformal": {"numpy", "pandas", "scipy", "sklearn"},
