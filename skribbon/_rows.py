@@ -104,6 +104,14 @@ class Block:
         """Generalised Gauss-Newton matrix, the sum of weight_i J_i' R_i R_i' J_i, (p, p)."""
         return self.tangent.gram(self.weighted(self.R))
 
+    def packed_grams(self, *roots):
+        """Of each A (b, k) or (b, k, r), the sum of weight_i J_i' A_i A_i' J_i, in a form that adds at little cost.
+
+        ``block.R`` makes :meth:`ggn` of it, ``block.u`` :meth:`score_scatter`; :func:`unpacked` makes arrays.
+        """
+        weighted = [self.weighted(A) for A in roots]
+        return self.tangent.grams([A[:, :, None] if A.ndim == 2 else A for A in weighted])
+
     def ggn_diagonal(self):
         """Diagonal of :meth:`ggn`, (p,)."""
         return self.tangent.squares(self.weighted(self.R))
@@ -246,7 +254,7 @@ class Rows:
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
-        return reduce(add, map(f, self._blocks(width)))
+        return unpacked(reduce(add, map(f, self._blocks(width))))
 
     def map(self, f, width=None):
         """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
@@ -285,6 +293,11 @@ class Rows:
         return self.y
 
 
+def unpacked(total):
+    """A sum over all blocks as it is meant: what adds in a packed form has a method for that."""
+    return total.unpacked() if hasattr(total, "unpacked") else total
+
+
 class Sums(tuple):
     """Several sums over rows that are kept together: they add and divide element by element."""
 
@@ -293,6 +306,10 @@ class Sums(tuple):
 
     def __truediv__(self, n):
         return Sums(a / n for a in self)
+
+    def unpacked(self):
+        """See :func:`unpacked`."""
+        return Sums(map(unpacked, self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,6 +343,13 @@ class Moments:
         mine, theirs = vars(self), vars(other)
         return Moments(**{name: mine[name] + theirs[name] for name in mine})
 
+    def unpacked(self):
+        """See :func:`unpacked`."""
+        gg = unpacked(self.gg)
+        return replace(
+            self, gg=gg, g2=np.diag(gg).copy() if np.ndim(gg) else self.g2, curvature=unpacked(self.curvature)
+        )
+
     @property
     def g_bar(self):
         """Mean score, (p,): minus the penalty's gradient at a penalised optimum."""
@@ -350,12 +374,15 @@ class Moments:
     def of_block(cls, curvature, scatter, block):
         """Of a single block."""
         u = block.u
-        gg = block.score_scatter(u) if scatter else 0.0
+        if scatter:
+            sums, gg = curvature.with_scatter(block)
+        else:
+            sums, gg = curvature.of_block(block), 0.0
         return cls(
             n=block.total(),
             g=block.score_sum(u),
-            g2=np.diag(gg).copy() if scatter else block.score_squares(u),
+            g2=0.0 if scatter else block.score_squares(u),  # the diagonal of gg
             gg=gg,
-            curvature=curvature.of_block(block),
+            curvature=sums,
             chi2=block.chi2(),
         )

@@ -185,7 +185,7 @@ def highest_leverage(hat, block):
 def score_sums(gradient, block):
     """Sums over the block of g_i and of g_i g_i', with g_i = J_i' gradient_i."""
     u = gradient(block)
-    return Sums([block.score_sum(u), block.score_scatter(u)])
+    return Sums([block.score_sum(u), *block.packed_grams(u)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,6 +72,22 @@ class Curvature(BaseEstimator):
         """
         raise TypeError(f"{type(self).__name__} must define of_block(block).")
 
+    def with_scatter(self, block: Block) -> tuple[Any, Any]:
+        """:meth:`of_block` with the scatter of the scores, for what both have in common.
+
+        Parameters
+        ----------
+        block : Block
+
+        Returns
+        -------
+        object
+            What :meth:`of_block` returns.
+        object that adds
+            Sum of the products g_i g_i' of the scores, each counted ``weight`` times, (p, p).
+        """
+        return self.of_block(block), block.packed_grams(block.u)[0]
+
     def of_loss(self, block: Block) -> FloatArray:
         """Curvature of each row's loss in f, as this curvature takes it: what a row's leverage is made of.
 

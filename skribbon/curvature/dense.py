@@ -79,8 +79,12 @@ class GaussNewton(DenseCurvature):
     8.2
     """
 
-    def of_block(self, block: Block) -> FloatArray:
-        return block.ggn()
+    def of_block(self, block: Block) -> Any:
+        return block.packed_grams(block.R)[0]
+
+    def with_scatter(self, block: Block) -> tuple[Any, Any]:
+        ggn, scatter = block.packed_grams(block.R, block.u)
+        return ggn, scatter
 
 
 class EmpiricalFisher(DenseCurvature):
@@ -111,13 +115,16 @@ class EmpiricalFisher(DenseCurvature):
     """
 
     def of_block(self, block: Block) -> Sums:
-        return Sums(
-            [
-                block.score_scatter(block.u),
-                block.weight @ (block.u**2).sum(axis=1),
-                block.weight @ (block.R**2).sum(axis=(1, 2)),
-            ]
-        )
+        return self._sums(block, block.packed_grams(block.u)[0])
+
+    def with_scatter(self, block: Block) -> tuple[Any, Any]:
+        scatter = block.packed_grams(block.u)[0]
+        return self._sums(block, scatter), scatter
+
+    @staticmethod
+    def _sums(block, scatter):
+        squared_gradient, expected = (block.u**2).sum(axis=1), (block.R**2).sum(axis=(1, 2))
+        return Sums([scatter, block.weight @ squared_gradient, block.weight @ expected])
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         H_F, squared_gradient, expected_curvature = mean

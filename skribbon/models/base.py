@@ -67,6 +67,10 @@ class Tangent:
         A = R * J if J.shape[1] == 1 else R.transpose(0, 2, 1) @ J
         return gram(A.reshape(-1, A.shape[2]))
 
+    def grams(self, Rs: list[FloatArray]) -> list[Any]:
+        """:meth:`gram` of several R, which may have much in common, as arrays or what adds in a packed form."""
+        return [self.gram(R) for R in Rs]
+
     def squares(self, R: FloatArray) -> FloatArray:
         """Diagonal of :meth:`gram`, (p,)."""
         A = R.transpose(0, 2, 1) @ self.jacobian()

@@ -1,6 +1,7 @@
 """scikit-learn's multilayer perceptrons, with analytic per-row derivatives."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit
@@ -9,6 +10,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, Tweedie
 from .._rows import BLOCK_BYTES, Sums
+from ._layers import single_grams, summed_gram, with_one
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
 
@@ -47,6 +49,13 @@ class MultilayerPerceptron(ParametricModel):
     @property
     def _shapes(self):
         return [*zip(self.units[:-1], self.units[1:], strict=True), *((out,) for out in self.units[1:])]
+
+    @property
+    def slots(self):
+        """Where the weights of every layer, and its biases, are in theta: pairs of slices."""
+        stops = np.cumsum([0, *(int(np.prod(shape)) for shape in self._shapes)]).tolist()
+        slices, n_layers = [slice(*ends) for ends in pairwise(stops)], len(self.units) - 1
+        return list(zip(slices[:n_layers], slices[n_layers:], strict=True))
 
     @property
     def has_layers(self):
@@ -144,7 +153,24 @@ class PerceptronTangent(Tangent):
         return self._backward(u, np.empty((len(u), self._p)))
 
     def gram(self, R):
-        return sum(gram(self.scores(R[:, :, r])) for r in range(R.shape[2]))
+        return self.grams([R])[0].unpacked()
+
+    def grams(self, Rs):
+        """Of one output all are sums of the same squares, each with weights of its own; see _layers.py."""
+        inputs, slots = [with_one(a) for a in self.activations], self.network.slots
+        if self.f.shape[1] == 1:
+            weights = [(R[:, 0] ** 2).sum(axis=1) for R in Rs]
+            return single_grams(slots, inputs, self._single_deltas(np.ones((len(self.f), 1, 1))), weights)
+        return [
+            summed_gram(slots, inputs, self._deltas(R))
+            if R.shape[2] > 1
+            else single_grams(slots, inputs, self._single_deltas(R), [np.ones(len(R))])[0]
+            for R in Rs
+        ]
+
+    def _single_deltas(self, U):
+        """:meth:`_deltas` of a single u, (units, n)."""
+        return [delta[:, 0].T.copy() for delta in self._deltas(U)]
 
     def squares(self, R):
         """A layer's gradients are outer products, and so are their squares."""

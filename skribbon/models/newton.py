@@ -197,7 +197,7 @@ def _summed_loss(block):
 
 def _second_order(block):
     """Sums over the block of the loss, of the scores and their squares, and of the curvature."""
-    curvature = block.hessian() if block.model.exact_is_psd else block.ggn()
+    curvature = block.hessian() if block.model.exact_is_psd else block.packed_grams(block.R)[0]
     return Sums([_summed_loss(block), block.score_sum(block.u), block.score_squares(block.u), curvature])
 
 

@@ -1,0 +1,160 @@
+"""Gram matrices of dense layers, whose gradients are outer products of what goes in and of what comes back.
+
+With the inputs a_i of a layer (a one among them) and gradients d_i in its outputs, row i has the score a_i (x) d_i
+there, and the sum of (a_i a_i') (x) (d_i d_i') needs only the distinct entries of both symmetric factors: half the
+products of a plain Gram matrix. Of several d_i per row, squares are summed before they meet a_i a_i', so that their
+number hardly matters. Arrays are (entries, rows), since products of entries are then products of long vectors.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._rows import BLOCK_BYTES
+
+WORTH_PAIRS = 0.75  # share of a plain Gram matrix's products that those of distinct pairs may take
+
+
+def distinct(m):
+    """Number of distinct entries of a symmetric (m, m) array."""
+    return m * (m + 1) // 2
+
+
+def pair_places(m):
+    """Where the product of entries i and j is found among distinct pairs, (m, m)."""
+    i, j = np.triu_indices(m)
+    places = np.empty((m, m), dtype=np.intp)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    return places
+
+
+def pairs(A, first=0, last=None, out=None):
+    """Products of entries i <= j of A (m, b), i from ``first`` to before ``last``, (pairs, b)."""
+    m, last = len(A), len(A) if last is None else last
+    out, start = np.empty((distinct(m), A.shape[1])) if out is None else out, 0
+    for i in range(first, last):
+        np.multiply(A[i], A[i:], out=out[start : start + m - i])
+        start += m - i
+    return out[:start]
+
+
+def with_one(a):
+    """Inputs a (b, in) of a layer, and the one that its biases multiply, as (in + 1, b)."""
+    out = np.ones((a.shape[1] + 1, len(a)))
+    out[:-1] = a.T
+    return out
+
+
+def has_few_pairs(n_in, n_out):
+    """Whether distinct pairs of a layer's inputs and outputs take fewer products than its plain Gram matrix."""
+    return 2 * distinct(n_in) * distinct(n_out) <= WORTH_PAIRS * (n_in * n_out) ** 2
+
+
+def paired_sums(Q, d):
+    """Sums over rows of Q (q, b) times the distinct pairs of d (m, b), (q, pairs), a cacheful of pairs at a time."""
+    m, b = d.shape
+    sums, at_once = np.empty((len(Q), distinct(m))), max(m, BLOCK_BYTES // (8 * b))
+    room = np.empty((min(at_once, distinct(m)), b))  # for the same pages again and again
+    first = start = 0
+    while first < m:
+        last = first + 1
+        while last < m and distinct(m - first) - distinct(m - last - 1) <= at_once:
+            last += 1
+        P = pairs(d, first, last, room)
+        np.matmul(Q, P.T, out=sums[:, start : start + len(P)])
+        first, start = last, start + len(P)
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSums:
+    """A matrix (p, p) that is a sum over rows, packed by pairs of layers; two of them add.
+
+    Attributes
+    ----------
+    slots : tuple
+        Of each layer, where its weights and its biases are in theta: two slices.
+    shapes : tuple
+        Of each layer, the number of its inputs, the one among them, and of its outputs.
+    parts : dict
+        From (k, m), k <= m, to an ndarray: of scores, (in_k out_k, in_m out_m), or of products of inputs and products
+        of outputs, (in_k in_m, out_k out_m), where k = m of the distinct ones.
+    of_scores : frozenset
+        The (k, m) that are of scores.
+    """
+
+    slots: tuple
+    shapes: tuple
+    parts: dict
+    of_scores: frozenset
+
+    def __add__(self, other):
+        return replace(self, parts={key: part + other.parts[key] for key, part in self.parts.items()})
+
+    def unpacked(self):
+        """The matrix."""
+        p = max(biases.stop for _, biases in self.slots)
+        out = np.empty((p, p))
+        for (k, m), part in self.parts.items():
+            block = self._block(k, m, part)
+            for rows, some in zip(self.slots[k], (block[:-1], block[-1:]), strict=True):
+                for columns, piece in zip(self.slots[m], (some[:, :, :-1], some[:, :, -1:]), strict=True):
+                    out[rows, columns] = piece = piece.reshape(out[rows, columns].shape)
+                    if k != m:
+                        out[columns, rows] = piece.T
+        return out
+
+    def _block(self, k, m, part):
+        """(in_k, out_k, in_m, out_m)."""
+        (in_k, out_k), (in_m, out_m) = self.shapes[k], self.shapes[m]
+        if (k, m) in self.of_scores:
+            return part.reshape(in_k, out_k, in_m, out_m)
+        if k == m:
+            part = part[:, pair_places(out_k)][pair_places(in_k)]
+        return part.reshape(in_k, in_m, out_k, out_m).transpose(0, 2, 1, 3)
+
+
+def single_grams(slots, inputs, deltas, weights):
+    """Sums over rows of weight s s', where a row has the one score s = a (x) d in each layer.
+
+    Parameters
+    ----------
+    slots : tuple
+        See LayerSums.
+    inputs, deltas : lists of ndarrays of shape (in, b) and (out, b)
+    weights : list of ndarrays of shape (b,)
+
+    Returns
+    -------
+    list of LayerSums
+        One for each of the weights.
+    """
+    shapes = tuple((len(a), len(d)) for a, d in zip(inputs, deltas, strict=True))
+    scores = [(a[:, None] * d).reshape(-1, d.shape[1]) for a, d in zip(inputs, deltas, strict=True)]
+    parts, few = [{} for _ in weights], [has_few_pairs(*shape) for shape in shapes]
+    for k, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
+        if few[k]:
+            Q = pairs(a)
+            sums = paired_sums(np.concatenate([Q * weight for weight in weights]), d)
+            for part, K in zip(parts, np.split(sums, len(weights)), strict=True):
+                part[k, k] = K
+        for m in range(k + few[k], len(inputs)):
+            weighted = np.concatenate([scores[m] * weight for weight in weights])
+            for part, K in zip(parts, np.split(scores[k] @ weighted.T, len(weights), axis=1), strict=True):
+                part[k, m] = K
+    of_scores = frozenset(key for key in parts[0] if key[0] != key[1] or not few[key[0]])
+    return [LayerSums(slots, shapes, part, of_scores) for part in parts]
+
+
+def summed_gram(slots, inputs, deltas):
+    """Sum over rows of sum_r s_r s_r', where a row has the scores s_r = a (x) d_r: deltas (b, r, out)."""
+    parts = {}
+    for k, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
+        d = d.transpose(0, 2, 1)  # (b, out, r)
+        i, j = np.triu_indices(d.shape[1])
+        parts[k, k] = pairs(a) @ (d @ d.transpose(0, 2, 1))[:, i, j]
+        for m in range(k + 1, len(inputs)):
+            products = (a[:, None] * inputs[m]).reshape(-1, len(d))
+            parts[k, m] = products @ (d @ deltas[m]).reshape(len(d), -1)
+    shapes = tuple((len(a), d.shape[2]) for a, d in zip(inputs, deltas, strict=True))
+    return LayerSums(slots, shapes, parts, frozenset())

@@ -1,0 +1,57 @@
+"""Packed Gram matrices of a network's layers against those of its Jacobian, whatever its shape."""
+
+from functools import reduce
+from itertools import pairwise
+from operator import add
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skribbon._loss import Categorical, Tweedie
+from skribbon._rows import unpacked
+from skribbon.models import _layers
+from skribbon.models.mlp import MultilayerPerceptron
+
+NETWORKS = {
+    "one hidden layer": (3, 6, 1),
+    "wide and narrow": (1, 9, 1),  # no pairs to spare in the first layer
+    "two hidden layers": (3, 5, 4, 1),
+    "no hidden layer": (4, 1),
+    "classes": (3, 5, 4),
+    "classes behind two layers": (2, 4, 5, 3),
+}
+
+
+def tangent_of(units, n=11):
+    rng = np.random.default_rng(0)
+    shapes = [*pairwise(units), *((m,) for m in units[1:])]
+    theta = rng.normal(size=sum(int(np.prod(shape)) for shape in shapes))
+    loss = Tweedie() if units[-1] == 1 else Categorical(units[-1])
+    output_map = None if units[-1] == 1 else loss.basis
+    model = MultilayerPerceptron(
+        theta=theta, loss=loss, l2=0 * theta, units=units, activation="tanh", output_map=output_map
+    )
+    return model.tangent(rng.normal(size=(n, units[0])))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("r", [1, 2])
+@pytest.mark.parametrize("room", [2**20, 1])  # of pairs, all at once or few at a time
+def test_packed_sums_are_gram_matrices(name, r, room, monkeypatch):
+    monkeypatch.setattr(_layers, "BLOCK_BYTES", room)
+    tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(1)
+    n, k = tangent.f.shape
+    J, roots = tangent.jacobian(), [rng.normal(size=(n, k, r)), rng.normal(size=(n, k, 1))]
+    expected = [np.einsum("nkp,nkr,nlr,nlq->pq", J, R, R, J) for R in roots]
+    for packed, R, H in zip(tangent.grams(roots), roots, expected, strict=True):
+        assert_allclose(unpacked(packed), H, rtol=1e-11, atol=1e-11 * np.abs(H).max())
+        assert_allclose(tangent.gram(R), H, rtol=1e-11, atol=1e-11 * np.abs(H).max())
+    first, second = tangent.grams(roots)[0], tangent.grams(roots)[0]
+    assert_allclose(unpacked(reduce(add, [first, second])), 2 * expected[0], atol=1e-10 * np.abs(expected[0]).max())
+
+
+def test_pairs_are_taken_where_they_save_work():
+    assert _layers.has_few_pairs(9, 64)
+    assert not _layers.has_few_pairs(65, 1)
+    assert not _layers.has_few_pairs(2, 9)
