@@ -390,9 +390,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         with degrees of freedom by the rows that a prediction rests on. With
         ``groups`` these are CR0 to CR3, and "auto" is CR2 where leverages are known; degrees of freedom are then by the
         groups that a prediction rests on, and one less than there are groups with "HC1" and "HC3".
-    predictive : {"gaussian", "pushforward", "direct"}, default="gaussian"
-        How parameter uncertainty reaches the logits: the closed form, ``n_draws`` Dirichlet draws along the model's
-        tangent, or the model itself evaluated at those draws.
+    predictive : {"gaussian", "pushforward", "direct", "newton"}, default="gaussian"
+        How parameter uncertainty reaches the logits: the closed form; ``n_draws`` Dirichlet draws along the model's
+        tangent; the model itself evaluated at those draws; or at draws that are a Newton step with the curvature of
+        their own weights away, for least squares and ridge exact refits. "newton" holds a p x p array per draw.
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian", or where there are too many parameters for
         the closed form.

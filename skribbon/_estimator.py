@@ -298,9 +298,12 @@ class BaseRibbon(UncertainParameters):
             fitted, model, X, y, weight, group, correction=self.correction, closed_form=self.predictive == "gaussian"
         )
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
-        ribbon = training.ribbon(float(self.alpha), self.correction, closed_form, self.n_draws, seed)
-        gaussian = self.predictive == "gaussian"
-        ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=self.predictive == "direct")
+        gaussian, newton = self.predictive == "gaussian", self.predictive == "newton"
+        if newton:
+            check_newton(training.curvature, len(training.rows.model.theta), self.n_draws)
+        ribbon = training.ribbon(float(self.alpha), self.correction, closed_form, self.n_draws, seed, newton)
+        exact = self.predictive == "direct" or (newton and not training.rows.model.is_linear)
+        ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
         fitted |= {
             "ribbon_": ribbon.mapped(training.rows.model.uncentred),
             "correction_": training.resolved(self.correction),
@@ -390,11 +393,11 @@ class BaseRibbon(UncertainParameters):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> LinearisationReport:
-        """Compare the linear step with exact refits at the same Dirichlet weights.
+        """Compare the linear step, and the Newton step, with exact refits at the same Dirichlet weights.
 
         Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
         gradient of zero. Where it moves predictions much as the linear step does, the ribbon is what refitting would
-        have given.
+        have given; where only the Newton step comes close, ``predictive="newton"`` would.
 
         Parameters
         ----------
@@ -466,6 +469,21 @@ class BaseRibbon(UncertainParameters):
 def _score_moments(block):
     """Sums of the scores and their squares alone."""
     return Moments(block.total(), block.score_sum(block.u), block.score_squares(block.u), 0.0, 0.0, 0.0)
+
+
+def check_newton(curvature, p, n_draws):
+    """Refuse Newton steps with curvatures that weights do not change, or that do not fit the machine."""
+    if not curvature.reweights:
+        raise ValueError(
+            f"predictive='newton' needs a curvature that drawn weights change, and {type(curvature).__name__} is none; "
+            "use curvature='hessian' or 'ggn', or predictive='pushforward'."
+        )
+    needed = 8 * 4 * n_draws * p**2
+    if needed > machine_bytes() / 2:
+        raise MemoryError(
+            f"predictive='newton' holds a curvature of {p} x {p} for each of {n_draws} draws, some {needed / 1e9:.3g} "
+            "GB; use fewer n_draws, or predictive='pushforward', which holds none."
+        )
 
 
 # ---------------------------------------------------------------------- base models

@@ -2,12 +2,14 @@
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from ._ribbon import direct, parameter_shifts, pushforward
+from ._ribbon import ReweightedCurvature, direct, gradient_change, parameter_shifts, pushforward
 from ._rows import Moments
+from ._training import is_quadratic, least_curvature
 from .models.newton import minimise
 
 MAX_ROWS = 2000  # at which predictions are compared
@@ -32,6 +34,10 @@ class LinearisationReport:
         The same moves of the refitted model.
     converged : ndarray of shape (n_refits,)
         Whether each refit reached its minimum.
+    newton_shifts : ndarray of shape (p, n_refits) or None
+        Delta theta by a Newton step with the reweighted curvature; None of a curvature that weights do not change.
+    newton_predictions : ndarray of shape (n_rows, k, n_refits) or None
+        Moves of the raw prediction of the model at those parameters.
     """
 
     alpha: float
@@ -41,38 +47,54 @@ class LinearisationReport:
     predictions: np.ndarray
     refitted_predictions: np.ndarray
     converged: np.ndarray
+    newton_shifts: np.ndarray | None = None
+    newton_predictions: np.ndarray | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row per refit.
 
         Errors of parameters and of predictions relative to the refit's own move, ratio of the moves' sizes (above one:
-        the linear step is the larger), correlation of the moved predictions, convergence.
+        the step is the larger), correlation of the moved predictions; the same of the Newton step, in columns that
+        begin with "newton"; convergence.
 
         Returns
         -------
         DataFrame
         """
-        shape = (-1, len(self.converged))
-        linear, exact = self.predictions.reshape(shape), self.refitted_predictions.reshape(shape)
-        size, exact_size = _norms(linear), _norms(exact)
-        product = np.maximum(size * exact_size, np.finfo(float).tiny)
-        columns = {
-            "parameter_error": _relative(self.shifts - self.refitted_shifts, self.refitted_shifts),
-            "prediction_error": _relative(linear - exact, exact),
-            "size_ratio": np.divide(size, exact_size, out=np.ones_like(size), where=exact_size > 0),
-            "correlation": np.einsum("nb,nb->b", linear, exact) / product,
-            "converged": self.converged,
-        }
+        columns = self._compared(self.shifts, self.predictions)
+        if self.newton_shifts is not None:
+            newton = self._compared(self.newton_shifts, self.newton_predictions)
+            columns |= {f"newton_{name}": values for name, values in newton.items()}
+        columns["converged"] = self.converged
         return pd.DataFrame(columns, index=pd.RangeIndex(1, len(self.converged) + 1, name="refit"))
+
+    def _compared(self, shifts, predictions):
+        """Steps, and how they move predictions, beside those of the refits."""
+        shape = (-1, len(self.converged))
+        moved, exact = predictions.reshape(shape), self.refitted_predictions.reshape(shape)
+        size, exact_size = _norms(moved), _norms(exact)
+        product = np.maximum(size * exact_size, np.finfo(float).tiny)
+        return {
+            "parameter_error": _relative(shifts - self.refitted_shifts, self.refitted_shifts),
+            "prediction_error": _relative(moved - exact, exact),
+            "size_ratio": np.divide(size, exact_size, out=np.ones_like(size), where=exact_size > 0),
+            "correlation": np.einsum("nb,nb->b", moved, exact) / product,
+        }
 
     def __repr__(self):
         table = self.to_frame()
         median = table.drop(columns="converged").median()
+        newton = ""
+        if self.newton_shifts is not None:
+            newton = (
+                f"; a Newton step with the reweighted curvature moves them by {median['newton_size_ratio']:.2f} times, "
+                f"with a relative error of {median['newton_prediction_error']:.2g}"
+            )
         return (
             f"LinearisationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
             f"predictions move by {median['size_ratio']:.2f} times what the refits move, with a correlation of "
             f"{median['correlation']:.3f} and a relative error of {median['prediction_error']:.2f}; parameters "
-            f"{median['parameter_error']:.2f} (medians)"
+            f"{median['parameter_error']:.2f}{newton} (medians)"
         )
 
 
@@ -82,11 +104,9 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     weights = _drawn_weights(rows, alpha, n_refits, rng)
     moments = Moments.from_rows(rows, curvature, scatter=False)
     reweighted = np.stack([replace(rows, weight=w).mean(_score_sum, n) for w in weights.T], axis=1)
-    shifts, refitted, converged = (
-        parameter_shifts(curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]),
-        [],
-        [],
-    )
+    H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
+    shifts, refitted, converged = parameter_shifts(H_r, U), [], []
+    newton = _newton_steps(rows, curvature, H_r, weights, U) if curvature.reweights else None
     for b in range(n_refits):
         start = time.perf_counter()
         theta, report = minimise(_reweighted(rows, weights[:, b]))
@@ -101,8 +121,31 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     f = model.raw(Z)[:, :, None]
     moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
     return LinearisationReport(
-        alpha, weights, model.uncentred(shifts), model.uncentred(refitted), *moves, np.array(converged)
+        alpha,
+        weights,
+        model.uncentred(shifts),
+        model.uncentred(refitted),
+        *moves,
+        np.array(converged),
+        None if newton is None else model.uncentred(newton),
+        None if newton is None else direct(model, Z, newton) - f,
     )
+
+
+def _newton_steps(rows, curvature, H_r, weights, U):
+    """Newton steps at each draw of the weights, (p, n_refits), as predictive="newton" takes them."""
+    model, steps = rows.model, []
+    for weight, score in zip(weights.T, U.T[:, :, None], strict=True):
+        drawn = replace(rows, weight=weight)
+        H = drawn.mean(curvature.of_block, rows.n)
+        penalised = H + np.diag(curvature.shift(model))
+        H_w = ReweightedCurvature.of(H_r.inverse_root, penalised[None], least_curvature(model))
+        step = H_w.shifts(score)
+        if not is_quadratic(model):
+            moved = drawn.mean(partial(gradient_change, shift=step[:, 0]), rows.n)
+            step = H_w.second_order(score, moved[:, None] - H @ step)
+        steps.append(step)
+    return np.concatenate(steps, axis=1)
 
 
 def _drawn_weights(rows, alpha, n_draws, rng):

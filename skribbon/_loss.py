@@ -50,6 +50,11 @@ class Loss:
         """Whether the loss is convex in f, so that :meth:`hessian` is never indefinite."""
         return True
 
+    @property
+    def quadratic(self) -> bool:
+        """Whether the loss is a quadratic function of f, so that one Newton step is the minimum of a linear model."""
+        return False
+
     # ------------------------------------------------------------------ what an observation is
     def mean(self, f: FloatArray) -> FloatArray:
         """Inverse link: the mean of y at the raw prediction.
@@ -291,6 +296,10 @@ class Tweedie(Loss):
     @property
     def convex(self) -> bool:
         return 1 <= self.power <= 2 if self._log else self.power == 0
+
+    @property
+    def quadratic(self) -> bool:
+        return self.power == 0 and not self._log
 
     @property
     def positive_only(self) -> bool:

@@ -17,6 +17,14 @@ The weights have covariance :math:`(I - jj'/n) / (n (n\alpha + 1))`, hence in cl
 
 and a prediction moves by :math:`J_x \Delta\theta_w`. That is all; the rest of the package computes G, H_r and J_x.
 
+One order further, the step is Newton's on the reweighted objective, with the curvature that the drawn weights make,
+
+.. math:: \Delta\theta_w = -\Big(\sum_i w_i H_i + \nabla^2 r\Big)^{-1} \Big(\sum_i w_i g_i + \nabla r\Big),
+
+which for least squares and ridge is the refit itself. Elsewhere that step leaves a gradient of the order of its square,
+:math:`\rho_w`, by which it is corrected with the same curvature, :math:`-H_w^{-1} \rho_w`, so that the error is
+:math:`O(n^{-3/2})`.
+
 Rows may carry frequencies m_i: a row counted m_i times has a total weight that is Gamma(alpha m_i) before
 normalisation, and n is then the sum of the frequencies. Rows that depend on each other share one weight per group, see
 ``_groups.py``; the number of weights is called ``units``.
@@ -24,10 +32,13 @@ normalisation, and n is then the sum of the frequencies. Rows that depend on eac
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ._linalg import psd_root, triangular_root
+from ._rows import Sums, unpacked
 
 GROUPS_AT_ONCE = 64  # share a generator
 
@@ -65,20 +76,51 @@ class DirichletSums:
     seed: int
     gradient: Callable
 
-    def __call__(self, block):
+    def weights(self, block):
+        """gamma_i, times what a row counts in its group, (b, B + 1): equal weights are one more draw; sums (B + 1,)."""
         m = block.weight
         if block.group is None:
             rng = np.random.default_rng([self.seed, block.index])
             gamma = rng.standard_gamma((self.alpha * m)[:, None], size=(len(m), self.n_draws))  # (b, B)
-            c = np.column_stack([gamma, m])  # equal weights are one more draw
-            total = c.sum(axis=0)
-        else:
-            gamma = group_gammas(self.alpha, self.n_draws, self.seed, block.group)
-            c = np.column_stack([gamma, np.ones(len(m))])
-            total = block.share @ c  # each group counts once
-            c = m[:, None] * c
-        weighted = block.tangent.vjp(self.gradient(block)[:, :, None] * c[:, None, :])  # (p, B + 1)
-        return np.vstack([weighted, total])
+            c = np.column_stack([gamma, m])
+            return c, c.sum(axis=0)
+        gamma = group_gammas(self.alpha, self.n_draws, self.seed, block.group)
+        c = np.column_stack([gamma, np.ones(len(m))])
+        return m[:, None] * c, block.share @ c  # each group counts once
+
+    def scores(self, block, c, total):
+        """sum_i c_i g_i above the sum of the weights, (p + 1, B + 1)."""
+        return np.vstack([block.tangent.vjp(self.gradient(block)[:, :, None] * c[:, None, :]), total])
+
+    def __call__(self, block):
+        return self.scores(block, *self.weights(block))
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonSums(DirichletSums):
+    """The same, and sums of gamma_i H_i, (B, p, p), by a curvature that is a sum over rows."""
+
+    curvature: Any
+
+    def __call__(self, block):
+        c, total = self.weights(block)
+        self.curvature.of_loss(block)  # what all draws have in common
+        H = [unpacked(self.curvature.of_block(block.reweighted(weight))) for weight in c.T[:-1]]
+        return Sums([self.scores(block, c, total), np.stack(H)])
+
+    def at(self, shifts):
+        """Sums over a block of gamma_i (g_i(theta + shift) - g_i(theta)), (p, B), one shift per draw."""
+        return partial(self._moved, shifts)
+
+    def _moved(self, shifts, block):
+        c, _ = self.weights(block)
+        return np.stack([gradient_change(block.reweighted(w), d) for w, d in zip(c.T, shifts.T, strict=False)], axis=1)
+
+
+def gradient_change(block, shift):
+    """Sum over a block of weight_i (g_i(theta + shift) - g_i(theta)), (p,)."""
+    other = block.at(block.model.at(block.model.theta + shift))
+    return other.score_sum(other.u) - block.score_sum(block.u)
 
 
 def group_gammas(alpha, n_draws, seed, codes):
@@ -107,6 +149,56 @@ def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
 def parameter_shifts(H_r, U):
     """Delta theta_w = -H_r^-1 U_n(w), one column per draw, (p, B)."""
     return -H_r.solve(U)
+
+
+@dataclass(frozen=True, eq=False)
+class ReweightedCurvature:
+    """H_w = sum_i w_i H_i + penalty of B draws, ready to be solved with.
+
+    In the coordinates of M, with M M' = H_r^-1, it is the identity at equal weights.
+
+    Attributes
+    ----------
+    M : ndarray of shape (p, r)
+    values, vectors : ndarray of shape (B, r), (B, r, r)
+        Eigenvalues and eigenvectors of M' H_w M.
+    least : float
+        What eigenvalues count at least, where drawn weights have left hardly anything that determines a direction.
+    """
+
+    M: np.ndarray
+    values: np.ndarray
+    vectors: np.ndarray
+    least: float
+
+    @classmethod
+    def of(cls, M, H_w, least):
+        """Of curvatures H_w (B, p, p)."""
+        return cls(M, *np.linalg.eigh(M.T @ H_w @ M), least)
+
+    @property
+    def is_flat(self):
+        """Draws (B,) of which an eigenvalue counts as more than it is."""
+        return self.values[:, 0] < self.least
+
+    def solve(self, U):
+        """H_w^-1 U, one column per draw, in the coordinates of M: (r, B)."""
+        along = np.einsum("brq,rb->bq", self.vectors, self.M.T @ U) / np.maximum(self.values, self.least)
+        return np.einsum("brq,bq->rb", self.vectors, along)
+
+    def shifts(self, U):
+        """The Newton step, -H_w^-1 U_n(w), one column per draw, (p, B)."""
+        return -self.M @ self.solve(U)
+
+    def second_order(self, U, remainder):
+        """Newton's step and what it leaves of the gradient, -H_w^-1 (U_n(w) + remainder), (p, B).
+
+        The second part is small where the step is, and bounded by half of it in the norm of H_r where it is not.
+        """
+        first, second = self.solve(U), self.solve(remainder)
+        size, most = np.linalg.norm(second, axis=0), np.linalg.norm(first, axis=0) / 2
+        share = np.divide(most, size, out=np.ones_like(size), where=size > most)
+        return -self.M @ (first + share * second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +299,12 @@ class Ribbon:
         """Of drawn scores U (p, B)."""
         shifts = parameter_shifts(H_r, U)
         return cls(shifts / np.sqrt(U.shape[1]), H_r.null, lone, units, shifts)
+
+    @classmethod
+    def of_shifts(cls, H_r, shifts, units, lone):
+        """Of drawn Delta theta_w (p, B), whose mean is not zero beyond the first order."""
+        deviations = shifts - shifts.mean(axis=1, keepdims=True)
+        return cls(deviations / np.sqrt(shifts.shape[1]), H_r.null, lone, units, shifts)
 
     def gaussian(self):
         """The normal law with the same covariance: drawn shifts are forgotten."""

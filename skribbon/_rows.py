@@ -7,6 +7,7 @@ store, so that it does not matter where the rows are.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -45,6 +46,16 @@ class Block:
     def take(self, rows):
         """Some of the rows, whatever their groups."""
         return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index)
+
+    def at(self, model):
+        """The same rows seen by another model."""
+        return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
+
+    def reweighted(self, weight):
+        """The same rows with other weights, zero where they were; what is known of them already is not found again."""
+        other = copy(self)
+        other.weight = weight
+        return other
 
     @cached_property
     def tangent(self):

@@ -10,9 +10,16 @@ import numpy as np
 
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
 from ._linalg import batch_gram, gram, psd_root
-from ._ribbon import DirichletSums, Freedom, Ribbon, dirichlet_scores
+from ._ribbon import DirichletSums, Freedom, NewtonSums, ReweightedCurvature, Ribbon, dirichlet_scores
 from ._rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
-from .exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
+from .exceptions import (
+    FewGroupsWarning,
+    LeverageWarning,
+    NewtonStepWarning,
+    NotStationaryWarning,
+    SeparationWarning,
+    warn_user,
+)
 
 MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others do, no constant curvature leads back
 SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
@@ -30,6 +37,8 @@ MOST_LONE = 32  # rows of a block that are remembered for determining a directio
 MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
 DECISIVE = 0.02  # leverage from which they are, where there are more rows
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
+LEAST_CURVATURE = 0.05  # of H_r, in any direction, that drawn weights leave where a loss is not quadratic
+MANY_FLAT = 0.05  # share of draws with less from which that is said
 FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 
@@ -510,7 +519,7 @@ class Training:
             )
 
     # ------------------------------------------------------------------ the ribbon
-    def ribbon(self, alpha, correction, closed_form, n_draws, seed):
+    def ribbon(self, alpha, correction, closed_form, n_draws, seed, newton=False):
         """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
         self._warn_of_few_groups()
         correction = self.resolved(correction)
@@ -519,9 +528,8 @@ class Training:
         if correction in ("HC2", "HC3") and self.rows.groups is None:
             self._warn_of_lone_rows(self._count(lone))
         if not closed_form:
-            sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
-            ribbon = Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
-            return replace(ribbon, freedom=self.freedom(correction))
+            make = self._newton if newton else self._linear
+            return replace(make(alpha, gradient, n_draws, seed, lone), freedom=self.freedom(correction))
         if np.ndim(self.moments.gg) and correction in ("HC0", "HC1"):
             H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
         else:
@@ -531,6 +539,34 @@ class Training:
             H_Fc = second - cross - cross.T + np.outer(centre, centre)
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
         return replace(ribbon, freedom=self.freedom(correction))
+
+    def _linear(self, alpha, gradient, n_draws, seed, lone):
+        units = self.rows.units
+        sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
+        return Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
+
+    def _newton(self, alpha, gradient, n_draws, seed, lone):
+        """By the curvature that the drawn weights make; says so where they leave too little of it."""
+        model, units = self.rows.model, self.rows.units
+        drawn, width = NewtonSums(alpha, n_draws, seed, gradient, self.curvature), self._wide(n_draws)
+        sums, H = self.rows.sum(drawn, width)
+        U, total = dirichlet_scores(sums, alpha, self.n / units), sums[-1, :-1] * (self.n / units)
+        H /= total[:, None, None]
+        penalised = H + np.diag(self.curvature.shift(model))
+        H_w = ReweightedCurvature.of(self.H_r.inverse_root, penalised, least_curvature(model))
+        shifts = H_w.shifts(U)
+        if not is_quadratic(model):
+            moved = self.rows.sum(drawn.at(shifts), width) / total  # the same blocks have the same draws
+            shifts = H_w.second_order(U, moved - np.einsum("bpq,qb->pb", H, shifts))
+        if H_w.is_flat.mean() > MANY_FLAT:
+            warn_user(
+                f"In {int(H_w.is_flat.sum())} of {n_draws} draws the weights leave less than {H_w.least:.2g} of the "
+                "curvature in some direction, as where few rows tell classes apart; it counts as that, since a Newton "
+                "step has no bound otherwise. Use a larger alpha, penalise the base model more, or take "
+                "predictive='pushforward'.",
+                NewtonStepWarning,
+            )
+        return Ribbon.of_shifts(self.H_r, shifts, units, lone)
 
     @cached_property
     def _rows_are_alike(self):
@@ -656,6 +692,16 @@ class Training:
             return partial(corrected_gradient, self.hat, POWERS[correction]), g_bar
         steps = self.steps(POWERS[correction], most_leverage(self.rows.model.loss))
         return partial(group_corrected_gradient, self.hat, steps), g_bar
+
+
+def is_quadratic(model):
+    """Whether the training objective is a quadratic function of theta, so that one Newton step is a refit."""
+    return model.is_linear and model.loss.quadratic
+
+
+def least_curvature(model):
+    """What a reweighted curvature counts at least, as a share of H_r."""
+    return ROUNDING if is_quadratic(model) else LEAST_CURVATURE
 
 
 def _growth(hat, steps, block):

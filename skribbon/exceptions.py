@@ -15,6 +15,7 @@ __all__ = [
     "FewGroupsWarning",
     "FlexibleModelWarning",
     "LeverageWarning",
+    "NewtonStepWarning",
     "NotStationaryWarning",
     "RibbonWarning",
     "SelectionWarning",
@@ -78,6 +79,15 @@ class LeverageWarning(RibbonWarning):
 
     Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number
     for ``noise`` and ``correction="HC0"``, which ask for none.
+    """
+
+
+class NewtonStepWarning(RibbonWarning):
+    """Drawn weights leave so little curvature in some direction that a Newton step along it is bounded.
+
+    Raised by ``fit`` with ``predictive="newton"``, mostly of classifiers whose classes a few rows tell apart: exact
+    refits at such weights would be far away, or nowhere. Use a larger ``alpha``, penalise the base model more, or take
+    ``predictive="pushforward"``, whose steps have the curvature of all rows.
     """
 
 

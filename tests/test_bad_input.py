@@ -73,7 +73,9 @@ def test_curvature(Ribbon, curvature):
 @BOTH
 @pytest.mark.parametrize("predictive", ["laplace", None, ["gaussian"], np.array(["gaussian", "direct"])])
 def test_predictive(Ribbon, predictive):
-    with pytest.raises(ValueError, match=r"predictive must be one of 'gaussian', 'pushforward', 'direct', got"):
+    with pytest.raises(
+        ValueError, match=r"predictive must be one of 'gaussian', 'pushforward', 'direct', 'newton', got"
+    ):
         fit(Ribbon, predictive=predictive)
 
 

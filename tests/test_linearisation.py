@@ -79,7 +79,9 @@ def test_what_it_says():
     ribbon = RibbonRegressor().fit(X, Y)
     report = ribbon.check_linearisation(X, Y, n_refits=4, random_state=0)
     frame = report.to_frame()
-    assert list(frame.columns) == ["parameter_error", "prediction_error", "size_ratio", "correlation", "converged"]
+    names = ["parameter_error", "prediction_error", "size_ratio", "correlation"]
+    assert list(frame.columns) == [*names, *(f"newton_{name}" for name in names), "converged"]
+    assert (frame["newton_parameter_error"] < 1e-8).all()  # least squares
     assert len(frame) == 4
     assert "4 refits, 4 converged" in repr(report)
     exact = report.refitted_predictions.reshape(-1, 4)

@@ -47,6 +47,8 @@ class Hessian(DenseCurvature):
     array([[0.79, 0.21]])
     """
 
+    reweights = True
+
     def of_block(self, block: Block) -> FloatArray:
         if not block.model.has_hessian:
             name = type(block.model).__name__
@@ -78,6 +80,8 @@ class GaussNewton(DenseCurvature):
     >>> round(ribbon.effective_parameters_, 1)
     8.2
     """
+
+    reweights = True
 
     def of_block(self, block: Block) -> Any:
         return block.packed_grams(block.R)[0]

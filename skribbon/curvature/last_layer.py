@@ -37,6 +37,7 @@ class LastLayer(Curvature):
     """
 
     knows_leverages = True
+    reweights = True
     square_limit = np.inf
 
     def view(self, model: Any) -> Any:
