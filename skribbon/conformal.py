@@ -147,13 +147,15 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
     z = np.minimum(scores + NUDGE, FAR)
     lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
     if (scores > FAR).any():
-        beyond, unit = np.maximum(scores - FAR, 0.0), _far_ends(law)[2][:, None]
-        reach = np.where(np.isinf(beyond), np.inf, beyond * unit)
+        reach = np.where(scores > FAR, _reach(scores - FAR, _far_ends(law)[2]), 0.0)
         lower, upper = lower - reach, upper + reach
     if law.support != "real":
         lower = np.maximum(lower, 0.0)
     lower, upper = target.decode(lower), target.decode(upper)
-    return (lower, upper) if target.increasing else (upper, lower)
+    lower, upper = (lower, upper) if target.increasing else (upper, lower)
+    if np.isfinite([target.lower, target.upper]).any():  # an end of the transform need not be one of y
+        lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
+    return lower, upper
 
 
 def _far_ends(law):
@@ -182,9 +184,14 @@ def normalised_score(distribution, y):
 
 def normalised_ends(distribution, scores):
     """Ends (n, L) each."""
+    return _around(distribution, _reach(scores, distribution.std()))
+
+
+def _reach(scores, unit):
+    """Distances (n, L) of scores (L,) in units (n,): any of an infinite score, and any in an infinite unit."""
+    unit = unit[:, None]
     with np.errstate(invalid="ignore"):
-        reach = np.where(np.isinf(scores), np.inf, scores * distribution.std()[:, None])
-    return _around(distribution, reach)
+        return np.where(np.isinf(scores) | np.isinf(unit), np.inf, scores * unit)
 
 
 def absolute_score(distribution, y):
@@ -443,12 +450,18 @@ def _warn_of_few(levels, infinite, like, grouped):
     if not infinite.any():
         return
     level, rows = levels[infinite.any(axis=0)].max(), infinite.any(axis=1)
-    warn_user(
-        f"Ends of {rows.sum()} of {len(rows)} rows are infinite: confidence_level={level:g} needs at least "
-        f"{rows_needed(level)} calibration rows, each of the weight of the row to predict, and there are "
-        f"{like[rows].min():.4g}{' in its group' if grouped else ''}. Give more to conformalize, or lower the level.",
-        CalibrationWarning,
+    needed, found = rows_needed(level), like[rows].min()
+    why = (
+        f"confidence_level={level:g} needs at least {needed} calibration rows, each of the weight of the row to "
+        f"predict, and there are {found:.4g}{' in its group' if grouped else ''}. Give more to conformalize, or lower "
+        "the level."
     )
+    if found >= needed:
+        why = (
+            f"more than {1 - level:.3g} of the calibration rows have targets that the predicted law says cannot be. "
+            "Take score='absolute', or lower the level."
+        )
+    warn_user(f"Ends of {rows.sum()} of {len(rows)} rows are infinite: {why}", CalibrationWarning)
 
 
 def checked_labels(groups, n):
@@ -475,6 +488,11 @@ def calibrated(distribution, y, weight, groups, score, bins):
     check_name(score, "score", tuple(SCORES))
     if groups is not None and bins is not None:
         raise ValueError("groups and bins exclude each other; set one of them.")
+    if score == "distribution" and distribution.law.support != "real" and (distribution.target.encode(y) < 0).any():
+        raise ValueError(
+            "y_cal has values that the family of the base model cannot have, below zero: no score of its law can hold "
+            "them. Take score='absolute', or another family."
+        )
     scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
         calibration = Calibration.of_spread(score, scores, weight, distribution.std(), bins)

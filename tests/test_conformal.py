@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge, TweedieRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from skribbon import RibbonCV, RibbonRegressor
 from skribbon.baselines import LaplaceRegressor
@@ -298,6 +298,38 @@ def test_far_beyond_the_law_intervals_stay_in_the_range_of_the_target():
 
 
 # ---------------------------------------------------------------------- manners
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.CalibrationWarning")
+@pytest.mark.parametrize("score", SCORES)
+def test_calibration_rows_beside_a_law_that_is_a_point(score):
+    X, rng = np.arange(20.0)[:, None], np.random.default_rng(0)
+    ribbon = RibbonRegressor(Ridge(), noise=0.0).fit(X, np.full(20, 2.5))
+    ends = ribbon.conformalize(X, rng.normal(size=20), score=score).predict_interval(X, kind="conformal")
+    assert not np.isnan(ends).any()
+    assert (np.isinf(ends).all(axis=1) if score != "absolute" else np.isfinite(ends).all(axis=1)).all()
+
+
+def test_targets_that_a_family_cannot_have_are_refused_by_the_score_of_its_law():
+    X, y = draw(40, np.random.default_rng(0), "positive")
+    ribbon = RibbonRegressor(GammaRegressor()).fit(X, y)
+    with pytest.raises(ValueError, match=r"below zero.*score='absolute'"):
+        ribbon.conformalize(X, -y)
+    ends = ribbon.conformalize(X, -y, score="absolute").predict_interval(X, 0.5, kind="conformal")
+    assert np.mean((ends[:, 0] <= -y) & (-y <= ends[:, 1])) >= 0.5
+
+
+def test_observations_beyond_the_end_of_a_transform_are_covered_as_often_as_promised():
+    rng = np.random.default_rng(0)
+    X, y, X_cal, y_cal = rng.normal(size=(60, 1)), rng.normal(size=60), rng.normal(size=(19, 1)), rng.normal(size=19)
+    y_cal[:3] = y.max() + 1  # where a quantile transform knows none
+    base = TransformedTargetRegressor(Ridge(), transformer=QuantileTransformer(n_quantiles=20))
+    ribbon = RibbonRegressor(base).fit(X, y).conformalize(X_cal, y_cal)
+    with pytest.warns(CalibrationWarning, match="targets that the predicted law says cannot be"):
+        covered = [ribbon.predict_interval(X_cal, level, kind="conformal") for level in (0.5, 0.9)]
+    for ends, level in zip(covered, (0.5, 0.9), strict=True):
+        assert np.sum((ends[:, 0] <= y_cal) & (y_cal <= ends[:, 1])) >= 20 * level
+    assert np.isinf(covered[1]).all() and np.isfinite(covered[0]).all()
+
+
 def test_state_is_kept_forgotten_and_carried():
     ribbon, X, y = fitted("ridge")
     assert ribbon.conformalize(X, y) is ribbon

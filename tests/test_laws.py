@@ -219,6 +219,16 @@ def test_gamma_interval_around_a_tiny_mean_holds_it():
     assert (lower, upper) == pytest.approx((exact.ppf(0.05), exact.ppf(0.95)), rel=1e-9)
 
 
+@pytest.mark.parametrize("sd", [0.0, 14.0])
+@pytest.mark.parametrize("power, counts", [(1, True), (1, False), (1.5, False), (2, False), (3, False)])
+def test_a_mean_that_is_no_number_any_more_leaves_observations_of_zero(power, counts, sd):
+    f = np.linspace(-900.0, -700.0, 21)
+    law = TweedieFamily(0.4, power, counts=counts).marginal(f, np.full(21, sd**2))
+    np.testing.assert_allclose(law.cdf(np.full(21, 2.0)), 1, atol=1e-12)
+    assert not np.isnan(law.logpdf(np.full(21, 2.0))).any()
+    assert (law.ppf(np.array([0.05, 0.95])) < 1e-100).all()
+
+
 def test_counts_below_unit_dispersion_keep_the_poisson_law():
     law = TweedieFamily(0.3, 1).conditional(np.log(MEANS))
     np.testing.assert_allclose(law.var(), MEANS)

@@ -97,11 +97,11 @@ class Inferred:
         return replace(self, std_error=np.sqrt(total), df=df)
 
     def warn(self, noun: str = "estimates") -> Self:
-        """Say so where standard errors are too small, and why."""
+        """Say so where standard errors are unknown or too small, and why."""
         if self.far.any():
             warn_user(
                 f"{self.far.sum()} {noun} lie along directions that the training data do not determine "
-                "(collinear or constant columns, too few rows, saturated units); their standard errors are too small. "
+                "(collinear or constant columns, too few rows, saturated units): nothing is known of their errors. "
                 "Drop redundant columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
             )

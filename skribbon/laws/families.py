@@ -83,12 +83,12 @@ class TweedieFamily:
         return TweedieFamily(dispersion, self.power, self.link, self.counts)
 
     def to_mean(self, f):
-        """Inverse link; infinite where it overflows."""
-        f = np.asarray(f, dtype=float)
+        """Inverse link; infinite where it overflows, and never so small that a relative variance overflows."""
+        mu = np.asarray(f, dtype=float)
         if self.link == "log":
             with np.errstate(over="ignore", under="ignore"):
-                return np.exp(f)
-        return np.maximum(f, TINY) if self.power >= 1 else f
+                mu = np.exp(mu)
+        return np.maximum(mu, TINY) if self.power >= 1 else mu
 
     def from_mean(self, mu):
         """Link; minus infinity where there is no f with such a mean."""

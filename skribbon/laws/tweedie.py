@@ -5,7 +5,7 @@ from scipy.special import betainc, erfcx, gammainc, gammaincc, gammaincinv, gamm
 
 from .base import POINT, Law
 
-TINY = 1e-300  # what a mean is taken for where an identity link leaves the family's support
+TINY = 1e-300  # what a mean is taken for that is smaller, or where an identity link leaves the support of the family
 POISSON = 1 + 1e-6  # a dispersion up to here is Poisson's
 MANY_JUMPS = 30.0  # a compound law with a higher rate is replaced by three moments
 MANY_COUNTS = 1e4  # so is a negative binomial law whose mean is that many times its dispersion

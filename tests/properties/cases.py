@@ -72,6 +72,7 @@ DENSE = ("float64", "float32", "int", "list", "frame", "fortran", "readonly", "s
 SPARSE = ("csr_matrix", "csc_matrix", "csr_array", "csc_array")
 MILD = ("duplicated", "integers")  # what X may be while optima stay well determined
 TWINS = ("rows", "columns", "weights", "container", "alpha", "batch", "pickle", "refit", "failed_refit", "inplace")
+TWINS += ("groups", "conformal")
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +98,7 @@ class Case:
     container: str = "float64"
     y_container: str = "array"
     weights: str = "none"
+    groups: str = "none"
     rows: str = "mixed"  # which rows are predicted
     twin: str = "batch"  # the law that compares with another fit
     seed: int = 0
@@ -164,12 +166,15 @@ def draw_case(rng, family=None):
         container=container,
         y_container=rng.choice(["array", "array", "list", "series", "column"]),
         weights=_draw_weights(rng, model),
+        groups=_rarely(rng, "none", lambda: rng.choice(["few", "some", "some", "unequal", "own", "one"]), 0.3),
         rows=rng.choice(["train", "near", "far", "absurd", "single", "mixed", "mixed"]),
         twin=rng.choice(TWINS),
         seed=rng.randint(0, 10**6),
     )
     if case.twin in ("rows", "columns", "weights"):
         return _tamed(rng, case)
+    if case.twin == "groups" and case.groups == "one":
+        return replace(case, groups="some")
     if case.twin == "container" and case.container in ("float64", "float32"):
         return replace(case, container=rng.choice([kind for kind in DENSE if kind not in ("float64", "float32")]))
     return case
@@ -358,6 +363,7 @@ class Data:
     X: np.ndarray  # (n, d)
     y: np.ndarray  # (n,)
     weight: np.ndarray | None  # (n,)
+    group: np.ndarray | None  # (n,): labels
     text: np.ndarray | None  # (n,): a column of strings
     rows: np.ndarray  # (m, d): rows to predict
     rows_text: np.ndarray | None  # (m,)
@@ -377,7 +383,7 @@ def make_data(case):
         X, rows = np.round(X), np.round(rows)
     if case.container == "float32":  # both ways of fitting see the rounded numbers
         X, rows = X.astype(np.float32).astype(float), rows.astype(np.float32).astype(float)
-    return Data(X, y, _make_weight(case, rng), text, rows, rows_text)
+    return Data(X, y, _make_weight(case, rng), _make_group(case), text, rows, rows_text)
 
 
 def _make_x(case, rng):
@@ -454,6 +460,21 @@ def _make_weight(case, rng):
         "large": lambda: 1e6 * counts,
         "fractions": lambda: rng.uniform(0.1, 2.0, n),
     }[case.weights]()
+
+
+def _make_group(case):
+    """Labels of groups whose rows lie anywhere in the table; every other seed has names in place of numbers."""
+    n, rng = case.n, np.random.default_rng(case.seed + 1)
+    if case.groups == "none":
+        return None
+    group = {
+        "few": lambda: rng.permutation(np.arange(n) % 3),
+        "some": lambda: rng.permutation(np.arange(n) % max(n // 4, 2)),
+        "unequal": lambda: np.minimum(rng.geometric(0.3, n), n),
+        "own": lambda: rng.permutation(n),
+        "one": lambda: np.zeros(n, int),
+    }[case.groups]()
+    return np.array([f"group {g}" for g in group]) if case.seed % 2 else 10 * group - 7
 
 
 def _make_rows(case, X, rng):
@@ -548,5 +569,10 @@ def fit_case(case, data=None, **changes):
     ribbon = make_ribbon(case, base)
     if changes:
         ribbon.set_params(**changes)
-    weight = {} if data.weight is None else {"sample_weight": data.weight.copy()}
-    return ribbon.fit(X, y, **weight)
+    return ribbon.fit(X, y, **said_of(data))
+
+
+def said_of(data):
+    """Arguments of ``fit`` beside X and y; always new objects."""
+    given = {"sample_weight": data.weight, "groups": data.group}
+    return {name: value.copy() for name, value in given.items() if value is not None}

@@ -4,6 +4,7 @@ A law is a generator of complaints about a :class:`Subject`; one that yields not
 asks all laws that fit it.
 """
 
+import copy
 import linecache
 import pickle
 import re
@@ -16,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from cases import SPARSE, contain, contain_y, fit_case, make_base, make_data, make_ribbon
+from cases import SPARSE, contain, contain_y, fit_case, make_base, make_data, make_ribbon, said_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -25,8 +26,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import skribbon
+from skribbon.exceptions import LeverageWarning, UndeterminedDirectionWarning
+from skribbon.inspection import coefficients
 
 SECONDS = 20  # for one case; most take a tenth of one
+COEFFICIENTS = ("estimate", "std_error", "conf_low", "conf_high")
 LEVELS = (0.5, 0.8, 0.9, 0.99)
 QUANTILES = (0.005, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.995)
 PACKAGE = str(Path(skribbon.__file__).parent)
@@ -284,20 +288,23 @@ def predict_is_the_base_model(s):
 def weights_are_frequencies(s):
     """Weights that sum to one say that there was one observation; whoever means shares must learn of it.
 
-    A model that goes through all its rows has no noise to recognise, but what its solver leaves; a penalty that is as
-    large as before then beats the smaller weights.
+    A model that goes through its rows has no noise to recognise, but a guess, or what its solver leaves; a penalty that
+    is as large as before then beats the smaller weights.
     """
     if s.case.weights != "sum_to_one" or s.case.is_classifier:
         raise DoesNotApply
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit_case(s.case, s.data)
+    with warnings.catch_warnings(record=True) as of_plain:
+        warnings.simplefilter("always")
         plain = fit_case(replace(s.case, weights="none"), replace(s.data, weight=None))
     dispersion, expected = (
         float(np.max(r.noise_.dispersion_)) for r in (s.fitted, plain if s.case.cv is None else plain.estimator_)
     )
     told = any("weight" in str(w.message) for w in caught)
-    if expected < (1e-6 * np.abs(s.fitted.model_.encode_target(s.data.y)).max()) ** 2:
+    guessed = any(issubclass(w.category, LeverageWarning) for w in of_plain)
+    if guessed or expected < (1e-6 * np.abs(s.fitted.model_.encode_target(s.data.y)).max()) ** 2:
         raise DoesNotApply
     if not told and not expected / 100 <= dispersion <= 100 * expected:
         yield "weights that sum to one change the noise beyond recognition, silently", f"{dispersion} {expected}"
@@ -324,6 +331,25 @@ def attributes_are_numbers(s):
         for name in ("loo_score_",) if s.case.is_classifier else ("loo_score_", "loo_residuals_"):
             if np.isnan(np.asarray(getattr(ribbon, name), dtype=float)).any():
                 yield f"{name} is NaN", ""
+
+
+def coefficients_are_numbers(s):
+    """The table of coefficients: an estimate within its interval, whatever the model; or words why there is none."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            table = coefficients(s.ribbon)
+        except Exception as error:
+            if is_clear(error):
+                raise DoesNotApply from error
+            raise
+    if any(issubclass(w.category, UndeterminedDirectionWarning) for w in caught):
+        table = table[~np.isnan(table["std_error"])]
+    estimate, std_error, low, high = (table[name].to_numpy() for name in COEFFICIENTS)
+    if np.isnan([estimate, std_error, low, high]).any() or (std_error < 0).any():
+        yield "a coefficient, its standard error or its interval is NaN or negative", f"{table[list(COEFFICIENTS)]}"
+    elif not ((low <= estimate) & (estimate <= high)).all():
+        yield "a coefficient lies outside its interval", f"{table[list(COEFFICIENTS)]}"
 
 
 def cv_results_are_numbers(s):
@@ -629,6 +655,7 @@ def _is_comparable(s):
         and options.get("curvature", "auto") in DENSE_CURVATURE
         and options.get("predictive", "gaussian") == "gaussian"
         and s.case.n < TREES
+        and s.fitted.ribbon_.null.shape[1] == 0  # along the others, the order decides which columns are dropped
         and s.case.rows in ("train", "near", "single")  # far away an exponential magnifies the solver's last digits
     )
 
@@ -639,8 +666,8 @@ def twin_rows(s):
         raise DoesNotApply
     order = np.random.default_rng(1).permutation(s.case.n)
     d = s.data
-    text, weight = (None if a is None else a[order] for a in (d.text, d.weight))
-    other = _twin(s.case, replace(d, X=d.X[order], y=d.y[order], text=text, weight=weight))
+    text, weight, group = (None if a is None else a[order] for a in (d.text, d.weight, d.group))
+    other = _twin(s.case, replace(d, X=d.X[order], y=d.y[order], text=text, weight=weight, group=group))
     _need_equal_bases(s, other, 1e-6)
     yield from _same(s, other, 1e-3, "permuted training rows give other intervals")
 
@@ -661,8 +688,9 @@ def twin_weights(s):
     if not _is_comparable(s) or s.case.weights not in ("integers", "zeros"):
         raise DoesNotApply
     d, times = s.data, s.data.weight.astype(int)
-    text = None if d.text is None else np.repeat(d.text, times)
-    repeated = replace(d, X=np.repeat(d.X, times, axis=0), y=np.repeat(d.y, times), text=text, weight=None)
+    text, group = (None if a is None else np.repeat(a, times) for a in (d.text, d.group))
+    X, y = np.repeat(d.X, times, axis=0), np.repeat(d.y, times)
+    repeated = replace(d, X=X, y=y, text=text, group=group, weight=None)
     other = _twin(replace(s.case, weights="none"), repeated)
     _need_equal_bases(s, other, 1e-6)
     yield from _same(s, other, 1e-3, "integer weights are not repeated rows")
@@ -711,7 +739,7 @@ def twin_alpha(s):
     if bad.any():
         yield "a larger alpha widens the confidence interval", f"{wide[bad][0]} {narrow[bad][0]}"
     if s.has_law("location") and case.options.get("curvature", "auto") in DENSE_CURVATURE:
-        n = s.fitted.n_observations_
+        n = s.fitted.n_groups_ or s.fitted.n_observations_
         expected = s("predict_std", kind="epistemic") * np.sqrt((n * a + 1) / (n * factor * a + 1))
         got = other.predict_std(s.rows, kind="epistemic")
         if (gap := differs(got[s.sane], expected[s.sane], expected[s.sane], 1e-6)) > 1:
@@ -722,13 +750,18 @@ def twin_batch(s):
     """Rows predicted one by one are rows predicted together."""
     if s.case.options.get("curvature") == "matrix_free":
         raise DoesNotApply  # its solves stop at a tolerance of their own
-    one_by_one = []
+    rows_of_one, base = [], s.fitted.estimator_
     for i in range(len(s.data.rows)):
         text = None if s.data.rows_text is None else s.data.rows_text[i : i + 1]
-        one_by_one.append(summary(s, rows=contain(s.data.rows[i : i + 1], text, s.case.container))[0])
+        rows_of_one.append(contain(s.data.rows[i : i + 1], text, s.case.container))
+    one_by_one = [summary(s, rows=row)[0] for row in rows_of_one]
     mine, size = summary(s)
     size = size + 1e10 * s.eps * s.rounding[:, None]
     keep = s.sane & np.isfinite(mine).all(axis=1)
+    if s.case.target != "none":  # where the base model itself has lost the digits that a transform may magnify
+        inner = base.estimator.regressor_ if s.case.prepare == "frozen" else base.regressor_
+        alone = np.concatenate([np.ravel(inner.predict(_again(s, row))) for row in rows_of_one])
+        keep &= np.isclose(alone, np.ravel(inner.predict(s.rows)), rtol=1e-12, atol=0)
     if (gap := differs(mine[keep], np.concatenate(one_by_one)[keep], size[keep], 1e-6)) > 1:
         yield "rows one by one are not the rows in a batch", f"{gap:.3g} times 1e-6"
 
@@ -759,9 +792,9 @@ def twin_refit(s):
         raise DoesNotApply
     ribbon = make_ribbon(s.case, make_base(s.case))
     for data in (_other_data(s), s.data):
-        weight = {} if data.weight is None else {"sample_weight": data.weight.copy()}
+        X, y = contain(data.X, data.text, s.case.container), contain_y(data.y, s.case.y_container)
         try:
-            ribbon.fit(contain(data.X, data.text, s.case.container), contain_y(data.y, s.case.y_container), **weight)
+            ribbon.fit(X, y, **said_of(data))
         except Exception as error:
             if data is s.data:
                 raise
@@ -807,21 +840,75 @@ def twin_inplace(s):
         yield from _same(s, other, 1e-6, "StandardScaler(copy=False) gives other intervals than copy=True")
         return
     X, y = contain(s.data.X, s.data.text, s.case.container), contain_y(s.data.y, s.case.y_container)
-    weight = None if s.data.weight is None else s.data.weight.copy()
-    rows = s.rows
+    said, rows = said_of(s.data), s.rows
     base = make_base(s.case)
     if s.case.prepare == "frozen":
         base = FrozenEstimator(base.fit(contain(s.data.X, s.data.text, s.case.container), s.data.y.copy()))
-    ribbon = make_ribbon(s.case, base).fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+    ribbon = make_ribbon(s.case, base).fit(X, y, **said)
     summary(s, ribbon, rows)
     for name, now, was in (
         ("X", X, contain(s.data.X, s.data.text, s.case.container)),
         ("y", y, contain_y(s.data.y, s.case.y_container)),
         ("the rows to predict", rows, s.rows),
-        ("sample_weight", weight, s.data.weight),
+        ("sample_weight", said.get("sample_weight"), s.data.weight),
+        ("groups", said.get("groups"), s.data.group),
     ):
         if not _equal(now, was):
             yield f"{name} is overwritten", s.case.container
+
+
+def twin_groups(s):
+    """Names of groups do not matter, and rows that are groups of their own are rows."""
+    if s.case.cv is not None and s.case.cv.get("cv") != "loo":
+        raise DoesNotApply  # scikit-learn deals groups out to folds by the order of their names
+    group = s.data.group
+    if group is None:
+        if s.case.weights != "none":  # a group of two copies is one group
+            raise DoesNotApply
+        other, what = _twin(s.case, replace(s.data, group=np.arange(s.case.n))), "groups of one row are not rows"
+    else:
+        _, code = np.unique(group, return_inverse=True)
+        renamed = np.array([f"{chr(122 - g % 20)}{g}" for g in code])
+        other, what = _twin(s.case, replace(s.data, group=renamed)), "renamed groups give other intervals"
+    yield from _same(s, other, 1e-6, what)
+
+
+def conformal_promises_are_kept(s):
+    """At least ceil((m + 1) level) of m calibration rows lie in their own interval or set; these are nested."""
+    data, m = _other_data(s), s.case.n + 3
+    rows = contain(data.X, data.text, s.case.container)
+    known = np.isin(data.y, s.ribbon.classes_).all() if s.case.is_classifier else True
+    base = np.asarray(getattr(s.fitted.estimator_, "predict_proba" if s.case.is_classifier else "predict")(rows))
+    if not known or not np.isfinite(base.astype(float)).all():
+        raise DoesNotApply
+    scores = ("lac", "aps") if s.case.is_classifier else ("distribution", "normalised", "absolute")
+    ribbon = copy.copy(s.ribbon)  # what it learns from these rows is not for other laws
+    if s.case.cv is not None:
+        ribbon.estimator_ = copy.copy(s.fitted)
+    score = scores[s.case.seed % len(scores)]
+    try:
+        ribbon.conformalize(_again(s, rows), data.y, score=score)
+    except ValueError as error:
+        if is_clear(error):  # observations that the family cannot have
+            raise DoesNotApply from error
+        raise
+    if s.case.is_classifier:
+        sets = ribbon.predict_set(_again(s, rows), LEVELS)
+        own = np.searchsorted(ribbon.classes_, data.y)
+        covered, nested = sets[np.arange(m), own], (np.diff(sets.astype(int), axis=2) >= 0).all()
+        if not ribbon.predict_set(s.rows, LEVELS, allow_empty=False).any(axis=1).all():
+            yield "a set is empty although none may be", ""
+    else:
+        ends = ribbon.predict_interval(_again(s, rows), LEVELS, kind="conformal")
+        if np.isnan(ends).any():
+            yield f"conformal ends are NaN ({score})", f"{ends[np.isnan(ends).any(axis=(1, 2))][0]}"
+        covered = (ends[:, 0] <= data.y[:, None]) & (data.y[:, None] <= ends[:, 1])
+        nested = _ordered(np.concatenate([ends[:, 0, ::-1], ends[:, 1]], axis=1)).all()
+    if not nested:
+        yield f"conformal intervals or sets are not nested ({score})", ""
+    promised = np.minimum(np.ceil((m + 1) * np.array(LEVELS) - 1e-9), m)
+    if (covered.sum(axis=0) < promised).any():
+        yield f"fewer calibration rows are covered than promised ({score})", f"{covered.sum(axis=0)}, {promised} of {m}"
 
 
 def _equal(a, b):
@@ -832,7 +919,10 @@ def _equal(a, b):
 
 
 # ---------------------------------------------------------------------- all laws of a case
-BOTH = (shapes_are_as_documented, never_nan, attributes_are_numbers, cv_results_are_numbers, frame_is_the_methods)
+BOTH = (
+    *(shapes_are_as_documented, never_nan, attributes_are_numbers, coefficients_are_numbers, cv_results_are_numbers),
+    frame_is_the_methods,
+)
 OF_REGRESSORS = (
     *(predict_is_the_base_model, weights_are_frequencies, law_is_what_was_asked_for),
     *(std_is_not_negative, intervals_are_nested, confidence_is_centred, confidence_within_prediction),
@@ -850,6 +940,8 @@ TWINS = {
     "refit": twin_refit,
     "failed_refit": twin_failed_refit,
     "inplace": twin_inplace,
+    "groups": twin_groups,
+    "conformal": conformal_promises_are_kept,
 }
 
 

@@ -13,7 +13,7 @@ from cases import Case, draw_case, fit_case, make_data
 from fuzz import Tally, parse, simplify
 from scipy import stats
 
-from skribbon import RibbonRegressor
+from skribbon import RibbonRegressor, conformal
 from skribbon.noise import EmpiricalLaw
 
 REGRESSION = Case(model="Ridge", params={"alpha": 1.0}, options={"noise": 0.7})
@@ -103,6 +103,8 @@ PLANTED = [
     (laws.twin_refit, REGRESSION, "predict_interval", shifted),
     (laws.twin_container, Case(container="frame"), "predict_interval", shifted),
     (laws.twin_inplace, Case(prepare="scaler_inplace"), "predict_interval", shifted),
+    (laws.twin_groups, REGRESSION, "predict_interval", shifted),
+    (laws.twin_groups, replace(REGRESSION, groups="some"), "predict_interval", shifted),
 ]
 
 
@@ -168,6 +170,22 @@ def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, mess
         warnings.simplefilter("ignore")
         subject = laws.Subject(case, data, fit(case, data))
     assert bool(list(laws.weights_are_frequencies(subject))) == noticed
+
+
+@pytest.mark.parametrize("case", [REGRESSION, LABELS])
+def test_a_broken_promise_is_noticed(monkeypatch, case):
+    assert not complaints(laws.conformal_promises_are_kept, case)
+    thresholds = conformal.Calibration.thresholds
+    monkeypatch.setattr(conformal.Calibration, "thresholds", lambda *a: 0.7 * thresholds(*a))
+    assert complaints(laws.conformal_promises_are_kept, case)
+
+
+def test_a_table_without_numbers_is_noticed(monkeypatch):
+    assert not complaints(laws.coefficients_are_numbers, REGRESSION)
+    table = laws.coefficients
+    for change in (lambda t: t.assign(std_error=np.nan), lambda t: t.assign(conf_low=t["conf_high"] + 1)):
+        monkeypatch.setattr(laws, "coefficients", lambda ribbon, change=change: change(table(ribbon)))
+        assert complaints(laws.coefficients_are_numbers, REGRESSION)
 
 
 @pytest.mark.parametrize("asked, noise", [("student", "auto"), ("auto", 0.7), ("normal", "heteroskedastic")])

@@ -109,6 +109,21 @@ ONCE_BROKEN = [
         seed=309063,
     ),
     Case(n=53, d=3, x=("collinear", "constant"), x_scale=0.23, container="frame", twin="container", seed=313336),
+    # a rate beyond the smallest number; calibration rows that the predicted law, a point, says cannot be
+    Case(
+        family="glm",
+        model="PoissonRegressor",
+        params={"alpha": 0.0, "tol": 1e-09, "max_iter": 200, "solver": "newton-cholesky"},
+        options={"alpha": 59.0, "damping": 1e-08},
+        n=49,
+        d=3,
+        y="rates",
+        weights="integers",
+        groups="some",
+        seed=572707,
+    ),
+    Case(family="l1", model="ElasticNet", n=56, y="constant", twin="conformal", seed=126309),
+    Case(family="target", model="Ridge", target="reciprocal", n=17, d=1, y="positive", twin="conformal", seed=1),
     # weights and labels that say little
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
