@@ -10,8 +10,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from ._compat import check_sample_weight
 
 
+def is_lazy(X):
+    """Whether X is a Dask collection, or was made of one: its rows are not in memory."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
+
+
 def check_target(estimator, y):
-    """y as a vector, labels where the estimator is a classifier."""
+    """y as a vector, labels where the estimator is a classifier; a Dask column is looked at later."""
+    if is_lazy(y):
+        return y
     name, kind = type(estimator).__name__, "Classifier" if is_classifier(estimator) else "Regressor"
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -69,13 +76,18 @@ def checked_groups(groups, n, weight):
         return None
     code = group_codes(groups, n)
     total = np.bincount(code, weights=weight)
+    check_group_totals(total)
+    alone = len(total) == n and np.isin(weight, (0, 1)).all()
+    return None if alone else code
+
+
+def check_group_totals(total):
+    """More than one group has a weight."""
     if (total > 0).sum() < 2:
         raise ValueError(
             "groups has a single label among the rows that count: nothing tells how groups differ. Fit without groups "
             "if the rows are independent, or collect more groups."
         )
-    alone = len(total) == n and np.isin(weight, (0, 1)).all()
-    return None if alone else code
 
 
 def check_levels(values, name):

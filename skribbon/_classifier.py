@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_levels, check_name, check_single_level, check_target, checked_weight, index_of
-from ._estimator import BaseRibbon, latent_at, weighted_mean
+from ._estimator import BaseRibbon, latent_at, lazily, weighted_mean
 from ._left_out import CrossConformal, class_scores_of
 from ._predictive import ClassProbabilities, Latent
 from ._typing import (
@@ -79,6 +79,7 @@ class ClassificationMethods:
         X = self._validated(X)
         return self.model_.prepare(X)
 
+    @lazily
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Most probable class under the averaged probabilities.
 
@@ -93,6 +94,7 @@ class ClassificationMethods:
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
+    @lazily
     def predict_proba(self, X: MatrixLike) -> FloatArray:
         """Probabilities averaged over the parameters' distribution, deterministic.
 
@@ -107,6 +109,7 @@ class ClassificationMethods:
         """
         return self.predict_distribution(X).mean()
 
+    @lazily
     def predict_log_proba(self, X: MatrixLike) -> FloatArray:
         """Logarithm of :meth:`predict_proba`.
 
@@ -121,6 +124,7 @@ class ClassificationMethods:
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @lazily
     def predict_proba_samples(
         self, X: MatrixLike, n_samples: int = 100, random_state: RandomState = None
     ) -> FloatArray:
@@ -149,6 +153,7 @@ class ClassificationMethods:
         """
         return self.predict_distribution(X).sample(n_samples, random_state)
 
+    @lazily
     def predict_proba_interval(self, X: MatrixLike, confidence_level: Levels = 0.9) -> FloatArray:
         """Central interval of every class probability.
 
@@ -237,6 +242,7 @@ class ClassificationMethods:
         self.conformal_ = replace(conformal, randomised=randomised)
         return self
 
+    @lazily
     def predict_set(
         self,
         X: MatrixLike,
@@ -301,6 +307,7 @@ class ClassificationMethods:
             sets |= best[:, :, None] & ~sets.any(axis=1, keepdims=True)
         return sets[..., 0] if scalar else sets
 
+    @lazily
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Predicted class, and every class probability with its interval, as a table.
 
@@ -402,6 +409,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
+    verbose : int, default=0
+        Prints a line for every pass over a Dask table, and for every Newton step there, if positive.
 
     Attributes
     ----------
@@ -463,6 +472,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         n_draws: int = 100,
         store_loo: bool = False,
         random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -474,6 +484,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         self.n_draws = n_draws
         self.store_loo = store_loo
         self.random_state = random_state
+        self.verbose = verbose
 
     def _default_estimator(self):
         return LogisticRegression()
@@ -564,6 +575,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         return {"loo_distribution_": distribution, "loo_score_": score, "_left_out_": (y, weight)}
 
     @available_if(_base_has("decision_function"))
+    @lazily
     def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from numbers import Real
 from typing import Any, Self, get_args
 
@@ -19,7 +21,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from ._checks import check_count, check_name, check_target, checked_groups, checked_weight
+from ._checks import check_count, check_name, check_target, checked_groups, checked_weight, is_lazy
 from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
 from ._predictive import Degrees, Latent, RawDraws
@@ -72,8 +74,8 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
     """A base model ``estimator``, or ``_default_estimator()`` if that is None; needs ``random_state``."""
 
     # ------------------------------------------------------------------ fit
-    def _fit_base(self, X, y, sample_weight):
-        """Fit a clone of the base model to all rows.
+    def _fit_base(self, X, y, sample_weight, estimator=None):
+        """Fit a clone of the base model, or of what stands for it, to all rows.
 
         Returns
         -------
@@ -83,7 +85,7 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
         weight : ndarray of shape (n_samples,)
             What the base model really received, ones if none.
         """
-        estimator = clone(self._get_estimator())
+        estimator = clone(self._get_estimator() if estimator is None else estimator)
         self._check_kind(estimator)
         _check_table(X)
         if is_regressor(self) and not _holds_numbers(y):
@@ -224,13 +226,12 @@ class UncertainParameters(Wrapper):
             raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
         return self.ribbon_.covariance
 
-    def _training(
-        self, fitted, model, X, y, weight, group=None, *, correction="HC0", closed_form=False, as_ribbon=True
-    ):
+    def _training(self, fitted, rows, *, correction="HC0", closed_form=False, as_ribbon=True):
         """Curvature and moments of the training rows; completes ``fitted`` by what they tell."""
-        curvature = resolve_curvature(self.curvature, getattr(self, "damping", "auto"), model, len(y))
-        model = curvature.view(model)
-        rows = training_rows(model, X, y, weight, group)
+        n = rows.n_rows if rows.in_memory else 0  # a pass costs more than its arithmetic elsewhere
+        curvature = resolve_curvature(self.curvature, getattr(self, "damping", "auto"), rows.model, n)
+        model = curvature.view(rows.model)
+        rows = rows.at(model)
         if as_ribbon and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
             rows = rows.at(model.centred(rows.around()))
         closed_form = closed_form and curvature.holds_square(len(model.theta))
@@ -291,11 +292,9 @@ class BaseRibbon(UncertainParameters):
     def _fit(self, X, y, sample_weight, groups):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
         self._check_parameters()
-        checked_groups(groups, len(y), np.ones(len(y)))  # before the work of a fit
-        fitted, model, weight = self._fit_base(X, y, sample_weight)
-        X, group = own_copy(fitted["estimator_"], X), checked_groups(groups, len(y), weight)
+        fitted, rows = (self._lazy_rows if is_lazy(X) else self._rows)(X, y, sample_weight, groups)
         training, closed_form = self._training(
-            fitted, model, X, y, weight, group, correction=self.correction, closed_form=self.predictive == "gaussian"
+            fitted, rows, correction=self.correction, closed_form=self.predictive == "gaussian"
         )
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         gaussian, newton = self.predictive == "gaussian", self.predictive == "newton"
@@ -309,9 +308,32 @@ class BaseRibbon(UncertainParameters):
             "correction_": training.resolved(self.correction),
             "effective_parameters_": float(training.effective_parameters),
             "n_observations_": float(training.n),
-            "n_groups_": None if group is None else training.rows.groups.n,
+            "n_groups_": None if rows.groups is None else rows.groups.n,
         }
         return fitted, training
+
+    def _rows(self, X, y, sample_weight, groups):
+        """The fitted base model, and its training rows in memory."""
+        checked_groups(groups, len(y), np.ones(len(y)))  # before the work of a fit
+        fitted, model, weight = self._fit_base(X, y, sample_weight)
+        X, group = own_copy(fitted["estimator_"], X), checked_groups(groups, len(y), weight)
+        return fitted, training_rows(model, X, y, weight, group)
+
+    def _lazy_rows(self, X, y, sample_weight, groups):
+        """The same of Dask collections, whose rows stay where they are."""
+        lazy = dask_room()
+        if self.store_loo:
+            raise ValueError("store_loo keeps numbers of every row, and X is a Dask collection; use a sample of it.")
+        table = lazy.Table.of(X, y, sample_weight, groups, self.verbose)
+        estimator = self._get_estimator()
+        self._check_kind(estimator)
+        if sample_weight is not None or table.weighted:
+            self._route_weight(estimator, np.ones(1))  # says so where the base model takes none
+
+        def fit_on(start, X, y, weight):
+            return self._fit_base(X, y, weight, start)[0]
+
+        return lazy.fit_base_lazily(table, estimator, fit_on, parametric_model, is_classifier(self))
 
     def _warn_of_leave_one_out(self, training):
         """Say so where a model keeps what it learnt of a row that is left out."""
@@ -558,8 +580,40 @@ def adopt(estimator, fitted):
     return estimator
 
 
+def dask_room():
+    """The package's room for Dask, which is imported with the first Dask collection."""
+    try:
+        from . import _dask
+    except ImportError as error:
+        raise ImportError(
+            f"X is a Dask collection, and its rows need Dask whole: pip install 'skribbon[dask]' ({error})."
+        ) from error
+    return _dask
+
+
+def lazily(method):
+    """A predict method that returns Dask collections for Dask collections."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def predict(self, X, *args, **kwargs):
+        if not is_lazy(X):
+            return method(self, X, *args, **kwargs)
+        bound = signature.bind(self, X, *args, **kwargs)
+        bound.apply_defaults()
+        arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}
+        return dask_room().lazily_predicted(self, method.__name__, X, arguments)
+
+    return predict
+
+
 def _check_table(X):
     """A table with rows, not the promise of one."""
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, and this needs rows in memory: pass some of them, X.head(...) or "
+            "X.compute(). RibbonRegressor, RibbonClassifier and RibbonCV are fitted to Dask collections as they are."
+        )
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
 

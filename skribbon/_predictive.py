@@ -432,11 +432,26 @@ class Predictive:
         ndarray of shape (n_samples, n)
         """
         rng = check_random_state(random_state)
-        f = self.latent.source(check_count(n_samples, "n_samples"), rng)[:, 0]  # (n, n_samples)
+        return self.drawn(n_samples, rng, rng)
+
+    def drawn(self, n_samples: int, functions: Any, noise: Any) -> FloatArray:
+        """As :meth:`sample`, by two random generators: rows in several places share functions, and not their noise.
+
+        Parameters
+        ----------
+        n_samples : int
+        functions : RandomState
+        noise : RandomState
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n)
+        """
+        f = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
         if self.kind == "confidence":
             return self._outer(f).T
         family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
-        return self._outer(family.conditional(f).sample(rng)).T
+        return self._outer(family.conditional(f).sample(noise)).T
 
     def standard_errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard deviations of the mean function and of observations around it, by the delta method at a link.

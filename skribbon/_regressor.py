@@ -24,7 +24,7 @@ from ._checks import (
     checked_weight,
     index_of,
 )
-from ._estimator import BaseRibbon, latent_at, own_copy, weighted_mean
+from ._estimator import BaseRibbon, latent_at, lazily, own_copy, weighted_mean
 from ._left_out import CrossConformal, Jackknife
 from ._predictive import Latent, Predictive
 from ._rows import EASY_LEVERAGE
@@ -129,6 +129,7 @@ class RegressionMethods:
     def predict(
         self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]: ...
+    @lazily
     def predict(
         self, X: MatrixLike, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -177,6 +178,7 @@ class RegressionMethods:
         root = distribution.slope()[:, None] * self._raw_root(X)[:, 0]
         return root @ root.T + np.diag(distribution.standard_errors()[1] ** 2)
 
+    @lazily
     def predict_interval(
         self,
         X: MatrixLike,
@@ -295,6 +297,7 @@ class RegressionMethods:
         self.conformal_ = conformal
         return self
 
+    @lazily
     def predict_quantiles(
         self,
         X: MatrixLike,
@@ -345,6 +348,7 @@ class RegressionMethods:
         if kind == "conformal" and not hasattr(self, "conformal_"):
             raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
 
+    @lazily
     def predict_std(self, X: MatrixLike, kind: Literal["total", "epistemic", "aleatoric"] = "total") -> FloatArray:
         r"""Standard deviation of a new observation, or of one of its two parts.
 
@@ -376,6 +380,7 @@ class RegressionMethods:
         epistemic, aleatoric = self.predict_distribution(X).standard_errors()
         return {"epistemic": epistemic, "aleatoric": aleatoric, "total": np.hypot(epistemic, aleatoric)}[kind]
 
+    @lazily
     def predict_samples(
         self,
         X: MatrixLike,
@@ -408,6 +413,7 @@ class RegressionMethods:
         """
         return self.predict_distribution(X, kind).sample(n_samples, random_state)
 
+    @lazily
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Prediction, its uncertainty and its interval as a table.
 
@@ -445,6 +451,7 @@ class RegressionMethods:
         }
         return pd.DataFrame(columns, index=index_of(X))
 
+    @lazily
     def log_density(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
         """Logarithm of the predictive density of each observation (of its probability, for counts).
 
@@ -468,6 +475,7 @@ class RegressionMethods:
         """
         return self.predict_distribution(X).logpdf(column_or_1d(y))
 
+    @lazily
     def predictive_cdf(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
         """Predictive distribution function at each observation.
 
@@ -578,6 +586,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         ``loo_score_`` and ``loo_distribution_``; and these fits' parameters, for intervals of kind "jackknife+".
     random_state : int, RandomState or None, default=None
         Seeds the draws, and every ``random_state`` inside the base model that is None.
+    verbose : int, default=0
+        Prints a line for every pass over a Dask table, and for every Newton step there, if positive.
 
     Attributes
     ----------
@@ -650,6 +660,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         n_draws: int = 100,
         store_loo: bool = False,
         random_state: RandomState = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.alpha = alpha
@@ -662,6 +673,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         self.n_draws = n_draws
         self.store_loo = store_loo
         self.random_state = random_state
+        self.verbose = verbose
 
     def _default_estimator(self):
         return LinearRegression()

@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "models": FOUNDATION | {"models"},
     "curvature": FOUNDATION | {"curvature"},
     "_linearisation": BELOW_ESTIMATORS,
-    "_estimator": BELOW_ESTIMATORS | {"_linearisation"},
+    "_dask": BELOW_ESTIMATORS | {"_dask"},
+    "_estimator": BELOW_ESTIMATORS | {"_linearisation", "_dask"},
     **dict.fromkeys(("_regressor", "_classifier"), BELOW_ESTIMATORS | {"_estimator"}),
     "_alpha_path": BELOW_ESTIMATORS,
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
@@ -119,6 +120,8 @@ def test_outside_packages(file):
         assert outside(file) <= OUTSIDE[part]
     if part != "models":
         assert "autograd" not in outside(file)
+    if part != "_dask":
+        assert not {"dask", "distributed"} & outside(file)
 
 
 @every_file

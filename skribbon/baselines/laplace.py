@@ -21,6 +21,7 @@ from .._ribbon import Ribbon
 from .._target import TargetScale
 from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState
 from ..curvature import Curvature
+from ..models.base import training_rows
 from ..noise import Noise, resolve_noise
 
 PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
@@ -74,9 +75,8 @@ class _Laplace(UncertainParameters):
         """Base model and curvature: all that does not depend on the prior."""
         fitted, model, weight = self._fit_base(X, y, sample_weight)
         X = own_copy(fitted["estimator_"], X)
-        training, _ = self._training(
-            fitted, model, X, y, weight, as_ribbon=False
-        )  # a prior is on the parameters as they are
+        rows = training_rows(model, X, y, weight)
+        training, _ = self._training(fitted, rows, as_ribbon=False)  # a prior is on the parameters as they are
         return fitted, training
 
     def _posterior(self, training, dispersion, prior):

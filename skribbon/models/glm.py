@@ -4,7 +4,11 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegres
 
 from .._loss import Tweedie
 from .base import as_parametric
-from .linear import linear_model
+from .linear import linear_model, with_coefficients
+from .newton import with_theta
+
+for family in (PoissonRegressor, GammaRegressor, TweedieRegressor):
+    with_theta.register(family, with_coefficients)
 
 
 @as_parametric.register(PoissonRegressor)

@@ -1,5 +1,6 @@
 """Huber regression with its scale among the parameters."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,8 @@ from sklearn.linear_model import HuberRegressor
 
 from .._loss import HuberWithScale, Tweedie
 from .base import ParametricModel, Tangent, as_parametric
-from .linear import linear_model
+from .linear import linear_model, with_coefficients
+from .newton import with_theta
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,3 +67,15 @@ def _(estimator, y, sample_weight):
     return LocationScale(
         theta=theta, loss=HuberWithScale(estimator.epsilon), l2=l2, intercept=bool(estimator.fit_intercept)
     )
+
+
+@with_theta.register(HuberRegressor)
+def _(estimator, model, theta):
+    if not isinstance(model, LocationScale):
+        return with_coefficients(estimator, model, theta)
+    estimator = copy(estimator)
+    d = len(estimator.coef_)
+    estimator.coef_, estimator.scale_ = theta[:d].copy(), float(theta[-1])
+    if model.intercept:
+        estimator.intercept_ = float(theta[d])
+    return estimator

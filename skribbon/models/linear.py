@@ -1,5 +1,6 @@
 """Models whose raw prediction is linear in the parameters, and the least-squares family."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from .._linalg import scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
 from ..exceptions import SelectionWarning, warn_user
 from .base import ParametricModel, Tangent, as_parametric
+from .newton import with_theta
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,6 +171,25 @@ def _pairwise_grams(Z, C):
     blocks = np.empty((len(rows), d, d))
     blocks[:, a, b] = blocks[:, b, a] = sums.T
     return dict(zip(zip(rows, cols, strict=True), blocks, strict=True))
+
+
+@with_theta.register(LinearRegression)
+@with_theta.register(Ridge)
+@with_theta.register(RidgeCV)
+def with_coefficients(estimator, model, theta):
+    """A copy of a fitted linear estimator with other coefficients and intercepts."""
+    return with_rows_of_coefficients(estimator, model, theta.reshape(model.n_outputs, -1))
+
+
+def with_rows_of_coefficients(estimator, model, Theta):
+    """The same, of coefficients (k, d) with the intercepts last."""
+    estimator = copy(estimator)
+    coef = Theta[:, :-1] if model.intercept else Theta
+    estimator.coef_ = coef.reshape(np.shape(estimator.coef_)).copy()
+    if model.intercept:
+        intercept = Theta[:, -1].reshape(np.shape(estimator.intercept_))
+        estimator.intercept_ = intercept.copy() if intercept.ndim else float(intercept)
+    return estimator
 
 
 def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):

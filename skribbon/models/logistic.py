@@ -8,7 +8,8 @@ from sklearn.utils import compute_class_weight
 
 from .._loss import Bernoulli, Categorical
 from .base import as_parametric
-from .linear import LinearPredictor, linear_model, sgd_penalty
+from .linear import LinearPredictor, linear_model, sgd_penalty, with_coefficients, with_rows_of_coefficients
+from .newton import with_theta
 
 
 def class_weights(estimator, y, sample_weight):
@@ -82,6 +83,14 @@ def _multinomial(estimator, loss, strength):
         intercept=bool(estimator.fit_intercept),
         classes=estimator.classes_,
     )
+
+
+@with_theta.register(LogisticRegression)
+def _(estimator, model, theta):
+    if len(estimator.coef_) == 1:
+        return with_coefficients(estimator, model, theta)
+    # from the coordinates that probabilities can see to those of the classes
+    return with_rows_of_coefficients(estimator, model, model.loss.basis @ theta.reshape(model.n_outputs, -1))
 
 
 def _penalise_liblinear_intercept(model, estimator, strength, l1_ratio):

@@ -24,6 +24,7 @@ MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
 SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
 DAMPINGS = 30  # how often one step's damping may grow before the search ends
 ROUNDING = 1e-13  # relative size of what rounding leaves of a mean over rows
+WELL_CONDITIONED = 1e-7  # ratio of eigenvalues from which a single solve is as good as more of them
 NEGLIGIBLE = 1e-4  # standard errors of gradient that no interval can tell from zero
 
 
@@ -110,6 +111,8 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
             f"{MAX_PARAMETERS}. Train longer with solver='lbfgs' and a smaller tol instead."
         )
     point = start = _evaluate(rows)
+    if rows.model.is_linear and rows.model.loss.quadratic and (theta := _solution(point)) is not None:
+        return theta, Report(1, start.distance, start.floor, True)
     newton, damping, n_iter = rows.model.exact_is_psd, 1e-4, 0
     while n_iter < max_iter and point.distance > max(tol, point.floor):
         step = _step(point, damping, newton)
@@ -128,6 +131,17 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
             )
     report = Report(n_iter, start.distance, point.distance, bool(point.distance <= max(tol, point.floor)))
     return point.theta, report
+
+
+def _solution(point):
+    """The minimum of a quadratic objective, by one step; None where it is too ill-conditioned for that."""
+    root = np.sqrt(np.diag(point.curvature))
+    if not (root > 0).all():
+        return None
+    values, vectors = np.linalg.eigh(point.curvature / root[:, None] / root)
+    if values[0] <= WELL_CONDITIONED * values[-1]:
+        return None
+    return point.theta - vectors @ ((vectors.T @ (point.gradient / root)) / values) / root
 
 
 def _step(point, damping, newton):

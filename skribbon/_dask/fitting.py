@@ -1,0 +1,317 @@
+"""Base models whose rows are on partitions: a start from a sample, then Newton steps to the exact minimum on all rows."""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+from dask.delayed import delayed
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegressionCV, RidgeCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Binarizer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
+from sklearn.utils import get_tags
+
+from .._compat import safe_indexing
+from .._rows import Sums, some_of, spread_over
+from ..exceptions import warn_user
+from ..models import with_theta
+from ..models.newton import NEGLIGIBLE, minimise
+from ..noise import SAMPLE
+from .engine import computed, over_partitions, summed
+from .rows import DaskRows
+
+START_ROWS = 10_000  # that the base model is first fitted on
+ROWS_PER_CLASS = 20  # of each class that such a sample has too few of
+BY_SHAPE = (PolynomialFeatures, Binarizer)  # transformers that learn nothing but the number of columns
+
+
+def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
+    """Fit a base model to all rows of a table.
+
+    Parameters
+    ----------
+    table : Table
+    estimator : estimator
+        Not fitted.
+    fit_on : callable
+        ``fit_on(estimator, X, y, sample_weight)`` fits it to rows in memory, and gives what is then known.
+    as_model : callable
+        ``as_model(estimator, y, weight)`` gives its ParametricModel, with targets and weights that stand for all.
+    classifier : bool
+
+    Returns
+    -------
+    fitted : dict
+        With ``estimator_``, at the minimum of its own objective over all rows.
+    rows : DaskRows
+    """
+    frozen = isinstance(innermost_part(estimator), FrozenEstimator)
+    bare = not isinstance(estimator, Pipeline | TransformedTargetRegressor)
+    survey = table.survey(classifier, check_features=bare)
+    part, index = _sample(table, survey)
+    if not frozen:
+        _check_base(innermost_part(estimator))
+        estimator = fit_around(estimator, table, part)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is only a start
+        fitted = fit_on(estimator, part.X, part.y, part.weight)
+    base = thawed(fitted["estimator_"])
+    told = _telling_targets(survey, part)
+    progress = table.progress(survey)
+    rows = DaskRows.of(as_model(base, *told), table, survey, part, index, progress)
+    if isinstance(leaf := fitted_part(base), RidgeCV):
+        _choose_penalty(leaf, rows)
+        rows = rows.at(as_model(base, *told))
+    if not frozen:
+        base = _at_minimum(base, rows, table.verbose)
+        rows = rows.at(as_model(base, *told))
+    return fitted | {"estimator_": base}, rows
+
+
+def _at_minimum(base, rows, verbose):
+    """The base model with the parameters that minimise its own objective over all rows."""
+    centred = rows.at(rows.model.centred(rows.around()))
+    theta, report = minimise(centred, verbose=verbose)
+    if not report.converged and report.gradient_after > NEGLIGIBLE:
+        warn_user(
+            f"{type(fitted_part(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard errors "
+            f"in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
+            ConvergenceWarning,
+        )
+    return with_theta(base, rows.model, centred.model.uncentred(theta[:, None])[:, 0])
+
+
+def _sample(table, survey):
+    """Some rows in memory: for a start, for the noise, to tell where features are, and some of every class."""
+    n = survey.n_rows
+    spread = np.arange(*spread_over(n).indices(n))
+    rare = [
+        survey.starts[k] + row
+        for count, _, (k, row) in survey.labels.values()
+        if count * START_ROWS < ROWS_PER_CLASS * n
+    ]
+    index = np.unique(np.concatenate([some_of(n, START_ROWS), some_of(n, SAMPLE), spread, np.array(rare, dtype=int)]))
+    return table.take(survey, index), index
+
+
+def _telling_targets(survey, part):
+    """Targets and weights that stand for those of all rows: of labels their weights, of numbers the ends."""
+    n, total = survey.n_rows, survey.total
+    if not survey.labels:
+        return np.array(survey.values), np.broadcast_to(total / n, n)
+    labels = sorted(survey.labels)
+    return np.array(labels, dtype=part.y.dtype), np.array([survey.labels[label][1] for label in labels])
+
+
+# ---------------------------------------------------------------------- what is inside
+def innermost_part(estimator):
+    """The model at the core of an estimator that is not fitted."""
+    if isinstance(estimator, Pipeline):
+        return innermost_part(estimator.steps[-1][1])
+    if isinstance(estimator, TransformedTargetRegressor):
+        return LinearRegression() if estimator.regressor is None else innermost_part(estimator.regressor)
+    return estimator
+
+
+def fitted_part(estimator):
+    """The model at the core of a fitted one."""
+    if isinstance(estimator, Pipeline):
+        return fitted_part(estimator.steps[-1][1])
+    if isinstance(estimator, TransformedTargetRegressor):
+        return fitted_part(estimator.regressor_)
+    return estimator
+
+
+def _check_base(leaf):
+    """Refuse what a start from a sample and Newton steps would not bring to its own minimum on all rows."""
+    name = type(leaf).__name__
+    if isinstance(leaf, RidgeCV):
+        if leaf.cv is not None or leaf.scoring is not None or getattr(leaf, "alpha_per_target", False):
+            raise TypeError("RidgeCV chooses its penalty on a Dask table by leave-one-out alone: leave cv and scoring.")
+        return
+    if isinstance(leaf, LogisticRegressionCV | LassoCV) or name.endswith("CV"):
+        raise TypeError(
+            f"{name} would choose its penalty on a sample of a Dask table; choose it so, and fit the model with it."
+        )
+    selects = getattr(leaf, "positive", False) or np.any(getattr(leaf, "l1_ratio", None) or 0.0)
+    if selects or with_theta.dispatch(type(leaf)) is with_theta.dispatch(object):
+        known = sorted(cls.__name__ for cls in with_theta.registry if cls not in (object, Pipeline, FrozenEstimator))
+        raise TypeError(
+            f"{leaf!r} cannot be taken to its minimum by sums over partitions. Supported on Dask are {', '.join(known)} "
+            "without L1 penalties or signs, and any fitted model in a FrozenEstimator. Or fit a sample in memory."
+        )
+
+
+def fit_around(estimator, table, part):
+    """The estimator with all that stands around its model fitted to all rows, and frozen."""
+    if isinstance(estimator, Pipeline):
+        before = Pipeline(estimator.steps[:-1]) if len(estimator.steps) > 1 else None
+        steps = [] if before is None else fit_transformer(before, table.features(), part.X).steps
+        return Pipeline([*((name, _frozen(step)) for name, step in steps), estimator.steps[-1]])
+    if isinstance(estimator, TransformedTargetRegressor):
+        estimator = clone(estimator)
+        if estimator.regressor is not None:
+            estimator.set_params(regressor=fit_around(estimator.regressor, table, part))
+        if estimator.transformer is not None:
+            targets = over_partitions(_as_column, table.parts, "target")
+            fitted = fit_transformer(estimator.transformer, targets, _as_column(part))
+            estimator.set_params(transformer=_frozen(fitted))
+    return estimator
+
+
+def _as_column(part, k=0):
+    return np.asarray(part.y, dtype=np.float64).reshape(-1, 1)
+
+
+def _frozen(step):
+    return step if isinstance(step, str) or step is None else FrozenEstimator(step)
+
+
+def thawed(estimator):
+    """A fitted estimator whose transformers are no longer frozen."""
+    if isinstance(estimator, Pipeline):
+        steps = [(name, _thawed_step(step)) for name, step in estimator.steps[:-1]]
+        return Pipeline([*steps, (estimator.steps[-1][0], thawed(estimator.steps[-1][1]))], memory=estimator.memory)
+    if isinstance(estimator, TransformedTargetRegressor):
+        estimator.transformer_, estimator.regressor_ = (
+            _thawed_step(estimator.transformer_),
+            thawed(estimator.regressor_),
+        )
+    return estimator
+
+
+def _thawed_step(step):
+    return step.estimator if isinstance(step, FrozenEstimator) else step
+
+
+# ---------------------------------------------------------------------- transformers
+def fit_transformer(transformer, parts, sample):
+    """A clone of a transformer fitted to all partitions of X, of which ``sample`` has some rows in memory."""
+    if isinstance(transformer, FrozenEstimator) or transformer is None or isinstance(transformer, str):
+        return transformer
+    if isinstance(transformer, Pipeline):
+        steps = []
+        for name, step in transformer.steps:
+            fitted = fit_transformer(step, parts, sample)
+            steps.append((name, fitted))
+            if not isinstance(fitted, str) and fitted is not None:
+                parts = over_partitions(partial(_transformed, fitted), parts, "transform")
+                sample = fitted.transform(sample)
+        return Pipeline(steps)
+    transformer = clone(transformer)
+    if isinstance(transformer, ColumnTransformer):
+        return _fit_columns(transformer, parts, sample)
+    if isinstance(transformer, OneHotEncoder | OrdinalEncoder):
+        return _fit_encoder(transformer, parts, sample)
+    if not get_tags(transformer).requires_fit or isinstance(transformer, BY_SHAPE):
+        return transformer.fit(sample)
+    if hasattr(transformer, "partial_fit"):
+        state = delayed(transformer)
+        for part in parts:
+            state = delayed(_partially_fitted)(state, part)
+        (fitted,) = computed([state], parts)
+        return fitted
+    name = type(transformer).__name__
+    raise TypeError(
+        f"{name} has no partial_fit, so that it cannot learn from one partition of a Dask table after the other. Fit it "
+        f"on a sample in memory, and put FrozenEstimator({name}(...).fit(X_sample)) in its place."
+    )
+
+
+def _transformed(transformer, X, k):
+    return transformer.transform(X) if X.shape[0] else X
+
+
+def _partially_fitted(transformer, X):
+    # a copy: what a task was given may be needed again, where a worker was lost
+    return deepcopy(transformer).partial_fit(X) if X.shape[0] else transformer
+
+
+def _fit_columns(transformer, parts, sample):
+    fitted = []
+    for name, step, columns in transformer.transformers:
+        columns = columns(sample) if callable(columns) else columns
+        if not isinstance(step, str):
+            selected = over_partitions(partial(_selected, columns), parts, "columns")
+            step = _frozen(fit_transformer(step, selected, _selected(columns, sample)))
+        fitted.append((name, step, columns))
+    if not isinstance(transformer.remainder, str):
+        raise TypeError("ColumnTransformer(remainder=...) must be 'drop' or 'passthrough' on a Dask table.")
+    return transformer.set_params(transformers=fitted).fit(sample)
+
+
+def _selected(columns, X, k=0):
+    return safe_indexing(X, columns, axis=1)
+
+
+def _fit_encoder(encoder, parts, sample):
+    """An encoder that knows the categories of all partitions."""
+    if isinstance(encoder.categories, str):
+        if encoder.min_frequency is not None or encoder.max_categories is not None:
+            raise TypeError(
+                f"{type(encoder).__name__} with min_frequency or max_categories counts rows, and partitions are seen "
+                "one by one: fit it on a sample in memory, and put FrozenEstimator(encoder) in its place."
+            )
+        tasks = over_partitions(partial(_categories, encoder), parts, "categories")
+        encoder.set_params(categories=computed(summed(tasks, "categories"), parts).columns)
+    return encoder.fit(sample)
+
+
+class Categories:
+    """Categories of some columns; two of them add to all of both."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __add__(self, other):
+        return Categories([np.unique(np.concatenate(pair)) for pair in zip(self.columns, other.columns, strict=True)])
+
+
+def _categories(encoder, X, k):
+    return Categories(clone(encoder).fit(X).categories_) if X.shape[0] else None
+
+
+# ---------------------------------------------------------------------- a penalty by leave-one-out
+def _choose_penalty(estimator, rows):
+    """RidgeCV's own criterion over all rows: the mean square of leave-one-out residuals, a sum for every penalty."""
+    fit_intercept = estimator.fit_intercept
+    centre = rows.model.centred(rows.around()).centre
+    sums, n = rows.sum(partial(_cross_products, centre)), rows.n
+    weight, mean, y_mean, gram, product = sums
+    mean, y_mean = (mean / weight, y_mean / weight) if fit_intercept else (0 * mean, 0.0)
+    gram = gram - weight * np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(gram)
+    along = vectors.T @ (product - weight * mean * y_mean)
+    alphas = np.ravel(estimator.alphas)
+    shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (d, A)
+    shrunk[np.maximum(values, 0.0) <= 1e-14 * values.max()] = 0.0
+    mean = mean + (0.0 if centre is None else centre)
+    share = 1 / n if fit_intercept else 0.0
+    errors = rows.sum(partial(_left_out_squares, mean, y_mean, vectors, shrunk, along, share))
+    best = int(np.argmin(errors))
+    estimator.alpha_, estimator.best_score_ = float(alphas[best]), -float(errors[best] / rows.n_rows)
+
+
+def _features_of(block):
+    Z = block.Z[:, :-1] if block.model.intercept else block.Z
+    return Z.toarray() if sparse.issparse(Z) else Z
+
+
+def _cross_products(centre, block):
+    X, w = _features_of(block) - (0.0 if centre is None else centre), block.weight
+    return Sums([w.sum(), w @ X, w @ block.y, (X.T * w) @ X, X.T @ (w * block.y)])
+
+
+def _left_out_squares(mean, y_mean, vectors, shrunk, along, share, block):
+    """Sums over the block of squared leave-one-out residuals, (A,)."""
+    V = (_features_of(block) - mean) @ vectors
+    h = block.weight[:, None] * (V**2 @ shrunk + share)
+    residual = (block.y - y_mean)[:, None] - V @ (shrunk * along[:, None])
+    return block.weight @ (residual / (1 - h)) ** 2
