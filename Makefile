@@ -122,5 +122,5 @@ $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) is %d.%d: try make PYTHON=/path/to/python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[test,lint]"
+	$(BIN)/python -m pip install --quiet -e ".[test,lint,dask]"
 	@touch $@

@@ -1,4 +1,4 @@
-"""Base models whose rows are on partitions: a start from a sample, then Newton steps to the exact minimum on all rows."""
+"""Base models whose rows are on partitions: a start from a sample, then Newton steps to the minimum on all rows."""
 
 from __future__ import annotations
 
@@ -52,17 +52,19 @@ def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
         With ``estimator_``, at the minimum of its own objective over all rows.
     rows : DaskRows
     """
-    frozen = isinstance(innermost_part(estimator), FrozenEstimator)
+    original, frozen = estimator, isinstance(innermost_part(estimator), FrozenEstimator)
     bare = not isinstance(estimator, Pipeline | TransformedTargetRegressor)
     survey = table.survey(classifier, check_features=bare)
-    part, index = _sample(table, survey)
     if not frozen:
         _check_base(innermost_part(estimator))
+    index, start = _sample(survey)
+    part = table.take(survey, index)
+    if not frozen:
         estimator = fit_around(estimator, table, part)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only a start
-        fitted = fit_on(estimator, part.X, part.y, part.weight)
-    base = thawed(fitted["estimator_"])
+        fitted = fit_on(estimator, *part.take(np.searchsorted(index, start))[:3])
+    base = thawed(fitted["estimator_"], original)
     told = _telling_targets(survey, part)
     progress = table.progress(survey)
     rows = DaskRows.of(as_model(base, *told), table, survey, part, index, progress)
@@ -81,15 +83,18 @@ def _at_minimum(base, rows, verbose):
     theta, report = minimise(centred, verbose=verbose)
     if not report.converged and report.gradient_after > NEGLIGIBLE:
         warn_user(
-            f"{type(fitted_part(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard errors "
-            f"in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
+            f"{type(fitted_part(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard "
+            f"errors in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
             ConvergenceWarning,
         )
     return with_theta(base, rows.model, centred.model.uncentred(theta[:, None])[:, 0])
 
 
-def _sample(table, survey):
-    """Some rows in memory: for a start, for the noise, to tell where features are, and some of every class."""
+def _sample(survey):
+    """Numbers of the rows to have in memory, and of those to start from.
+
+    They are for that start, with every class in it, for the noise, and to tell where features are.
+    """
     n = survey.n_rows
     spread = np.arange(*spread_over(n).indices(n))
     rare = [
@@ -97,8 +102,8 @@ def _sample(table, survey):
         for count, _, (k, row) in survey.labels.values()
         if count * START_ROWS < ROWS_PER_CLASS * n
     ]
-    index = np.unique(np.concatenate([some_of(n, START_ROWS), some_of(n, SAMPLE), spread, np.array(rare, dtype=int)]))
-    return table.take(survey, index), index
+    start = np.union1d(some_of(n, START_ROWS), np.array(rare, dtype=int))
+    return np.unique(np.concatenate([start, some_of(n, SAMPLE), spread])), start
 
 
 def _telling_targets(survey, part):
@@ -144,8 +149,9 @@ def _check_base(leaf):
     if selects or with_theta.dispatch(type(leaf)) is with_theta.dispatch(object):
         known = sorted(cls.__name__ for cls in with_theta.registry if cls not in (object, Pipeline, FrozenEstimator))
         raise TypeError(
-            f"{leaf!r} cannot be taken to its minimum by sums over partitions. Supported on Dask are {', '.join(known)} "
-            "without L1 penalties or signs, and any fitted model in a FrozenEstimator. Or fit a sample in memory."
+            f"{leaf!r} cannot be taken to its minimum by sums over partitions. Supported on Dask are "
+            f"{', '.join(known)} without L1 penalties or signs, and any fitted model in a FrozenEstimator. Or fit a "
+            "sample in memory."
         )
 
 
@@ -162,8 +168,16 @@ def fit_around(estimator, table, part):
         if estimator.transformer is not None:
             targets = over_partitions(_as_column, table.parts, "target")
             fitted = fit_transformer(estimator.transformer, targets, _as_column(part))
-            estimator.set_params(transformer=_frozen(fitted))
+            estimator.set_params(transformer=FrozenTarget(fitted))
     return estimator
+
+
+class FrozenTarget(FrozenEstimator):
+    """A fitted transformer of the target, whose ``fit`` is called without a y."""
+
+    def fit(self, X, y=None):
+        """Nothing happens."""
+        return self
 
 
 def _as_column(part, k=0):
@@ -174,16 +188,16 @@ def _frozen(step):
     return step if isinstance(step, str) or step is None else FrozenEstimator(step)
 
 
-def thawed(estimator):
-    """A fitted estimator whose transformers are no longer frozen."""
+def thawed(estimator, original):
+    """A fitted estimator whose transformers are no longer frozen, with the parameters of the original."""
     if isinstance(estimator, Pipeline):
         steps = [(name, _thawed_step(step)) for name, step in estimator.steps[:-1]]
-        return Pipeline([*steps, (estimator.steps[-1][0], thawed(estimator.steps[-1][1]))], memory=estimator.memory)
+        last = estimator.steps[-1][0], thawed(estimator[-1], original[-1])
+        return Pipeline([*steps, last], memory=estimator.memory)
     if isinstance(estimator, TransformedTargetRegressor):
-        estimator.transformer_, estimator.regressor_ = (
-            _thawed_step(estimator.transformer_),
-            thawed(estimator.regressor_),
-        )
+        estimator.transformer_ = _thawed_step(estimator.transformer_)
+        estimator.regressor_ = thawed(estimator.regressor_, original.regressor)
+        estimator.set_params(transformer=original.transformer, regressor=original.regressor)
     return estimator
 
 
@@ -220,8 +234,8 @@ def fit_transformer(transformer, parts, sample):
         return fitted
     name = type(transformer).__name__
     raise TypeError(
-        f"{name} has no partial_fit, so that it cannot learn from one partition of a Dask table after the other. Fit it "
-        f"on a sample in memory, and put FrozenEstimator({name}(...).fit(X_sample)) in its place."
+        f"{name} has no partial_fit, so that it cannot learn from one partition of a Dask table after the other. Fit "
+        f"it on a sample in memory, and put FrozenEstimator({name}(...).fit(X_sample)) in its place."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,8 +214,8 @@ class Table:
         for name, column in given.items():
             if not hasattr(column, "dask"):
                 raise TypeError(
-                    f"X is a Dask collection and {name} is a {type(column).__name__}: take both from one Dask frame, so "
-                    "that their partitions belong together."
+                    f"X is a Dask collection and {name} is a {type(column).__name__}: take both from one Dask frame, "
+                    "so that their partitions belong together."
                 )
         weighted, grouped = "sample_weight" in given, "groups" in given
         parts = _joined(X, given) if _all_frames(X, given) else _zipped(X, given)
@@ -237,7 +238,7 @@ class Table:
     def take(self, survey, index):
         """Rows of these numbers, (m,) in ascending order, in memory."""
         bounds = np.searchsorted(index, survey.starts)
-        chosen = [(k, index[a:b] - survey.starts[k]) for k, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False))]
+        chosen = [(k, index[a:b] - survey.starts[k]) for k, (a, b) in enumerate(pairwise(bounds))]
         chosen = [(k, rows) for k, rows in chosen if len(rows)]
         tasks = [delayed(Part.take)(self.parts[k], rows) for k, rows in chosen]
         return _concatenated(computed(tasks, self.parts))
