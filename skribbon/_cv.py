@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._alpha_path import (
     Path,
     Temperatures,
+    fit_all,
     fit_fold,
     fit_quietly,
     is_clear,
@@ -33,14 +34,20 @@ from ._alpha_path import (
     validate,
     with_pooled_noise,
 )
-from ._checks import check_single_level, check_target, checked_weight, group_codes
+from ._checks import check_single_level, check_target, checked_weight, group_codes, is_lazy
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
-from ._estimator import BaseRibbon, adopt
+from ._estimator import BaseRibbon, adopt, dask_room
 from ._left_out import CrossConformal, distribution_scores, own_class_scores
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
-from .exceptions import AlphaEdgeWarning, FlexibleModelWarning, NotStationaryWarning, warn_user
+from .exceptions import (
+    AlphaEdgeWarning,
+    FewGroupsWarning,
+    FlexibleModelWarning,
+    NotStationaryWarning,
+    warn_user,
+)
 from .noise import HeteroskedasticNoise
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
@@ -102,7 +109,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         Level of the interval that "coverage" and "interval_score" look at.
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others by one Newton step
-        from a single fit, so that alpha costs no refit at all.
+        from a single fit, so that alpha costs no refit at all. Of a Dask table a number of folds, or "partitions",
+        which holds out whole partitions in five folds; at most 20,000 held-out rows of a fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+" that cover what they promise at no further fit.
     n_jobs : int, default=None
@@ -192,16 +200,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """
         y = check_target(self, y)
         alphas, ribbon = self._checked_alphas(), self._get_ribbon()
-        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
-        if sample_weight is not None:
-            sample_weight = checked_weight(sample_weight, X)
-        if groups is not None:
-            group_codes(groups, len(y))  # says what is wrong with them
-            groups = np.asarray(groups).ravel()
+        if is_lazy(X):
+            X = y = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
+            sample_weight = groups = None  # which the table has
+        X, y, sample_weight, groups = self._checked_columns(X, y, sample_weight, groups)
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
-        folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
+        if is_lazy(X):
+            folds = self._lazy_folds(ribbons, n_sure, X)
+        else:
+            folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
         if temperatures is None:
             paths = [Path.follow(same, alphas, level, scoring) for same in folds]
             table = self._joined([path.results for path in paths], ribbons)
@@ -227,6 +236,19 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             if hasattr(final, name):
                 fitted[name] = getattr(final, name)
         return adopt(self, fitted)
+
+    @staticmethod
+    def _checked_columns(X, y, sample_weight, groups):
+        """All that was given, row by row; a table on Dask checks itself."""
+        if is_lazy(X):
+            return X, y, sample_weight, groups
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        if sample_weight is not None:
+            sample_weight = checked_weight(sample_weight, X)
+        if groups is not None:
+            group_codes(groups, len(y))  # says what is wrong with them
+            groups = np.asarray(groups).ravel()
+        return X, y, sample_weight, groups
 
     def _candidates(self, ribbon):
         """The Ribbon at every damping that was asked for, and how many of them are looked at in any case."""
@@ -291,6 +313,35 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         by_candidate = [list(same) for same in zip(*folds, strict=False)]
         return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
+    def _lazy_folds(self, ribbons, n_sure, table):
+        """The same of a table on Dask: fits are to all of its other rows, and scores of some of the held-out ones."""
+        ribbon = ribbons[0]
+        if self.store_folds:
+            raise ValueError("store_folds keeps scores of every row, and X is a Dask collection; use a sample of it.")
+        if isinstance(ribbon, FrozenEstimator):
+            part = dask_room().some_rows(table, is_classifier(ribbon.estimator))
+            return [[validate(ribbon.estimator, *part)]]
+        by_partition = isinstance(self.cv, str) and self.cv == "partitions"
+        if not (self.cv is None or by_partition or isinstance(self.cv, Integral)) or _noise_from_folds(ribbon):
+            raise ValueError(
+                "On a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, and "
+                f"noise is not 'cv'; got cv={self.cv!r}. Folds keep groups together."
+            )
+        folds, n_folds = [], 5 if self.cv is None or by_partition else int(self.cv)
+        if n_folds < 2:
+            raise ValueError(f"cv must be at least 2 folds, got {self.cv}.")
+        found = dask_room().folds_of(table, n_folds, is_classifier(ribbon), by_partition)
+        for k, (train, held_out, n_train, n_test) in enumerate(found, start=1):
+            start = time.perf_counter()
+            fitted = fit_all(
+                ribbons, n_sure, train, train, {}, n_train + n_test, (FlexibleModelWarning, FewGroupsWarning)
+            )
+            folds.append([validate(one, *held_out) for one in fitted])
+            if self.verbose:
+                seconds = time.perf_counter() - start
+                print(f"[RibbonCV] fold {k} of {n_folds}: {n_train} rows fitted, {n_test} held out, {seconds:.2f} s")
+        return [list(same) for same in zip(*folds, strict=False)]
+
     @property
     def _leave_one_out(self):
         return isinstance(self.cv, str) and self.cv == "loo"
@@ -326,7 +377,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         held_out = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
         fit_quietly(final, X, y, fit_params, (NotStationaryWarning if held_out else FlexibleModelWarning,))
         if self.verbose:
-            print(f"[RibbonCV] all {len(y)} rows with alpha = {best.alpha:.4g}: {time.perf_counter() - start:.2f} s")
+            seconds = time.perf_counter() - start
+            print(
+                f"[RibbonCV] all {final.n_observations_:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s"
+            )
         return final
 
     # ------------------------------------------------------------------ the choice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from operator import add
 
@@ -56,15 +56,25 @@ def _added(pieces):
 
 
 def computed(value, parts, progress=None, name=""):
-    """The value of tasks; where a partition cannot even be read, the error says which.
+    """The value of tasks on the partitions ``parts``."""
+    start = time.perf_counter()
+    with _on_partitions(parts):
+        (result,) = dask.compute(value)
+    if progress is not None:
+        progress(name, time.perf_counter() - start)
+    return result
+
+
+@contextmanager
+def _on_partitions(parts):
+    """Where a partition cannot even be read, the error says which.
 
     Threads of this process get one BLAS thread each: more threads than cores make everything slower.
     """
-    start = time.perf_counter()
     threaded = dask.base.get_scheduler(collections=(parts[0],)) in (None, dask.threaded.get)
     try:
         with threadpool_limits(1) if threaded else nullcontext():
-            (result,) = dask.compute(value)
+            yield
     except Exception as error:
         if str(error).startswith("Partition ") or type(error).__module__.startswith("distributed"):
             raise
@@ -72,9 +82,6 @@ def computed(value, parts, progress=None, name=""):
         if place is None:
             raise
         raise RuntimeError(f"Partition {place} could not be computed: {error}") from error
-    if progress is not None:
-        progress(name, time.perf_counter() - start)
-    return result
 
 
 def _failing(parts):
@@ -99,7 +106,10 @@ def kept(tasks, n_bytes):
     else:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         there = CLUSTER_SHARE * sum(worker["memory_limit"] or 0 for worker in workers)
-    return list(dask.persist(*tasks)) if n_bytes <= there else tasks
+    if n_bytes > there:
+        return tasks
+    with _on_partitions(tasks):
+        return list(dask.persist(*tasks))
 
 
 def _client():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import dask.array as da
@@ -43,7 +44,7 @@ def lazily_predicted(estimator, method, X, arguments):
     if arguments.get("return_std"):
         mean = lazily_predicted(estimator, method, X, {**arguments, "return_std": False})
         return mean, lazily_predicted(estimator, "predict_std", X, {"kind": "total"})
-    if "random_state" in arguments:
+    if not isinstance(arguments.get("random_state", 0), Integral):
         arguments["random_state"] = int(check_random_state(arguments["random_state"]).randint(MAX_SEED))
     parts = [_delayed_parts(X.rechunk({1: -1}) if hasattr(X, "rechunk") else X)]
     parts += [_delayed_parts(column) for column in columns.values()]

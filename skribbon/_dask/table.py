@@ -12,7 +12,6 @@ import pandas as pd
 from dask.delayed import delayed
 from scipy import sparse
 
-from .._compat import safe_indexing
 from .engine import computed, kept, over_partitions, progress_printer, summed
 
 FIRST_LOOK = 4  # partitions that may be empty before the size of a table is guessed as nothing
@@ -29,7 +28,8 @@ class Part(NamedTuple):
     def take(self, rows):
         """Some of the rows."""
         columns = (None if column is None else column[rows] for column in self[1:])
-        return Part(safe_indexing(self.X, rows), *columns)
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        return Part(X, *columns)
 
     @property
     def weights(self):

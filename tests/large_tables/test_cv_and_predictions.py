@@ -1,0 +1,193 @@
+"""Tuning on Dask tables, and predictions that stay on Dask."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from lazy_table import FEATURES
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GroupKFold
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._dask import Table, folds_of
+
+LOGISTIC = LogisticRegression(C=0.3, solver="newton-cholesky", tol=1e-12)
+ALPHAS = [0.1, 1.0, 10.0]
+
+
+def tuner(**options):
+    return RibbonCV(RibbonRegressor(Ridge(), noise="dof"), alphas=ALPHAS, **options)
+
+
+def assert_same_choice(ours, theirs):
+    assert ours.alpha_ == theirs.alpha_
+    for name, column in theirs.cv_results_.items():
+        np.testing.assert_allclose(ours.cv_results_[name], column, rtol=1e-6, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(ours.estimator_.model_.theta, theirs.estimator_.model_.theta, rtol=1e-7)
+
+
+@pytest.mark.parametrize("scoring", ["nll", "coverage", "crps"])
+def test_folds_of_rows(scoring, frame, lazy):
+    tuned = [tuner(cv=3, scoring=scoring).fit(rows[FEATURES], rows["y"]) for rows in (lazy, frame)]
+    assert_same_choice(*tuned)
+
+
+def test_folds_of_classes(frame, lazy):
+    tuned = [
+        RibbonCV(RibbonClassifier(LOGISTIC), alphas=ALPHAS, temperatures=[1.0], cv=3).fit(
+            rows[FEATURES], rows["kind"], rows["weight"]
+        )
+        for rows in (lazy, frame)
+    ]
+    assert_same_choice(*tuned)
+
+
+def test_folds_of_groups(frame, lazy):
+    ribbon = RibbonRegressor(Ridge(), noise="dof")
+    ours = RibbonCV(ribbon, alphas=ALPHAS, cv=3).fit(lazy[FEATURES], lazy["y"], groups=lazy["group"])
+    theirs = RibbonCV(ribbon, alphas=ALPHAS, cv=GroupKFold(3)).fit(frame[FEATURES], frame["y"], groups=frame["group"])
+    assert ours.alpha_ == theirs.alpha_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=0.02)  # equal groups may go to another fold
+    held_out = [
+        set(part.label) for _, part, *_ in folds_of(Table.of(lazy[FEATURES], lazy["y"], None, lazy["group"]), 3, False)
+    ]
+    assert set.union(*held_out) == set(frame["group"])
+    assert sum(map(len, held_out)) == frame["group"].nunique()
+
+
+def test_folds_of_partitions(frame):
+    lazy = dd.from_pandas(frame, npartitions=10, sort=False)
+    ours = tuner(cv="partitions").fit(lazy[FEATURES], lazy["y"])
+    theirs = tuner(cv=5).fit(frame[FEATURES], frame["y"])
+    assert_same_choice(ours, theirs)  # ten partitions of equal lengths are five of consecutive rows
+    few = lazy.partitions[:3]
+    with pytest.raises(ValueError, match="at least 5 partitions"):
+        RibbonCV(cv="partitions").fit(few[FEATURES], few["y"])
+
+
+def test_a_frozen_ribbon_is_tuned_on_all_rows(frame, lazy):
+    fitted = RibbonRegressor(Ridge(), noise="dof").fit(frame[FEATURES][:500], frame["y"][:500])
+    tuned = [RibbonCV(FrozenEstimator(fitted), alphas=ALPHAS).fit(rows[FEATURES], rows["y"]) for rows in (lazy, frame)]
+    assert tuned[0].alpha_ == tuned[1].alpha_
+    assert tuned[0].best_score_ == pytest.approx(tuned[1].best_score_, rel=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"cv": "loo"}, {"cv": GroupKFold(3)}, {"cv": 1}, {"store_folds": True}])
+def test_other_folds_are_refused(options, lazy):
+    with pytest.raises(ValueError, match=r"Dask|folds"):
+        RibbonCV(Ridge(), **options).fit(lazy[FEATURES], lazy["y"])
+
+
+# ---------------------------------------------------------------------- predictions
+REGRESSION = {
+    "predict": {},
+    "predict_std": {"kind": "epistemic"},
+    "predict_interval": {"confidence_level": [0.5, 0.9], "kind": "confidence"},
+    "predict_quantiles": {"quantiles": [0.1, 0.5, 0.9]},
+}
+CLASSIFICATION = {
+    "predict": {},
+    "predict_proba": {},
+    "predict_log_proba": {},
+    "decision_function": {},
+    "predict_proba_interval": {"confidence_level": 0.8},
+    "predict_proba_samples": {"n_samples": 4, "random_state": 0},
+    "predict_set": {"confidence_level": 0.8},
+}
+
+
+@pytest.fixture(scope="module")
+def regressor(frame):
+    return RibbonRegressor(PoissonRegressor(alpha=0.01)).fit(frame[FEATURES], frame["count"])
+
+
+@pytest.fixture(scope="module")
+def classifier(frame):
+    fitted = RibbonClassifier(LOGISTIC).fit(frame[FEATURES][:1000], frame["kind"][:1000])
+    return fitted.conformalize(frame[FEATURES][1000:], frame["kind"][1000:])
+
+
+def collections(frame):
+    values = frame[FEATURES].to_numpy()
+    lazy = dd.from_pandas(frame, npartitions=3, sort=False)[FEATURES]
+    return {"frame": lazy, "array": da.from_array(values, chunks=(600, 2)), "unknown": lazy.to_dask_array()}
+
+
+@pytest.mark.parametrize("container", ["frame", "array", "unknown"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_predictions_wait_and_have_the_right_shape(container, kind, frame, request):
+    fitted = request.getfixturevalue(kind)
+    X = collections(frame)[container]
+    for method, options in (REGRESSION if kind == "regressor" else CLASSIFICATION).items():
+        waiting = getattr(fitted, method)(X, **options)
+        assert isinstance(waiting, da.Array)
+        expected = getattr(fitted, method)(frame[FEATURES], **options)
+        found = waiting.compute()
+        assert found.shape == expected.shape
+        assert found.dtype == waiting.dtype == expected.dtype, method
+        assert waiting.ndim == expected.ndim
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=method)
+        else:
+            np.testing.assert_array_equal(found, expected)
+        if container == "array":
+            assert waiting.shape == expected.shape
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_frames_keep_their_index(kind, frame, request):
+    fitted = request.getfixturevalue(kind)
+    named = frame[FEATURES].rename(index=lambda row: row + 7)
+    lazy = dd.from_pandas(named, npartitions=3)
+    waiting = fitted.predict_frame(lazy, confidence_level=0.8)
+    assert waiting.divisions == lazy.divisions
+    expected = fitted.predict_frame(named, confidence_level=0.8)
+    pd.testing.assert_frame_equal(waiting.compute(), expected, check_dtype=False, rtol=1e-9)
+    assert list(waiting.columns) == list(expected.columns)
+    assert [kind.kind for kind in waiting.dtypes] == [kind.kind for kind in expected.dtypes]
+
+
+def test_scores_of_rows(regressor, frame, lazy):
+    for method in ("log_density", "predictive_cdf"):
+        found = getattr(regressor, method)(lazy[FEATURES], lazy["count"]).compute()
+        np.testing.assert_allclose(found, getattr(regressor, method)(frame[FEATURES], frame["count"]), rtol=1e-9)
+    with pytest.raises(TypeError, match="one Dask frame"):
+        regressor.log_density(lazy[FEATURES], frame["count"])
+
+
+def test_std_beside_the_mean_and_no_covariance_of_all(regressor, frame, lazy):
+    mean, std = regressor.predict(lazy[FEATURES], return_std=True)
+    np.testing.assert_allclose(std.compute(), regressor.predict_std(frame[FEATURES]))
+    np.testing.assert_allclose(mean.compute(), regressor.predict(frame[FEATURES]))
+    with pytest.raises(ValueError, match="return_cov"):
+        regressor.predict(lazy[FEATURES], return_cov=True)
+
+
+def test_draws_are_the_same_functions_in_all_partitions_with_noise_of_their_own(frame):
+    fitted = RibbonRegressor(Ridge(), noise=1.0).fit(frame[FEATURES], frame["y"])
+    twice = pd.concat([frame[FEATURES][:300]] * 2)
+    lazy = dd.from_pandas(twice.reset_index(drop=True), npartitions=2, sort=False)
+    functions = fitted.predict_samples(lazy, 5, kind="confidence", random_state=0).compute()
+    assert functions.shape == (5, 600)
+    np.testing.assert_allclose(functions[:, :300], functions[:, 300:])
+    noisy = fitted.predict_samples(lazy, 5, random_state=0).compute()
+    off = noisy - functions
+    assert abs(np.corrcoef(off[:, :300].ravel(), off[:, 300:].ravel())[0, 1]) < 0.1
+    np.testing.assert_array_equal(noisy, fitted.predict_samples(lazy, 5, random_state=0).compute())
+
+
+def test_empty_partitions_predict_nothing(regressor, lazy):
+    some = lazy[lazy["a"] > 3.0]  # leaves hardly a row
+    expected = some.compute()
+    assert len(regressor.predict_interval(some[FEATURES]).compute()) == len(expected)
+    assert len(regressor.predict_frame(some[FEATURES]).compute()) == len(expected)
+
+
+def test_a_tuned_ribbon_predicts_lazily_too(frame, lazy):
+    tuned = RibbonCV(Ridge(), alphas=ALPHAS, cv=2).fit(frame[FEATURES], frame["y"])
+    found = tuned.predict_interval(lazy[FEATURES])
+    assert isinstance(found, da.Array)
+    np.testing.assert_allclose(found.compute(), tuned.predict_interval(frame[FEATURES]))
