@@ -377,10 +377,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         held_out = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
         fit_quietly(final, X, y, fit_params, (NotStationaryWarning if held_out else FlexibleModelWarning,))
         if self.verbose:
-            seconds = time.perf_counter() - start
-            print(
-                f"[RibbonCV] all {final.n_observations_:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s"
-            )
+            seconds, n = time.perf_counter() - start, final.n_observations_
+            print(f"[RibbonCV] all {n:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
         return final
 
     # ------------------------------------------------------------------ the choice

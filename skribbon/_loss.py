@@ -165,11 +165,6 @@ class Loss:
         mu = self.mean(f[:, 0])
         return (y - mu) ** 2 / (self.unit_variance(mu) * self.noise_scale(f))
 
-    @property
-    def quadratic(self) -> bool:
-        """Whether the loss has the same curvature everywhere, so that one Newton step is enough."""
-        return False
-
     def suited_to(self, y: FloatArray) -> Loss:
         """The loss after a look at the training targets, for what its derivatives do not depend on.
 
@@ -337,10 +332,6 @@ class Tweedie(Loss):
         if self.power == 0 and not self._log:
             return LocationFamily(dispersion, shape)
         return TweedieFamily(dispersion, self.power, self.link, self.counts)
-
-    @property
-    def quadratic(self) -> bool:
-        return self.power == 0 and not self._log
 
     def suited_to(self, y: FloatArray) -> Tweedie:
         return Tweedie(self.power, self.link, counts=bool(np.all(y == np.floor(y))))

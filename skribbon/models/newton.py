@@ -111,7 +111,8 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
             f"{MAX_PARAMETERS}. Train longer with solver='lbfgs' and a smaller tol instead."
         )
     point = start = _evaluate(rows)
-    if rows.model.is_linear and rows.model.loss.quadratic and (theta := _solution(point)) is not None:
+    quadratic = rows.model.is_linear and rows.model.loss.quadratic and point.distance > max(tol, point.floor)
+    if quadratic and (theta := _solution(point)) is not None:
         return theta, Report(1, start.distance, start.floor, True)
     newton, damping, n_iter = rows.model.exact_is_psd, 1e-4, 0
     while n_iter < max_iter and point.distance > max(tol, point.floor):

@@ -50,9 +50,8 @@ def test_folds_of_groups(frame, lazy):
     theirs = RibbonCV(ribbon, alphas=ALPHAS, cv=GroupKFold(3)).fit(frame[FEATURES], frame["y"], groups=frame["group"])
     assert ours.alpha_ == theirs.alpha_
     assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=0.02)  # equal groups may go to another fold
-    held_out = [
-        set(part.label) for _, part, *_ in folds_of(Table.of(lazy[FEATURES], lazy["y"], None, lazy["group"]), 3, False)
-    ]
+    grouped = Table.of(lazy[FEATURES], lazy["y"], None, lazy["group"])
+    held_out = [set(part.label) for _, part, *_ in folds_of(grouped, 3, False)]
     assert set.union(*held_out) == set(frame["group"])
     assert sum(map(len, held_out)) == frame["group"].nunique()
 

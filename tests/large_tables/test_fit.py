@@ -197,7 +197,7 @@ def test_rows_of_arrays_that_share_a_source_are_made_once():
     assert len(made) <= 4  # the first is looked at alone, to tell how large a table it is
 
 
-@pytest.mark.parametrize("predictive", ["pushforward", "direct"])
+@pytest.mark.parametrize("predictive", ["pushforward", "direct", "newton"])
 def test_draws(predictive, frame, lazy):
     drawn = RibbonRegressor(Ridge(), predictive=predictive, n_draws=2000, noise="dof", random_state=0)
     ours = drawn.fit(lazy[FEATURES], lazy["y"])
