@@ -8,7 +8,7 @@ from scipy.linalg import eigh, lapack
 
 from .exceptions import CurvatureError
 
-PANEL = 160  # columns of a triangular matrix that are multiplied at a time
+PANEL = 96  # columns of a triangular matrix that are multiplied at a time
 EXACT_COLUMNS = 1500  # up to here an inverse root has a column per parameter
 N_PROBES = 64  # random columns beyond: a leverage h is then known to sqrt(2/64) h, the sum of n of them far better
 N_FLAT = 16
@@ -47,15 +47,64 @@ def scale_rows(A, scale):
     return A.multiply(scale[:, None]).tocsr() if sparse.issparse(A) else A * scale[:, None]
 
 
-def right_multiply(A, L):
-    """A @ L for a stack A (..., p), at little more than half the cost where L is square and lower triangular."""
-    flat, (p, r) = A.reshape(-1, A.shape[-1]), L.shape  # as a stack, numpy would multiply thin matrices one by one
-    if p != r or p < 2 * PANEL or np.triu(L, 1).any():
-        return (flat @ L).reshape(*A.shape[:-1], r)
+def stack_rows(pieces):
+    """Arrays with the same columns below each other; sparse if they are."""
+    return sparse.vstack(pieces).tocsr() if sparse.issparse(pieces[0]) else np.concatenate(pieces)
+
+
+def right_multiply(A, T):
+    """A @ T for a stack A (..., p), at little more than half the cost where T is square and triangular."""
+    flat, (p, r) = A.reshape(-1, A.shape[-1]), T.shape  # as a stack, numpy would multiply thin matrices one by one
+    side = None if p < 2 * PANEL else triangle(T)
+    if side is None:
+        return (flat @ T).reshape(*A.shape[:-1], r)
     out = np.empty(flat.shape)
-    for start in range(0, p, PANEL):
-        np.matmul(flat[:, start:], L[start:, start : start + PANEL], out=out[:, start : start + PANEL])
+    for columns in _panels(p):
+        rows = _filled(side, columns)
+        np.matmul(flat[:, rows], T[rows, columns], out=out[:, columns])
     return out.reshape(A.shape)
+
+
+def left_multiply(T, B):
+    """T @ B for B (p, m), at little more than half the cost where T is square and triangular."""
+    side = None if len(T) < 2 * PANEL else triangle(T)
+    if side is None or B.ndim == 1:
+        return T @ B
+    out = np.empty(B.shape)
+    for rows in _panels(len(T)):
+        columns = _filled("upper" if side == "lower" else "lower", rows)
+        np.matmul(T[rows, columns], B[columns], out=out[rows])
+    return out
+
+
+def triangle(T):
+    """Where the numbers of a square T are, "lower" or "upper", or None if it is not triangular."""
+    if T.shape[0] != T.shape[1]:
+        return None
+    if not T[0, 1:].any() and not np.triu(T, 1).any():
+        return "lower"
+    return "upper" if not T[-1, :-1].any() and not np.tril(T, -1).any() else None
+
+
+def _panels(p):
+    return [slice(start, min(start + PANEL, p)) for start in range(0, p, PANEL)]
+
+
+def _filled(side, columns):
+    """Rows of some columns of a triangular matrix that are not all zero."""
+    return slice(columns.start, None) if side == "lower" else slice(0, columns.stop)
+
+
+def triangular_inverse(L):
+    """Of a lower-triangular L, by halves: a quarter of the products of a general inverse, and all of them in BLAS."""
+    p = len(L)
+    if p <= PANEL:
+        return np.tril(np.linalg.inv(L))
+    half, out = p // 2, np.zeros_like(L)
+    out[:half, :half] = first = triangular_inverse(L[:half, :half])
+    out[half:, half:] = last = triangular_inverse(L[half:, half:])
+    out[half:, :half] = -right_multiply(left_multiply(last, L[half:, :half]), first)
+    return out
 
 
 def triangular_root(root):
@@ -187,13 +236,13 @@ class Dense(Factor):
         self.rank = L.shape[1]
         self._kept = self._pivots[: self.rank]
         self._below = L[self.rank :]
-        self._L_inverse = np.tril(np.linalg.inv(L[: self.rank]))
+        self._L_inverse = triangular_inverse(L[: self.rank])
 
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
         s = self._scale if B.ndim == 1 else self._scale[:, None]
         X = np.zeros_like(B, dtype=float)
-        X[self._kept] = self._L_inverse.T @ (self._L_inverse @ (s * B)[self._kept])
+        X[self._kept] = left_multiply(self._L_inverse.T, left_multiply(self._L_inverse, (s * B)[self._kept]))
         return s * X
 
     @cached_property

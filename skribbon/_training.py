@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
-from ._linalg import batch_gram, gram, psd_root
+from ._linalg import batch_gram, gram, left_multiply, rank_tolerance, stack_rows
 from ._ribbon import DirichletSums, Freedom, NewtonSums, ReweightedCurvature, Ribbon, dirichlet_scores
-from ._rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
+from ._rows import EASY_LEVERAGE, Block, Moments, Rows, Sums, row_blocks, some_of
 from .exceptions import (
     FewGroupsWarning,
     LeverageWarning,
@@ -31,10 +31,11 @@ LEAST_DAMPING = 0.01  # of such a network, in units of the target's variance: ab
 STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
 ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
 POWERS = {"HC2": -0.5, "HC3": -1.0}  # of I - C A, which undo what a row, or group, does to its own score
-N_PROBES = 12  # random directions that find the rows whose leverage may be near one
-SUSPECT = 0.2  # estimated leverage of such a row; one of 0.99 comes out below that once in 1,000
-MOST_LONE = 32  # rows of a block that are remembered for determining a direction alone
+N_PROBES = 24  # random directions that find the rows of large leverage, which is then known to a quarter of itself
+SUSPECT = 0.2  # estimated leverage of a row that may have one near one; that comes out lower once in 10^7
+MOST_LONE = 500  # rows that may be remembered for determining a direction alone
 MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
+SPARE = 3  # times as many are looked at, since they are found by rough leverages
 DECISIVE = 0.02  # leverage from which they are, where there are more rows
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
 LEAST_CURVATURE = 0.05  # of H_r, in any direction, that drawn weights leave where a loss is not quadratic
@@ -160,35 +161,46 @@ def squared_scores(block):
     return np.array([block.weight @ observed, block.weight @ expected])
 
 
-def expected_scores(hat, least, at_most, block):
-    """R_i' J_i M, (m, r, p), of the rows of the largest leverages, from some leverage on; frequencies, leverages (m,).
+def expected_scores(hat, block):
+    """R_i' J_i M, (b, r, p): their products are what a row's noise would be, were it what its loss's curvature says."""
+    return block.R.transpose(0, 2, 1) @ block.tangent.jvp(hat.inverse_root)
 
-    Their products are what the noise of single rows would be, were it what the loss's own curvature says.
+
+@dataclass(frozen=True, eq=False)
+class Foremost:
+    """Rows of the largest leverages, as a few random directions see them; two of them "add" to those of both.
+
+    Attributes
+    ----------
+    at_most : int
+        Rows that are kept.
+    rough : ndarray of shape (m,)
+        Their leverages, roughly.
+    Z, y, weight : ndarrays of m rows, Z maybe sparse
     """
-    h = leverages(hat, block)
-    kept = np.flatnonzero((h >= least) & (block.weight > 0))
-    kept = np.sort(kept[np.argsort(-h[kept], kind="stable")[:at_most]])
-    few = block.take(kept)
-    if not len(kept):
-        return np.zeros((0, block.R.shape[2], hat.inverse_root.shape[1])), few.weight, h[kept]
-    return few.R.transpose(0, 2, 1) @ few.tangent.jvp(hat.inverse_root), few.weight, h[kept]
 
-
-@dataclass(frozen=True)
-class Highest:
-    """The highest leverage of some rows, and how many exceed MAX_LEVERAGE; two of them "add" to that of both."""
-
-    value: float
-    above: int
+    at_most: int
+    rough: np.ndarray
+    Z: Any
+    y: np.ndarray
+    weight: np.ndarray
 
     def __add__(self, other):
-        return Highest(max(self.value, other.value), self.above + other.above)
+        both = (stack_rows([getattr(self, name), getattr(other, name)]) for name in ("rough", "Z", "y", "weight"))
+        return Foremost(self.at_most, *both).kept()
+
+    def kept(self):
+        """No more rows than that, in their order."""
+        if len(self.rough) <= self.at_most:
+            return self
+        top = np.sort(np.argsort(-self.rough, kind="stable")[: self.at_most])
+        return Foremost(self.at_most, self.rough[top], self.Z[top], self.y[top], self.weight[top])
 
 
-def highest_leverage(hat, block):
-    """Of a block."""
-    h = leverages(hat, block)
-    return Highest(float(h.max(initial=0.0)), int(((h > MAX_LEVERAGE) & (block.weight > 0)).sum()))
+def foremost_rows(hat, at_most, block):
+    """Of a block; ``hat`` is of random directions."""
+    counts = block.take(np.flatnonzero(block.weight > 0))
+    return Foremost(at_most, leverages(hat, counts), counts.Z, counts.y, counts.weight).kept()
 
 
 def score_sums(gradient, block):
@@ -234,22 +246,16 @@ def first_pass(curvature, scatter, block):
     return Sums([Moments.of_block(curvature, scatter, block), Largest.of_block(curvature, block)])
 
 
-def lone_directions(hat, probes, block):
+def lone_directions(hat, block):
     """How theta moves with the raw prediction of each row that determines its own, (m k, p): H_r^-1 J_i' C_i / n.
 
-    Those are rows whose leverage exceeds MAX_LEVERAGE. Random directions (p, N_PROBES) find the few that can have
-    one, and only those are looked at exactly.
+    Those are rows whose leverage exceeds MAX_LEVERAGE.
     """
-    rough = leverages(Hat(probes, hat.n, hat.curvature), block) * block.model.loss.curvature_rank
-    few = block.take(np.flatnonzero((rough > SUSPECT) & (block.weight > 0)))
+    C, A = hat(block)
+    largest = np.linalg.eigvals(C @ A).real.max(axis=1, initial=0.0)
+    few = block.take(np.flatnonzero(largest > MAX_LEVERAGE))
     if not len(few.y):
-        return np.zeros((0, len(probes)))
-    C, A = hat(few)
-    largest = np.linalg.eigvals(C @ A).real.max(axis=1)
-    lone = np.argsort(-largest, kind="stable")[:MOST_LONE]
-    few = few.take(lone[largest[lone] > MAX_LEVERAGE])
-    if not len(few.y):
-        return np.zeros((0, len(probes)))
+        return np.zeros((0, len(hat.inverse_root)))
     V, C = few.tangent.jvp(hat.inverse_root), hat.curvature(few)  # (m, k, r), (m, k, k)
     share = (np.minimum(few.weight, 1.0) / hat.n)[:, None, None]
     return (share * np.einsum("nkl,nlr->nkr", C, V)).reshape(-1, V.shape[2]) @ hat.inverse_root.T
@@ -429,9 +435,37 @@ class Training:
             return next((found.lone for found in self.known_steps.values()), np.zeros((p, 0)))
         if rough or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
+        found, rank = self.foremost, self.rows.model.loss.curvature_rank
+        suspects = np.flatnonzero(found.rough * rank > SUSPECT)
+        suspects = np.sort(suspects[np.argsort(-found.rough[suspects], kind="stable")[:MOST_LONE]])
+        if not len(suspects):
+            return np.zeros((p, 0))
+        return self._of_foremost(suspects, partial(lone_directions, self.hat)).T
+
+    @property
+    def _most_decisive(self):
+        """Rows whose share in a prediction's variance is looked at one by one."""
+        return MOST_DECISIVE // self.rows.model.loss.curvature_rank
+
+    @cached_property
+    def foremost(self):
+        """Rows that have the largest leverages, found by one cheap pass; see Foremost."""
         M = self.H_r.inverse_root
-        probes = M @ np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES)
-        return self.rows.map(partial(lone_directions, self.hat, probes)).T
+        probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
+        at_most = max(SPARE * self._most_decisive, MOST_LONE)
+        return self.rows.sum(partial(foremost_rows, Hat(probes, self.n, self.hat.curvature), at_most))
+
+    def _of_foremost(self, some, f):
+        """Concatenation of f(block) over some of the foremost rows."""
+        model, found = self.rows.model, self.foremost
+        pieces = [some[rows] for rows in row_blocks(len(some), self._wide(0))]
+        blocks = (Block(model, found.Z[few], found.y[few], found.weight[few]) for few in pieces)
+        return np.concatenate(list(map(f, blocks)))
+
+    @cached_property
+    def _foremost_leverages(self):
+        """Exact leverages of the foremost rows."""
+        return self._of_foremost(np.arange(len(self.foremost.y)), partial(leverages, self.hat))
 
     # ------------------------------------------------------------------ what noise models and scores are made of
     @cached_property
@@ -577,11 +611,9 @@ class Training:
 
     @cached_property
     def _highest_leverage(self):
-        if self.rows.in_memory:
-            return float(self.leverages.max())  # which noise will ask for too
-        highest = self.rows.sum(partial(highest_leverage, self.hat), self.rows.model.n_outputs * self.hat.width)
-        self._warn_of_lone_rows(highest.above)
-        return highest.value
+        h = self._foremost_leverages
+        self._warn_of_lone_rows(int((h > MAX_LEVERAGE).sum()))
+        return float(h.max(initial=0.0))
 
     def freedom(self, correction):
         """Degrees of freedom of the ribbon's variances, see :class:`Freedom`.
@@ -596,25 +628,35 @@ class Training:
             found = self.known_steps.get((POWERS["HC2"], most_leverage(self.rows.model.loss)))
             return Freedom.constant(p, self.rows.units - 1) if found is None else self._freedom_of_groups(found.K)
         most = self.n * (1 - min(self.parameters_per_row, 1.0))
-        most_rows = MOST_DECISIVE // self.rows.model.loss.curvature_rank
-        few = self.rows.n_rows <= most_rows
+        few = self.rows.n_rows <= self._most_decisive
         if not self.curvature.knows_leverages or (not few and self._rows_are_alike):
             return Freedom.constant(p, most)
-        M, least = self.H_r.inverse_root, -np.inf if few else DECISIVE
-        E, copies, h = self._map(partial(expected_scores, self.hat, least, most_rows))
-        if not len(h):
+        top = self._decisive(few)
+        if not len(top):
             return Freedom.constant(p, most)
-        top = slice(None) if few else np.argsort(-h, kind="stable")[:most_rows]
-        rows, copies = M @ E[top].reshape(-1, M.shape[1]).T, copies[top]
+        M, E = self.H_r.inverse_root, self._of_foremost(top, partial(expected_scores, self.hat))
+        rows, copies = left_multiply(M, E.reshape(-1, M.shape[1]).T), self.foremost.weight[top]
         if few:
             return Freedom(rows, copies, most=max(most, 1.0))
         return Freedom(rows, copies, self._expected_root(), max(self.n - copies.sum(), 1.0), max(most, 1.0))
 
+    def _decisive(self, few):
+        """Which of the foremost rows are looked at one by one: all if they are few, else those of large leverages."""
+        h = self._foremost_leverages
+        if few:
+            return np.arange(len(h))
+        top = np.argsort(-h, kind="stable")[: self._most_decisive]
+        return np.sort(top[h[top] >= DECISIVE])
+
     def _expected_root(self):
         """Root (p, r) of n H_r^-1 H H_r^-1: the sum over all rows of what each contributes."""
         M = self.H_r.inverse_root
-        penalty = np.sqrt(self.curvature.shift(self.rows.model))[:, None] * M
-        return np.sqrt(self.n) * M @ psd_root(np.eye(M.shape[1]) - penalty.T @ penalty)
+        shift = self.curvature.shift(self.rows.model)
+        if not shift.any():
+            return np.sqrt(self.n) * M
+        data = -gram(np.sqrt(shift)[:, None] * M)  # less I: the share of the penalty
+        data[np.diag_indices_from(data)] += 1 + rank_tolerance(len(M))  # so that what is penalty alone has a pivot
+        return np.sqrt(self.n) * left_multiply(M, np.linalg.cholesky(data))
 
     def _freedom_of_groups(self, K):
         """The same of groups: c_g^2 is the sum of its rows', at most one degree less than there are groups.

@@ -6,7 +6,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _rows, _training
 from skribbon.laws import Estimate
 
 rng = np.random.default_rng(0)
@@ -123,3 +123,23 @@ def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
     assert RibbonRegressor().fit(rng.normal(size=(60, 12)), y).correction_ == "HC3"
     assert RibbonRegressor().fit(*with_a_rare_category(300, 4)).correction_ == "HC2"
     assert RibbonRegressor(correction="HC3").fit(balanced, y).ribbon_.freedom is None
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("K", [0, 4])
+def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
+    monkeypatch.setattr(_training, "MOST_DECISIVE", 60)
+    monkeypatch.setattr(_training, "MOST_LONE", 20)
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
+    X = rng.standard_t(3, size=(3000, 5))
+    y = X.sum(axis=1) + rng.normal(size=3000)
+    y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
+    _, training = ribbon._fit(form(X), y, None, None)
+    found, h = training._foremost_leverages, training.leverages
+    expected = np.sort(h[h >= _training.DECISIVE])[::-1][:10]
+    top = np.sort(found[training._decisive(few=False)])[::-1][: len(expected)]
+    assert len(found) == 180 // (K - 1 if K else 1)
+    assert len(top)
+    np.testing.assert_allclose(top, expected, rtol=1e-10)
+    assert training._highest_leverage == pytest.approx(h.max())

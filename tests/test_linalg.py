@@ -194,16 +194,29 @@ def test_triangular_root_with_a_coordinate_that_does_not_move():
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (7, 2, 5), (0, 5)])
-@pytest.mark.parametrize("kind", ["lower", "full", "wide", "narrow"])
+@pytest.mark.parametrize("kind", ["lower", "upper", "full", "wide", "narrow"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_right_multiply(shape, kind, order):
-    L = {"lower": np.tril(A[:5]), "full": A[:5], "wide": A[:8].T, "narrow": A[:5, :2]}[kind]
+def test_right_multiply(shape, kind, order, monkeypatch):
+    monkeypatch.setattr(_linalg, "PANEL", 2)
+    L = {"lower": np.tril(A[:5]), "upper": np.triu(A[:5]), "full": A[:5], "wide": A[:8].T, "narrow": A[:5, :2]}[kind]
     B = rng.normal(size=shape)
     L = np.array(L, order=order)
     before = B.copy(), L.copy()
     assert_allclose(_linalg.right_multiply(B, L), B @ L, atol=1e-12)
     assert_allclose(_linalg.right_multiply(B[..., ::-1], L), B[..., ::-1] @ L, atol=1e-12)  # not contiguous
     assert (before[0] == B).all() and (before[1] == L).all()
+
+
+@pytest.mark.parametrize("kind", ["lower", "upper", "full"])
+def test_left_multiply_and_inverse_of_triangles(kind, monkeypatch):
+    monkeypatch.setattr(_linalg, "PANEL", 3)
+    T, B = rng.normal(size=(11, 11)) + 4 * np.eye(11), rng.normal(size=(11, 4))
+    T = {"lower": np.tril(T), "upper": np.triu(T), "full": T}[kind]
+    assert_allclose(_linalg.left_multiply(T, B), T @ B, atol=1e-12)
+    assert_allclose(_linalg.left_multiply(T, B[:, 0]), T @ B[:, 0], atol=1e-12)
+    assert _linalg.triangle(T) == (None if kind == "full" else kind)
+    if kind == "lower":
+        assert_allclose(_linalg.triangular_inverse(T), np.linalg.inv(T), atol=1e-12)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

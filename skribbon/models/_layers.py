@@ -53,7 +53,7 @@ def has_few_pairs(n_in, n_out):
 def paired_sums(Q, d):
     """Sums over rows of Q (q, b) times the distinct pairs of d (m, b), (q, pairs), a cacheful of pairs at a time."""
     m, b = d.shape
-    sums, at_once = np.empty((len(Q), distinct(m))), max(m, BLOCK_BYTES // (8 * b))
+    sums, at_once = np.empty((len(Q), distinct(m))), max(m, BLOCK_BYTES // (16 * b))
     room = np.empty((min(at_once, distinct(m)), b))  # for the same pages again and again
     first = start = 0
     while first < m:
