@@ -14,6 +14,7 @@ ORDER = (
     "plot_classification.py",
     "plot_repeated_measures.py",
     "plot_comparisons.py",
+    "plot_influence.py",
     "plot_poisson_claims.py",
     "plot_network.py",
     "plot_out_of_distribution.py",
