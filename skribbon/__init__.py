@@ -4,6 +4,7 @@ from . import conformal, curvature, exceptions, inspection, metrics, models, noi
 from ._blocks import blocks
 from ._classifier import RibbonClassifier
 from ._cv import RibbonCV
+from ._joint import JointPredictive
 from ._predictive import ClassProbabilities, Predictive
 from ._regressor import RibbonRegressor
 from .models import AutogradClassifier, AutogradRegressor
@@ -14,6 +15,7 @@ __all__ = [
     "AutogradClassifier",
     "AutogradRegressor",
     "ClassProbabilities",
+    "JointPredictive",
     "Predictive",
     "RibbonCV",
     "RibbonClassifier",

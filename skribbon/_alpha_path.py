@@ -17,11 +17,16 @@ from ._ribbon import rescaling
 from ._rows import EASY_LEVERAGE, some_of
 from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning
 from .metrics.calibration import calibration_error
-from .noise import SAMPLE, ConstantNoise, Standardised, standard_error
+from .noise import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_of, standard_error
 
 PATH_FLOATS = 2**22  # of one array along the path
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
 STRIDE = 6  # every so many alphas are enough to find the best temperature
+
+
+def outputs_of(distribution):
+    """Distributions of the single outputs of a regressor."""
+    return getattr(distribution, "outputs", (distribution,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +126,8 @@ def validate(ribbon, X, y, sample_weight, group=None):
 
 def with_pooled_noise(folds):
     """The folds with one dispersion, the mean square of all out-of-fold residuals."""
+    if folds[0].ribbon.model_.loss.by_output:
+        return _with_pooled_covariance(folds)
     squared, weights = [], []
     for fold in folds:
         model, latent = fold.ribbon.model_, fold.distribution.latent
@@ -130,6 +137,25 @@ def with_pooled_noise(folds):
     return [_with_noise(fold, pooled) for fold in folds]
 
 
+def _with_pooled_covariance(folds):
+    """The same of several outputs: the mean product of their residuals."""
+    products, total = 0.0, 0.0
+    for fold in folds:
+        r = fold.distribution.latent.f - fold.ribbon.model_.encode_target(fold.y)
+        weight = np.ones(len(r)) if fold.weight is None else fold.weight
+        products, total = products + (r.T * weight) @ r, total + weight.sum()
+    covariance = products / total
+    noises = tuple(ConstantNoise(float(variance)).fit(None) for variance in np.diag(covariance))
+    return [_with_joint_noise(fold, JointNoise(noises, correlation_of(covariance))) for fold in folds]
+
+
+def _with_joint_noise(fold, noise):
+    fold.ribbon.noise_ = noise
+    told = zip(fold.distribution.outputs, noise.noises, strict=True)
+    outputs = tuple(replace(output, dispersion=np.full(len(output), own.dispersion_)) for output, own in told)
+    return replace(fold, distribution=replace(fold.distribution, outputs=outputs, correlation=noise.correlation))
+
+
 def _with_noise(fold, dispersion):
     fold.ribbon.noise_ = ConstantNoise(dispersion).fit(None)
     scale = fold.ribbon.model_.loss.noise_scale(fold.distribution.latent.f)
@@ -137,14 +163,20 @@ def _with_noise(fold, dispersion):
 
 
 def law_of_folds(folds, alpha):
-    """What the noise looks like at rows that the fits of the folds have not seen."""
+    """What the noise looks like at rows that the fits of the folds have not seen; of several outputs, of each."""
+    m = len(folds[0].ribbon.model_.loss.by_output)
+    return tuple(_law_of_output(folds, alpha, j) for j in range(m)) or _law_of_output(folds, alpha, 0)
+
+
+def _law_of_output(folds, alpha, j):
     parts = []
     for fold in folds:
-        model, latent = fold.ribbon.model_, fold.distribution.latent
-        residuals = model.encode_target(fold.y) - model.loss.mean(latent.f[:, 0])
-        variance = fold.factors([alpha])[0] * latent.covariance[:, 0, 0]
+        model, own = fold.ribbon.model_, outputs_of(fold.distribution)[j]
+        t = np.reshape(model.encode_target(fold.y), (len(fold.y), -1))[:, j]
+        residuals = t - own.loss.mean(own.latent.f[:, 0])
+        variance = fold.factors([alpha])[0] * own.latent.covariance[:, 0, 0]
         weight = np.ones(len(fold.y)) if fold.weight is None else fold.weight
-        parts.append([residuals, np.broadcast_to(fold.distribution.dispersion, len(fold.y)), variance, weight])
+        parts.append([residuals, np.broadcast_to(own.dispersion, len(fold.y)), variance, weight])
     rows = [np.concatenate(column) for column in zip(*parts, strict=True)]
     some = some_of(len(rows[0]), SAMPLE)
     return Standardised.of(*(column[some] for column in rows)).law("auto")
@@ -175,7 +207,13 @@ def _regression_scores(fold, path, level, want_crps):
     }
     if want_crps or path.has_closed_crps:
         values["crps"] = path.crps(y)
-    return {metric: np.average(value, axis=1, weights=fold.weight) for metric, value in values.items()}
+    return {metric: _over_rows(value, fold.weight) for metric, value in values.items()}
+
+
+def _over_rows(values, weight):
+    """Means (A,) of values (A, m) over rows, or (A, m, outputs) over rows and outputs."""
+    means = np.average(values, axis=1, weights=weight)
+    return means if means.ndim == 1 else means.mean(axis=1)
 
 
 def classification_path(fold, alphas):
@@ -361,7 +399,8 @@ def _difference_by_row(one, other, scoring):
 
 def _scores_by_row(fold, alpha, scoring):
     if not is_classifier(fold.ribbon):
-        return -fold.distribution.scaled(fold.factors([alpha])[0]).logpdf(fold.y.astype(float))
+        scores = -fold.distribution.scaled(fold.factors([alpha])[0]).logpdf(fold.y.astype(float))
+        return scores if scores.ndim == 1 else scores.mean(axis=1)
     own = fold.ribbon.model_.encode_target(fold.y).astype(int)
     return _row_scores(fold.distribution.mean_path(fold.factors([alpha]))[0], own)[scoring]
 
@@ -387,8 +426,10 @@ def _is_noiseless(fold):
     """Whether a regressor fits its training rows without any residual but rounding."""
     if is_classifier(fold.ribbon):
         return False
-    size = np.abs(fold.ribbon.model_.encode_target(fold.y)).max(initial=0.0)
-    return bool(np.all(fold.distribution.dispersion <= (1e-12 * size) ** 2))
+    t = np.reshape(fold.ribbon.model_.encode_target(fold.y), (len(fold.y), -1))
+    sizes = np.abs(t).max(axis=0, initial=0.0)
+    told = zip(outputs_of(fold.distribution), sizes, strict=True)
+    return any(np.all(output.dispersion <= (1e-12 * size) ** 2) for output, size in told)
 
 
 def _greater_is_better(name, values, level):

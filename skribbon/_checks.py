@@ -15,18 +15,24 @@ def is_lazy(X):
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
 
 
-def check_target(estimator, y):
-    """y as a vector, labels where the estimator is a classifier; a Dask column is looked at later."""
+def check_target(estimator, y, outputs=False):
+    """y as a vector, labels where the estimator is a classifier; a Dask column is looked at later.
+
+    With ``outputs`` a table (n, m) may stay one.
+    """
     if is_lazy(y):
         return y
     name, kind = type(estimator).__name__, "Classifier" if is_classifier(estimator) else "Regressor"
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     shape = np.asarray(y).shape
+    if outputs and len(shape) == 2:
+        return np.asarray(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
-            f"y should be a 1d array, got an array of shape {shape}: {name} models one output. Fit one for each "
-            f"column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict intervals."
+            f"y should be a 1d array, got an array of shape {shape}: {name} models one output of this base model. Fit "
+            f"one for each column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict "
+            "intervals."
         )
     y = column_or_1d(y, warn=True)
     if is_classifier(estimator):
@@ -40,6 +46,13 @@ def check_observations(y, n):
     if len(y) != n:
         raise ValueError(f"y must have an observation for each of the {n} rows of X, got {len(y)}.")
     return y
+
+
+def check_table_of(y, shape):
+    """Observed values as numbers of a given shape; columns are the outputs."""
+    if np.shape(y) != shape:
+        raise ValueError(f"y must have shape {shape}, an observation of each output for each row, got {np.shape(y)}.")
+    return check_array(y, dtype=np.float64, input_name="y")
 
 
 def checked_weight(sample_weight, X):

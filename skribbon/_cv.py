@@ -187,7 +187,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Scores are means over the outputs.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies; they enter the fits and the scores.
         groups : array-like of shape (n_samples,), default=None
@@ -198,8 +199,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         -------
         self : RibbonCV
         """
-        y = check_target(self, y)
-        alphas, ribbon = self._checked_alphas(), self._get_ribbon()
+        names, alphas, ribbon = getattr(y, "columns", None), self._checked_alphas(), self._get_ribbon()
+        y = check_target(self, y, get_tags(ribbon).target_tags.multi_output)
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         if is_lazy(X):
             X = y = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
@@ -222,6 +223,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level, scoring)
         final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
+        if names is not None and hasattr(final, "output_names_"):
+            final.output_names_ = np.asarray(names)
         if self.store_folds:
             final._folds_ = _crossed(best)
         fitted = {
@@ -603,7 +606,8 @@ def _law_from_folds(ribbon, fold):
     if is_classifier(ribbon) or not fold.ribbon.model_.loss.law(1.0).location:
         return False
     left = [isinstance(value, str) and value == "auto" for value in (ribbon.law, ribbon.noise)]
-    return left[0] and (left[1] or isinstance(fold.ribbon.noise_, HeteroskedasticNoise))
+    noises = getattr(fold.ribbon.noise_, "noises", (fold.ribbon.noise_,))  # of several outputs, one each
+    return left[0] and (left[1] or any(isinstance(noise, HeteroskedasticNoise) for noise in noises))
 
 
 def _noise_from_folds(ribbon):

@@ -17,13 +17,14 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from ._checks import check_count, check_name, check_target, checked_groups, checked_weight, is_lazy
 from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
+from ._outputs import train
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
@@ -139,6 +140,11 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"estimator={estimator!r} is a classifier; use {name.replace('Regressor', 'Classifier')}.")
 
     # ------------------------------------------------------------------ scikit-learn's manners
+    @property
+    def _takes_outputs(self):
+        """Whether y may have several columns."""
+        return False
+
     def _get_estimator(self):
         """The base model, or the default with weights requested when routing is on."""
         if self.estimator is not None:
@@ -168,6 +174,7 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = base.input_tags
         tags.non_deterministic = base.non_deterministic
         tags.target_tags.positive_only = base.target_tags.positive_only
+        tags.target_tags.multi_output = self._takes_outputs
         tags.array_api_support = False
         return tags
 
@@ -235,7 +242,7 @@ class UncertainParameters(Wrapper):
         if as_ribbon and curvature.knows_leverages and not curvature.numeric_damping():  # others depend on coordinates
             rows = rows.at(model.centred(rows.around()))
         closed_form = closed_form and curvature.holds_square(len(model.theta))
-        training = Training.of(rows, curvature, correction, closed_form)
+        training = train(rows, curvature, correction, closed_form)
         stationarity = training.stationarity(quiet=as_ribbon and training.is_flexible)
         if as_ribbon and training.is_flexible and isinstance(curvature.damping, str):
             training = self._damped(training)
@@ -316,6 +323,7 @@ class BaseRibbon(UncertainParameters):
         """The fitted base model, and its training rows in memory."""
         checked_groups(groups, len(y), np.ones(len(y)))  # before the work of a fit
         fitted, model, weight = self._fit_base(X, y, sample_weight)
+        y = targets_of(model, y)
         X, group = own_copy(fitted["estimator_"], X), checked_groups(groups, len(y), weight)
         return fitted, training_rows(model, X, y, weight, group)
 
@@ -425,7 +433,7 @@ class BaseRibbon(UncertainParameters):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             What the estimator was fitted on, as y, ``sample_weight`` and ``groups``.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
         n_refits : int, default=5
@@ -458,7 +466,7 @@ class BaseRibbon(UncertainParameters):
 
     def _rows_again(self, X, y, sample_weight, groups):
         """Training rows that were handed over once more; other numbers of them, or of groups, are refused."""
-        X, y = self._validated(X), check_target(self, y)
+        X, y = self._validated(X), targets_of(self.model_, check_target(self, y, self._takes_outputs))
         check_consistent_length(X, y)
         weight = np.ones(len(y)) if sample_weight is None else checked_weight(sample_weight, X)
         if not np.isclose(weight.sum(), self.n_observations_):
@@ -520,6 +528,16 @@ def parametric_model(estimator, y, weight):
             "that are all zero. Look at the target, scale the columns of X, or penalise the model."
         )
     return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
+
+
+def targets_of(model, y):
+    """y as the fitted model takes it: (n,), or (n, m) of m outputs."""
+    m = len(model.loss.by_output)
+    if m == 0 and np.ndim(y) == 2:
+        return column_or_1d(y)
+    if m and np.shape(y)[1:] != (m,):
+        raise ValueError(f"The base model was fitted with {m} outputs, got y of shape {np.shape(y)}.")
+    return y
 
 
 def innermost(estimator):

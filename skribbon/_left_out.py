@@ -172,11 +172,14 @@ class CrossConformal:
     scores : tuple of ndarrays of shape (n_k,)
     weight : ndarray of shape (n,)
         See :func:`unit_weights`.
+    output : int or None
+        Which of several outputs is asked for; scores are then (n_k, m).
     """
 
     ribbons: tuple
     scores: tuple
     weight: np.ndarray
+    output: int | None = None
 
     @classmethod
     def of(cls, folds, ribbons, score):
@@ -200,11 +203,16 @@ class CrossConformal:
 
     def _of_block(self, X, levels):
         ends = [
-            SCORES["distribution"].ends(ribbon.predict_distribution(X), scores)
+            SCORES["distribution"].ends(*self._of_output(ribbon.predict_distribution(X), scores))
             for ribbon, scores in zip(self.ribbons, self.scores, strict=True)
         ]
         lower, upper = (np.concatenate(side, axis=1) for side in zip(*ends, strict=True))
         return ends_of_many(lower, upper, weight_to_reach(levels, self.weight.sum()), self.weight)
+
+    def _of_output(self, distribution, scores):
+        if self.output is None:
+            return distribution, scores
+        return distribution.outputs[self.output], scores[:, self.output]
 
     def sets(self, X, confidence_level, score):
         """Sets (n, K, L) of the classes that are odder than too few of the rows; ``score(ribbon, X)`` is (n, K)."""
@@ -220,8 +228,11 @@ class CrossConformal:
 
 
 def distribution_scores(ribbon: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    """Scores (n,) of rows under the law that a Ribbon predicts."""
-    return SCORES["distribution"].of(ribbon.predict_distribution(X), np.asarray(y, dtype=float))
+    """Scores (n,) of rows under the law that a Ribbon predicts, (n, m) of several outputs."""
+    distribution, y, score = ribbon.predict_distribution(X), np.asarray(y, dtype=float), SCORES["distribution"]
+    if y.ndim == 1:
+        return score.of(distribution, y)
+    return np.stack([score.of(own, column) for own, column in zip(distribution.outputs, y.T, strict=True)], axis=1)
 
 
 def class_scores_of(score: str, ribbon: Any, X: Any) -> np.ndarray:

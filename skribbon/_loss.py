@@ -1,6 +1,6 @@
 r"""Pointwise losses, as functions of the raw prediction ``f`` that comes before the inverse link.
 
-Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,) to
+Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,), of several outputs (n, m), to
 
 - ``value(f, y)``: l(f_i, y_i), shape (n,)
 - ``gradient(f, y)``: dl/df, shape (n, k)
@@ -34,6 +34,7 @@ class Loss:
     curvature_rank = 1  # of the expected curvature R R'
     n_outputs = 1  # k: how many raw predictions the loss takes
     n_classes = 0  # K, of a classifier
+    by_output: tuple[Loss, ...] = ()  # losses of the single columns of y, where y is (n, m)
 
     @property
     def output_map(self) -> FloatArray | None:
@@ -365,6 +366,46 @@ class Tweedie(Loss):
 
     def __repr__(self):
         return f"Tweedie(power={self.power:g}, link={self.link!r})"
+
+
+class SquaredErrors(Loss):
+    r"""Half the squared error summed over m outputs, f and y (n, m).
+
+    .. math:: \ell = \tfrac12 \sum_j (f_j - y_j)^2
+
+    Parameters
+    ----------
+    n_outputs : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import SquaredErrors
+    >>> SquaredErrors(2).value(np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]]))
+    array([2.])
+    """
+
+    def __init__(self, n_outputs: int):
+        self.n_outputs = self.curvature_rank = int(n_outputs)
+        self.by_output = (Tweedie(),) * self.n_outputs
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return ((f - y) ** 2).sum(axis=1) / 2
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return f - y
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return np.broadcast_to(np.eye(self.n_outputs), (len(f), self.n_outputs, self.n_outputs))
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return self.hessian(f, y)
+
+    def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return ((f - y) ** 2).sum(axis=1)
+
+    def __repr__(self):
+        return f"SquaredErrors({self.n_outputs})"
 
 
 class Huber(Loss):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -20,12 +21,15 @@ from ._checks import (
     check_name,
     check_observations,
     check_single_level,
+    check_table_of,
     check_target,
     checked_weight,
     index_of,
 )
-from ._estimator import BaseRibbon, latent_at, lazily, own_copy, weighted_mean
+from ._estimator import BaseRibbon, latent_at, lazily, own_copy, targets_of, weighted_mean
+from ._joint import JointPredictive, output_latent, output_latents
 from ._left_out import CrossConformal, Jackknife
+from ._outputs import outputs_of, products_of, residuals
 from ._predictive import Latent, Predictive
 from ._rows import EASY_LEVERAGE
 from ._target import TargetScale
@@ -49,13 +53,17 @@ from .curvature import Curvature
 from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
 from .laws.shapes import FEWEST, NORMAL
+from .models import takes_outputs
 from .noise import (
     OWN_SAY,
+    SAMPLE,
     HeteroskedasticNoise,
     Noise,
     Standardised,
     check_law,
     fit_noise,
+    fit_noises,
+    is_covariance,
     resolve_noise,
 )
 
@@ -74,18 +82,19 @@ class RegressionMethods:
 
     model_: Any
     noise_: Noise
-    law_: NoiseLaw = NORMAL
-    target_scale_: TargetScale
+    law_: NoiseLaw | tuple[NoiseLaw, ...] = NORMAL
+    target_scale_: TargetScale | tuple[TargetScale, ...]
     _validated: Callable[[Any], Any]
     _latent: Callable[[Any], Latent]
     _raw_root: Callable[[Any], FloatArray]
     _predict_mean: Callable[[Any], FloatArray]
     _warn_of_training_rows: Callable[[Any, Any, Any], None]
-    conformal_: Calibration
-    _jackknife_: Jackknife | str
+    conformal_: Calibration | tuple[Calibration, ...]
+    output_names_: NDArray[Any]
+    _jackknife_: Jackknife | str | tuple[Jackknife | str, ...]
     _folds_: CrossConformal
 
-    def predict_distribution(self, X: MatrixLike, kind: IntervalKind = "prediction") -> Predictive:
+    def predict_distribution(self, X: MatrixLike, kind: IntervalKind = "prediction") -> Predictive | JointPredictive:
         """Distribution of a new observation at each row, or of the mean function.
 
         Parameters
@@ -96,8 +105,9 @@ class RegressionMethods:
 
         Returns
         -------
-        Predictive
-            With ``mean() std() var() quantile(q) interval(level) cdf(y) logpdf(y) crps(y) sample(n_samples)``.
+        Predictive or JointPredictive
+            With ``mean() std() var() quantile(q) interval(level) cdf(y) logpdf(y) crps(y) sample(n_samples)``; of
+            several outputs their arrays have an axis for them behind that of the rows.
 
         Examples
         --------
@@ -141,15 +151,16 @@ class RegressionMethods:
         return_std : bool, default=False
             Also return the total standard deviation, observation noise included.
         return_cov : bool, default=False
-            Also return the joint covariance of the observations, noise on its diagonal.
+            Also return the joint covariance of the observations, noise on its diagonal; of several outputs that of the
+            outputs, row by row.
 
         Returns
         -------
-        y_pred : ndarray of shape (n_samples,)
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Exactly what the base model predicts; of an ensemble, the mean of its members.
-        y_std : ndarray of shape (n_samples,)
+        y_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Only if ``return_std``.
-        y_cov : ndarray of shape (n_samples, n_samples)
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_outputs, n_outputs)
             Only if ``return_cov``.
 
         Examples
@@ -175,6 +186,8 @@ class RegressionMethods:
     def _joint_covariance(self, X):
         X = self._prepared(X)
         distribution = self._distribution(X)
+        if isinstance(distribution, JointPredictive):
+            return distribution.covariance()
         root = distribution.slope()[:, None] * self._raw_root(X)[:, 0]
         return root @ root.T + np.diag(distribution.standard_errors()[1] ** 2)
 
@@ -206,7 +219,8 @@ class RegressionMethods:
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, 2, L)
-            Lower and upper ends; the last axis is there if a sequence of levels was given.
+            Lower and upper ends; the last axis is there if a sequence of levels was given. Of several outputs
+            (n_samples, n_outputs, 2) or (n_samples, n_outputs, 2, L), each interval for its output alone.
 
         Examples
         --------
@@ -224,8 +238,7 @@ class RegressionMethods:
         if kind == "prediction" or kind == "confidence":
             return self.predict_distribution(X, kind).interval(confidence_level)
         if kind == "conformal":
-            distribution = self.predict_distribution(X)
-            return conformal_interval(self.conformal_, distribution, confidence_level, groups, sample_weight)
+            return self._calibrated(conformal_interval, X, confidence_level, groups, sample_weight)
         return self._left_out_interval(X, confidence_level, kind)
 
     def _left_out_interval(self, X, confidence_level, kind):
@@ -233,12 +246,21 @@ class RegressionMethods:
         if kind == "cv+":
             if not hasattr(self, "_folds_"):
                 raise ValueError("kind='cv+' needs the fits of folds: use RibbonCV(..., store_folds=True).")
-            return self._folds_.interval(X, confidence_level)
+            if not self.model_.loss.by_output:
+                return self._folds_.interval(X, confidence_level)
+            outputs = [replace(self._folds_, output=j) for j in range(self.model_.n_outputs)]
+            return np.stack([folds.interval(X, confidence_level) for folds in outputs], axis=1)
         if not hasattr(self, "_jackknife_"):
             raise ValueError("kind='jackknife+' needs the fit without each row: use RibbonRegressor(store_loo=True).")
-        if isinstance(self._jackknife_, str):
-            raise ValueError(self._jackknife_)
-        return self._jackknife_.interval(self.model_, self._prepared(X), confidence_level)
+        jackknives = self._jackknife_ if isinstance(self._jackknife_, tuple) else (self._jackknife_,)
+        if isinstance(jackknives[0], str):
+            raise ValueError(jackknives[0])
+        X = self._prepared(X)
+        intervals = [
+            jackknife.interval(model, X, confidence_level)
+            for jackknife, model in zip(jackknives, self.model_.outputs, strict=True)
+        ]
+        return np.stack(intervals, axis=1) if self.model_.loss.by_output else intervals[0]
 
     def conformalize(
         self,
@@ -259,7 +281,8 @@ class RegressionMethods:
         Parameters
         ----------
         X_cal : {array-like, sparse matrix} of shape (m, n_features)
-        y_cal : array-like of shape (m,)
+        y_cal : array-like of shape (m,) or (m, n_outputs)
+            Several outputs are calibrated one by one, and each interval keeps its promise by itself.
         sample_weight : array-like of shape (m,), default=None
             How much more often rows to predict are like each of these than these are among themselves, where features
             are distributed otherwise: the ratio of both densities, or anything proportional to it. The rows to predict
@@ -290,9 +313,15 @@ class RegressionMethods:
                [  6., 193.]])
         """
         distribution = self.predict_distribution(X_cal)
-        y = check_observations(y_cal, len(distribution))
         weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
-        conformal = calibrated(distribution, y, weight, groups, score, bins)
+        conformal: Calibration | tuple[Calibration, ...]
+        if isinstance(distribution, JointPredictive):
+            y = check_table_of(y_cal, (len(distribution), len(distribution.outputs)))
+            pairs = zip(distribution.outputs, y.T, strict=True)
+            conformal = tuple(calibrated(output, own, weight, groups, score, bins) for output, own in pairs)
+        else:
+            y = check_observations(y_cal, len(distribution))
+            conformal = calibrated(distribution, y, weight, groups, score, bins)
         self._warn_of_training_rows(X_cal, y, weight)
         self.conformal_ = conformal
         return self
@@ -322,7 +351,7 @@ class RegressionMethods:
 
         Returns
         -------
-        ndarray of shape (n_samples, Q)
+        ndarray of shape (n_samples, Q) or (n_samples, n_outputs, Q)
 
         Examples
         --------
@@ -338,7 +367,15 @@ class RegressionMethods:
         self._check_conformal(kind, groups, sample_weight)
         if kind != "conformal":
             return self.predict_distribution(X, kind).quantile(levels)
-        return conformal_bounds(self.conformal_, self.predict_distribution(X), levels, groups, sample_weight)
+        return self._calibrated(conformal_bounds, X, levels, groups, sample_weight)
+
+    def _calibrated(self, function, X, *asked):
+        """``function(calibration, distribution, *asked)``, of several outputs each by its own calibration."""
+        distribution = self.predict_distribution(X)
+        if not isinstance(distribution, JointPredictive):
+            return function(self.conformal_, distribution, *asked)
+        pairs = zip(self.conformal_, distribution.outputs, strict=True)
+        return np.stack([function(own, output, *asked) for own, output in pairs], axis=1)
 
     def _check_conformal(self, kind, groups, sample_weight):
         """What is for conformal kinds alone, and what these need."""
@@ -365,7 +402,7 @@ class RegressionMethods:
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
 
         Examples
         --------
@@ -399,7 +436,7 @@ class RegressionMethods:
 
         Returns
         -------
-        ndarray of shape (n_samples, n_samples_X)
+        ndarray of shape (n_samples, n_samples_X) or (n_samples, n_samples_X, n_outputs)
 
         Examples
         --------
@@ -425,7 +462,8 @@ class RegressionMethods:
         Returns
         -------
         DataFrame
-            Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept.
+            Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept. Of several outputs
+            the names of y's columns are a level above.
 
         Examples
         --------
@@ -441,7 +479,7 @@ class RegressionMethods:
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         epistemic, aleatoric = distribution.standard_errors()
-        lower, upper = distribution.interval(level).T
+        lower, upper = np.moveaxis(distribution.interval(level), -1, 0)
         columns = {
             "prediction": self._predict_mean(X),
             "std_epistemic": epistemic,
@@ -449,7 +487,13 @@ class RegressionMethods:
             "lower": lower,
             "upper": upper,
         }
-        return pd.DataFrame(columns, index=index_of(X))
+        if not isinstance(distribution, JointPredictive):
+            return pd.DataFrame(columns, index=index_of(X))
+        tables = [
+            pd.DataFrame({name: values[:, j] for name, values in columns.items()}, index=index_of(X))
+            for j in range(len(distribution.outputs))
+        ]
+        return pd.concat(tables, axis=1, keys=self.output_names_, names=["output", "column"])
 
     @lazily
     def log_density(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
@@ -458,11 +502,12 @@ class RegressionMethods:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray, of the shape of y
+            Of each output alone; see :meth:`JointPredictive.joint_logpdf` for all of them.
 
         Examples
         --------
@@ -473,7 +518,7 @@ class RegressionMethods:
         >>> ribbon.log_density(X[:2], y[:2]).round(2)
         array([-5.43, -4.62])
         """
-        return self.predict_distribution(X).logpdf(column_or_1d(y))
+        return self.predict_distribution(X).logpdf(self._observed(y))
 
     @lazily
     def predictive_cdf(self, X: MatrixLike, y: ArrayLike) -> FloatArray:
@@ -482,11 +527,11 @@ class RegressionMethods:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray, of the shape of y
             P(Y <= y_i), uniform over observations where the predictive distribution is right and continuous; for counts
             see :func:`skribbon.metrics.pit_values`.
 
@@ -499,7 +544,10 @@ class RegressionMethods:
         >>> ribbon.predictive_cdf(X[:2], y[:2]).round(2)
         array([0.17, 0.57])
         """
-        return self.predict_distribution(X).cdf(column_or_1d(y))
+        return self.predict_distribution(X).cdf(self._observed(y))
+
+    def _observed(self, y):
+        return y if self.model_.loss.by_output else column_or_1d(y)
 
     # ------------------------------------------------------------------ of prepared rows
     def _prepared(self, X):
@@ -508,14 +556,23 @@ class RegressionMethods:
         return self.model_.prepare(X)
 
     def _distribution(self, X, kind="prediction"):
-        latent = self._latent(X)
-        return predictive(self.model_, latent, self.noise_, self.law_, X, self.target_scale_, kind)
+        latent, told = self._latent(X), (self.noise_, self.law_, X, self.target_scale_, kind)
+        if self.model_.loss.by_output:
+            return joint_predictive(self.model_, self.ribbon_, latent, *told)
+        return predictive(self.model_, latent, *told)
 
 
 def predictive(model, latent, noise, law, X, target, kind="prediction"):
     """Latent predictions of prepared rows X, with the noise around them, as a Predictive."""
     dispersion = np.broadcast_to(noise.predict(X), len(latent.f)) * model.loss.noise_scale(latent.f)
     return Predictive(latent, model.loss, dispersion, law, target, kind)
+
+
+def joint_predictive(model, ribbon, latent, noise, laws, X, targets, kind="prediction"):
+    """The same of several outputs, as a JointPredictive."""
+    told = zip(output_latents(latent, model, ribbon, X), model.outputs, noise.predict(X).T, laws, targets, strict=True)
+    outputs = tuple(Predictive(own, single.loss, phi, law, target, kind) for own, single, phi, law, target in told)
+    return JointPredictive(outputs, latent, noise.correlation)
 
 
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
@@ -553,19 +610,20 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
         that was not trained to a minimum it adds what such training amounts to, 0.01 in units of the target's variance,
         or as much as leaves a quarter of an effective parameter per row, and says so.
-    noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float or Noise, default="auto"
+    noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
         parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the
         data ask; "auto" is that for least-squares models with enough rows to tell, and "dof" for others; a number is
-        taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold residuals. See
-        :mod:`skribbon.noise`.
-    law : {"auto", "normal", "student", "empirical"} or NoiseLaw, default="auto"
+        taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold residuals. Several
+        outputs have that for each, and the correlations of their residuals; a matrix is their covariance, and a number
+        the variance of each, without correlation. See :mod:`skribbon.noise`.
+    law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
         What the noise around a least-squares model looks like in units of its scale: normal; with Student's tails; or
         as the leave-one-out residuals show it. "auto" is the first of these that none of the others beats on rows
         without themselves by more than one standard error. It is normal where ``noise`` is neither "auto" nor
         "heteroskedastic", and for models with more than 15 effective parameters per 100 rows, whose leave-one-out
-        residuals flatter. A GLM keeps the law of its family.
+        residuals flatter. A GLM keeps the law of its family. A sequence has one for each output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
         row's own leverage; "HC3" by leave-one-out scores. "auto" is HC1 where no row has a leverage to speak of, or
@@ -602,24 +660,27 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     curvature_ : Curvature
         What ``curvature`` stood for.
     noise_ : Noise
-        The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion.
-    law_ : NoiseLaw
-        What ``law`` stood for.
+        The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion, of several outputs their
+        covariance.
+    law_ : NoiseLaw or tuple of NoiseLaw
+        What ``law`` stood for; of several outputs, for each.
+    output_names_ : ndarray of shape (n_outputs,)
+        Columns of y, or their numbers. Only if y has several outputs.
     effective_parameters_ : float
         Trace of the hat matrix: the parameters that the penalty leaves.
     n_observations_ : float
         Sum of the weights.
     n_groups_ : int or None
         Number of groups, if rows were given any and they hold more than one observation.
-    loo_residuals_ : ndarray of shape (n_samples,)
+    loo_residuals_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         y_i minus its prediction by the fit to all other rows, to first order, on the fitted scale. If ``store_loo``.
     loo_score_ : float
-        Mean log density of the training rows, each under the fit to all others. If ``store_loo``.
+        Mean log density of the training rows, each under the fit to all others, and over outputs. If ``store_loo``.
     correction_ : str
         What ``correction`` stood for.
     stationarity_ : float
         Training gradient in standard errors of itself; near zero at an optimum.
-    loo_distribution_ : Predictive
+    loo_distribution_ : Predictive or JointPredictive
         Distribution of the training rows, each by the fit to all others. If ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -653,8 +714,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         alpha: float = 1.0,
         curvature: CurvatureName | Curvature = "auto",
         damping: float | Literal["auto"] = "auto",
-        noise: NoiseName | float | Noise = "auto",
-        law: LawName | NoiseLaw = "auto",
+        noise: NoiseName | float | FloatArray | Noise = "auto",
+        law: LawName | NoiseLaw | Sequence[LawName | NoiseLaw] = "auto",
         correction: Correction = "auto",
         predictive: PredictiveName = "gaussian",
         n_draws: int = 100,
@@ -690,7 +751,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several outputs for base models that take them: LinearRegression, Ridge, RidgeCV, MLPRegressor and
+            AutogradRegressor with squared errors, also in pipelines and with targets transformed column by column.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
             intervals with their unit.
@@ -702,56 +765,119 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        y, noise, law = check_target(self, y), resolve_noise(self.noise, auto=True), check_law(self.law)
+        names, y, law = getattr(y, "columns", None), check_target(self, y, self._takes_outputs), check_law(self.law)
+        noise = self.noise
+        if not is_covariance(noise):
+            noise = resolve_noise(noise, auto=True)
+        elif np.ndim(y) != 2:
+            raise ValueError("noise is a covariance of several outputs, and y has one; give its variance, a number.")
+        if isinstance(law, tuple) and np.shape(y)[1:] != (len(law),):
+            raise ValueError(f"law has {len(law)} laws, one for each output, and y has shape {np.shape(y)}.")
         fitted, training = self._fit(X, y, sample_weight, groups)
-        fitted["noise_"], sample, dispersion = fit_noise(noise, training)
         stated = not isinstance(noise, str | HeteroskedasticNoise)  # and whoever states the noise states all of it
-        fitted["law_"] = fit_law(law, fitted, sample, dispersion, stated)
-        fitted["target_scale_"] = TargetScale.of(fitted["model_"], training.rows.targets())
+        model = fitted["model_"]
+        if model.loss.by_output:
+            fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
+            fitted |= told_of_outputs(noise, law, model, fitted["ribbon_"], training, stated)
+        else:
+            fitted |= told_of_one(noise, law, model, fitted["ribbon_"], training, stated)
         if self.store_loo:
             self._warn_of_leave_one_out(training)
-            rows, model = training.rows, fitted["model_"]
-            f = training.leave_one_out()
-            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(f)
-            told = fitted["noise_"], fitted["law_"], rows.X, fitted["target_scale_"]
-            fitted["_jackknife_"] = Jackknife.of(training, model, y, f)
-            fitted |= self._of_left_out(predictive(model, latent, *told), rows.y, rows.weight)
+            fitted |= self._left_out(fitted, training, targets_of(model, y))
         return self._adopt(fitted)
+
+    @property
+    def _takes_outputs(self):
+        return takes_outputs(self._get_estimator())
+
+    def _left_out(self, fitted, training, y):
+        """What the fits to all other rows say of each row."""
+        rows, model, ribbon = training.rows, fitted["model_"], fitted["ribbon_"]
+        f = training.leave_one_out()
+        latent = latent_at(model, ribbon, rows.X).moved_to(f)
+        told = fitted["noise_"], fitted["law_"], rows.X, fitted["target_scale_"]
+        jackknife: Any
+        if model.loss.by_output:
+            parts = zip(outputs_of(training), model.outputs, y.T, f.T, strict=True)
+            jackknife = tuple(Jackknife.of(part, own, y_j, f_j[:, None]) for part, own, y_j, f_j in parts)
+            distribution = joint_predictive(model, ribbon, latent, *told)
+        else:
+            jackknife, distribution = Jackknife.of(training, model, y, f), predictive(model, latent, *told)
+        return {"_jackknife_": jackknife, **self._of_left_out(distribution, rows.y, rows.weight)}
 
     @staticmethod
     def _of_left_out(distribution, y, weight):
-        fitted_scale = replace(distribution, target=TargetScale())  # that of y here
+        outputs = getattr(distribution, "outputs", (distribution,))
+        columns = np.reshape(y, (len(y), -1)).T
+        residuals, scores = [], []
+        for output, column in zip(outputs, columns, strict=True):
+            fitted_scale = replace(output, target=TargetScale())  # that of y here
+            residuals.append(column - output.loss.mean(output.latent.f[:, 0]))
+            scores.append(weighted_mean(fitted_scale.logpdf(column), weight))
         return {
             "loo_distribution_": distribution,
-            "loo_residuals_": y - distribution.loss.mean(distribution.latent.f[:, 0]),
-            "loo_score_": weighted_mean(fitted_scale.logpdf(y), weight),
+            "loo_residuals_": np.stack(residuals, axis=1).reshape(y.shape),
+            "loo_score_": float(np.mean(scores)),
             "_left_out_": (y, weight),
         }
 
     def _predict_mean(self, X):
-        return self.estimator_.predict(own_copy(self.estimator_, X))
+        y_pred = self.estimator_.predict(own_copy(self.estimator_, X))
+        return y_pred if self.model_.loss.by_output else np.ravel(y_pred)
 
 
-def fit_law(law, fitted, training, dispersion, stated):
-    """What the noise around some training rows looks like, given dispersions that they would have been told unseen."""
-    rows, model = training.rows, fitted["model_"]
+def told_of_one(noise, law, model, ribbon, training, stated):
+    """Noise, its law and the scale of the target, of a single output."""
+    noise, sample, dispersion = fit_noise(noise, training)
+    latent = partial(latent_at, model, ribbon, sample.rows.X)
+    return {
+        "noise_": noise,
+        "law_": fit_law(law, model, noise, latent, sample, dispersion, stated),
+        "target_scale_": TargetScale.of(model, training.rows.targets()),
+    }
+
+
+def told_of_outputs(noise, law, model, ribbon, training, stated):
+    """The same of several outputs."""
+    parts, sample = outputs_of(training), training.sample(SAMPLE)
+    products = products_of(training)
+    noise, told = fit_noises(noise, parts, products, lambda: (sample.rows.map(residuals), sample.rows.weight))
+    latent = cache(partial(latent_at, model, ribbon, sample.rows.X))
+    laws, scales = [], []
+    for j, (own, part, (own_noise, some, dispersion)) in enumerate(zip(model.outputs, parts, told, strict=True)):
+        of_output = partial(_of_output, latent, j)
+        asked = law[j] if isinstance(law, tuple) else law
+        laws.append(fit_law(asked, own, own_noise, of_output, some, dispersion, stated))
+        scales.append(TargetScale.of(own, part.rows.targets()))
+    return {"noise_": noise, "law_": tuple(laws), "target_scale_": tuple(scales)}
+
+
+def _of_output(latent, j):
+    return output_latent(latent(), j)
+
+
+def fit_law(law, model, noise, latent, training, dispersion, stated):
+    """What the noise around some training rows looks like, given dispersions that they would have been told unseen.
+
+    ``latent()`` gives the raw predictions of these rows.
+    """
+    rows = training.rows
     automatic = isinstance(law, str) and law == "auto"
     if not model.loss.law(1.0).location:
         if not automatic:
             name = type(model.loss).__name__
             raise ValueError(f"law={law!r} is of additive noise; {name} has the law of its family. Use law='auto'.")
         if not stated:
-            warn_of_family(model, training.sample(FAMILY_SAMPLE), fitted["noise_"])
+            warn_of_family(model, training.sample(FAMILY_SAMPLE), noise)
         return NORMAL
     if not isinstance(law, str):
         return law
     if law == "normal" or (automatic and (stated or not _flatters_little(training))):
         return NORMAL
-    latent = latent_at(model, fitted["ribbon_"], rows.X)
     f = training.leave_one_out()
     dispersion = dispersion * model.loss.noise_scale(f)
     residuals, telling = rows.y - model.loss.mean(f[:, 0]), np.where(training.leverages < OWN_SAY, rows.weight, 0.0)
-    return Standardised.of(residuals, dispersion, latent.covariance[:, 0, 0], telling).of_unit_size().law(law)
+    return Standardised.of(residuals, dispersion, latent().covariance[:, 0, 0], telling).of_unit_size().law(law)
 
 
 def warn_of_family(model, training, noise):

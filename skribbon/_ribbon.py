@@ -237,6 +237,10 @@ class Freedom:
         """The same for all functionals."""
         return cls(np.zeros((p, 0)), np.zeros(0), most=max(df, 1.0))
 
+    def output(self, j):
+        """That of one of several outputs: all share their parameters."""
+        return self
+
     def mapped(self, function):
         """In other coordinates."""
         root = None if self.root is None else function(self.root)

@@ -215,7 +215,7 @@ class Rows:
     ----------
     model : ParametricModel
     X : ndarray or CSR matrix of shape (n_rows, d)
-    y : ndarray of shape (n_rows,)
+    y : ndarray of shape (n_rows,), or (n_rows, m) of m outputs
         As the loss sees it.
     weight : ndarray of shape (n_rows,)
         Frequencies.
@@ -294,6 +294,10 @@ class Rows:
     def at(self, model):
         """The same rows seen by another model."""
         return replace(self, model=model)
+
+    def output(self, j, model):
+        """The same rows with one of several outputs, seen by a model of it."""
+        return replace(self, model=model, y=self.y[:, j])
 
     def around(self):
         """Prepared features of some rows, evenly spaced: enough to tell where they are."""

@@ -295,15 +295,24 @@ class Training:
         The scatter of the scores is part of that pass where they will be taken as they are, or all scaled alike. That
         can be told before only from a bound, a leverage per parameter; "auto" is otherwise left for later.
         """
-        rank = rows.model.loss.curvature_rank
-        few = len(rows.model.theta) <= SMALL_LEVERAGE * rank * rows.n
-        as_they_are = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
-        as_they_are = as_they_are and rows.groups is None
+        scatter = closed_form and cls.takes_scores_as_they_are(rows, curvature, correction)
         with np.errstate(all="ignore"):  # what overflows is told below
-            moments, largest = rows.sum(partial(first_pass, curvature, closed_form and as_they_are))
+            moments, largest = rows.sum(partial(first_pass, curvature, scatter))
+        return cls.from_moments(rows, curvature, moments, largest)
+
+    @classmethod
+    def from_moments(cls, rows, curvature, moments, largest):
+        """The factor of what one pass over the rows adds up to."""
         _check_finite(moments)
         H_r = curvature.factor(rows, moments)
         return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)), largest)
+
+    @staticmethod
+    def takes_scores_as_they_are(rows, curvature, correction):
+        """Whether no row's own leverage will correct its score, as far as that can be told before it is known."""
+        few = len(rows.model.theta) <= SMALL_LEVERAGE * rows.model.loss.curvature_rank * rows.n
+        alike = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
+        return alike and rows.groups is None
 
     @property
     def n(self):
@@ -340,7 +349,8 @@ class Training:
         if self.rows.model.loss.n_classes or not self.curvature.knows_leverages or not self._is_short_of_a_minimum:
             return 0.0
         mean = self.rows.mean(partial(_target_deviations, 0.0), self.n)[0]
-        return LEAST_DAMPING * float(self.rows.mean(partial(_target_deviations, mean), self.n)[1])
+        variance = self.rows.mean(partial(_target_deviations, mean), self.n)[1]
+        return LEAST_DAMPING * float(np.mean(variance))  # over the outputs
 
     @property
     def parameters_per_row(self):
@@ -580,7 +590,10 @@ class Training:
         return Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
 
     def _newton(self, alpha, gradient, n_draws, seed, lone):
-        """By the curvature that the drawn weights make; says so where they leave too little of it."""
+        return Ribbon.of_shifts(self.H_r, self.newton_shifts(alpha, gradient, n_draws, seed), self.rows.units, lone)
+
+    def newton_shifts(self, alpha, gradient, n_draws, seed):
+        """Steps (p, B) by the curvature that the drawn weights make; says so where they leave too little of it."""
         model, units = self.rows.model, self.rows.units
         drawn, width = NewtonSums(alpha, n_draws, seed, gradient, self.curvature), self._wide(n_draws)
         sums, H = self.rows.sum(drawn, width)
@@ -600,7 +613,7 @@ class Training:
                 "predictive='pushforward'.",
                 NewtonStepWarning,
             )
-        return Ribbon.of_shifts(self.H_r, shifts, units, lone)
+        return shifts
 
     @cached_property
     def _rows_are_alike(self):

@@ -25,6 +25,7 @@ __all__ = [
     "DofNoise",
     "EmpiricalLaw",
     "HeteroskedasticNoise",
+    "JointNoise",
     "LooNoise",
     "Noise",
     "NoiseLaw",
@@ -350,6 +351,73 @@ class HeteroskedasticNoise(Noise):
         return self.dispersion_ * self.scale_ * g**self.shrinkage_
 
 
+class JointNoise(Noise):
+    r"""Noise of several outputs: that of each, as if it were alone, and one correlation for all rows.
+
+    .. math:: \Sigma_\varepsilon(x) = \mathrm{diag}(\phi(x))^{1/2}\, C\, \mathrm{diag}(\phi(x))^{1/2}
+
+    C are the correlations of the residuals, each in units of its own scale. A fit to y (n, m) has this as ``noise_``.
+
+    Parameters
+    ----------
+    noises : tuple of Noise
+        Fitted, one per output.
+    correlation : ndarray of shape (m, m)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> noise = RibbonRegressor(noise="dof").fit(X, y).noise_
+    >>> noise.correlation.round(2)
+    array([[ 1.  ,  0.86, -0.28],
+           [ 0.86,  1.  , -0.24],
+           [-0.28, -0.24,  1.  ]])
+    """
+
+    def __init__(self, noises: tuple[Noise, ...], correlation: FloatArray):
+        self.noises = noises
+        self.correlation = correlation
+
+    @property
+    def dispersion_(self) -> FloatArray:
+        """Covariance (m, m) of the noise, at the mean dispersions."""
+        std = np.sqrt([noise.dispersion_ for noise in self.noises])
+        return std[:, None] * self.correlation * std
+
+    def fit(self, training: Any) -> Self:
+        return self
+
+    def predict(self, X: MatrixLike) -> FloatArray:
+        """Dispersions at new rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs)
+        """
+        n = np.shape(X)[0]
+        return np.stack([np.broadcast_to(noise.predict(X), n) for noise in self.noises], axis=1)
+
+    def covariance(self, X: MatrixLike) -> FloatArray:
+        """Covariance of the noise at new rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_outputs)
+        """
+        std = np.sqrt(self.predict(X))
+        return std[:, :, None] * self.correlation * std[:, None, :]
+
+
 @dataclass(frozen=True, eq=False)
 class ScaleChoice:
     """A scale c g(x)^s with its normal log score at unseen rows."""
@@ -606,9 +674,67 @@ def fit_noise(noise, training):
     return noise, sample, np.broadcast_to(noise.fit(training).predict(sample.rows.X), len(sample.rows.y))
 
 
+def is_covariance(noise):
+    """Whether the noise was given as a matrix."""
+    return not isinstance(noise, str | Noise) and np.ndim(noise) == 2
+
+
+def check_covariance(noise, m):
+    """Variances (m,) and correlations (m, m) of a covariance that the user wrote."""
+    covariance = np.asarray(noise, dtype=float)
+    fine = covariance.shape == (m, m) and np.isfinite(covariance).all() and np.allclose(covariance, covariance.T)
+    if not fine or np.linalg.eigvalsh(covariance).min() < -1e-10 * np.abs(covariance).max():
+        raise ValueError(
+            f"noise of {m} outputs may be a covariance: a symmetric ({m}, {m}) matrix without negative eigenvalues, "
+            f"got {noise!r}."
+        )
+    return np.diag(covariance), correlation_of(covariance)
+
+
+def correlation_of(covariance):
+    """Correlations (m, m); of what does not vary, none."""
+    std = np.sqrt(np.diag(covariance))
+    std = np.where(std > 0, std, np.inf)
+    correlation = np.clip(covariance / std[:, None] / std, -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
+
+
+def fit_noises(noise, parts, products, residuals):
+    """A fitted JointNoise, and for each output some training rows with the dispersions that they would be told unseen.
+
+    Parameters
+    ----------
+    noise : Noise, "auto" or covariance
+    parts : sequence of training rows, one per output
+    products : ndarray of shape (m, m)
+        Sums of products of residuals over all rows.
+    residuals : callable
+        Gives those of the same some rows, (n_rows, m), and their weights.
+    """
+    if is_covariance(noise):
+        variances, correlation = check_covariance(noise, len(parts))
+        told = [fit_noise(ConstantNoise(float(v)), part) for v, part in zip(variances, parts, strict=True)]
+        return JointNoise(tuple(own for own, *_ in told), correlation), told
+    told = [fit_noise(clone(noise) if isinstance(noise, Noise) else noise, part) for part in parts]
+    noises = tuple(own for own, *_ in told)
+    dispersion = np.stack([dispersion for *_, dispersion in told], axis=1)
+    if type(noise) is ConstantNoise:  # a number says that there is nothing else
+        correlation = np.eye(len(parts))
+    elif not np.ptp(dispersion, axis=0).any():
+        correlation = correlation_of(products)
+    else:
+        r, weight = residuals()
+        z = r * np.sqrt(np.divide(weight[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
+        correlation = correlation_of(z.T @ z)
+    return JointNoise(noises, correlation), told
+
+
 def check_law(law):
     """The name of a law, or a law."""
-    if isinstance(law, NoiseLaw) or law in get_args(LawName):
+    if isinstance(law, NoiseLaw) or (isinstance(law, str) and law in get_args(LawName)):
         return law
+    if isinstance(law, tuple | list) and len(law):
+        return tuple(map(check_law, law))  # one for each output
     names = ", ".join(map(repr, get_args(LawName)))
     raise ValueError(f"law must be {names} or a law of skribbon.noise such as StudentLaw(5.0), got {law!r}.")

@@ -264,12 +264,14 @@ def test_continuous_target_of_a_classifier():
         RibbonClassifier().fit(X, Y)
 
 
-@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier, RibbonCV])
-def test_two_dimensional_target_names_the_way_out(Ribbon):
-    kind = "Classifier" if Ribbon is RibbonClassifier else "Regressor"
-    cure = rf"1d array, got an array of shape \(60, 2\).*MultiOutput{kind}\({Ribbon.__name__}\("
+@pytest.mark.parametrize(
+    "ribbon", [RibbonRegressor(PoissonRegressor()), RibbonClassifier(), RibbonCV(PoissonRegressor())]
+)
+def test_two_dimensional_target_names_the_way_out(ribbon):
+    kind, name = "Classifier" if isinstance(ribbon, RibbonClassifier) else "Regressor", type(ribbon).__name__
+    cure = rf"1d array, got an array of shape \(60, 2\).*MultiOutput{kind}\({name}\("
     with pytest.raises(ValueError, match=cure):
-        Ribbon().fit(X, np.column_stack([LABEL, LABEL]))
+        ribbon.fit(X, np.column_stack([LABEL, LABEL]))
 
 
 def test_the_way_out_of_a_two_dimensional_target_works():

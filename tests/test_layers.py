@@ -12,7 +12,16 @@ ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "exceptions"}
-MATHEMATICS = FOUNDATION | {"_ribbon", "_training", "_influence", "_predictive", "_checks", "_compat"}
+MATHEMATICS = FOUNDATION | {
+    "_ribbon",
+    "_training",
+    "_influence",
+    "_outputs",
+    "_predictive",
+    "_joint",
+    "_checks",
+    "_compat",
+}
 BELOW_ESTIMATORS = MATHEMATICS | {"conformal", "_left_out", "noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
 
@@ -22,8 +31,10 @@ MAY_IMPORT = {
     "_ribbon": FOUNDATION,
     "_training": FOUNDATION | {"_ribbon"},
     "_influence": FOUNDATION | {"_ribbon", "_training"},
+    "_outputs": FOUNDATION | {"_ribbon", "_training"},
     "_checks": {"_compat"},
     "_predictive": FOUNDATION | {"_checks"},
+    "_joint": FOUNDATION | {"_checks", "_predictive"},
     "conformal": {"_typing", "_checks", "_predictive", "exceptions"},
     "_left_out": MATHEMATICS | {"conformal", "curvature", "noise"},
     "_blocks": {"_checks"},
@@ -48,6 +59,8 @@ OUTSIDE = {
     "_ribbon": {"numpy"},
     "_training": {"numpy"},
     "_influence": {"numpy"},
+    "_outputs": {"numpy", "scipy"},
+    "_joint": {"numpy", "scipy", "sklearn"},
     "_checks": {"numpy", "pandas", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
     "conformal": {"numpy", "pandas", "scipy", "sklearn"},

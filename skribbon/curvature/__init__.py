@@ -94,7 +94,8 @@ def _automatic(model, n):
     """
     dense = Hessian if model.exact_is_psd else GaussNewton
     p = len(model.theta)
-    needed, work = dense().predicted_bytes(p), n * model.loss.curvature_rank * p**2
+    rank = 1 if model.outputs_are_separate else model.loss.curvature_rank
+    needed, work = dense().predicted_bytes(p), n * rank * p**2
     if needed <= DENSE_MEMORY * machine_bytes() and work <= DENSE_WORK:
         return dense
     chosen = KFAC if model.has_layers else MatrixFree

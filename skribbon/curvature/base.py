@@ -52,6 +52,7 @@ class Curvature(BaseEstimator):
 
     knows_leverages = False  # exactly enough for a row's own leverage to correct its score
     reweights = False  # its matrix is a sum over rows, so that drawn weights make another one
+    sees_targets = False  # whether that of a squared error depends on y
     factors_again = False  # with another damping at little cost, from the same sums
     square_limit: float = CLOSED_FORM_LIMIT  # parameters up to which the sandwich is formed, p x p
     peak_squares = 8  # p x p arrays that are alive at once where it is

@@ -118,6 +118,8 @@ class EmpiricalFisher(DenseCurvature):
     8.5
     """
 
+    sees_targets = True
+
     def of_block(self, block: Block) -> Sums:
         return self._sums(block, block.packed_grams(block.u)[0])
 

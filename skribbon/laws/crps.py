@@ -85,3 +85,11 @@ def normals_crps(means, variances, weights, y):
         pairs = expected_size(means - means[:, b : b + 1], variances + variances[:, b : b + 1])
         score -= weights[b] * (pairs @ weights) / 2
     return score
+
+
+def energy_scores(y, draws):
+    """Energy score (n,) of observations y (n, m) under draws (S, n, m): E|Y - y| - E|Y - Y'| / 2."""
+    scores = np.linalg.norm(draws - y, axis=2).mean(axis=0)
+    for draw in draws:  # no S x S array
+        scores -= np.linalg.norm(draws - draw, axis=2).sum(axis=0) / (2 * len(draws) ** 2)
+    return scores

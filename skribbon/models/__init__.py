@@ -1,7 +1,7 @@
 """Fitted scikit-learn estimators as parametric models."""
 
 # importing a module registers its estimators
-from .._loss import GaussianNLL, Huber, StudentT, Tweedie
+from .._loss import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
 from . import architectures as architectures
 from . import glm as glm
 from . import huber as huber
@@ -13,6 +13,7 @@ from .architectures import Architecture
 from .autograd import AutogradClassifier, AutogradRegressor
 from .base import ParametricModel, as_parametric
 from .newton import polish, with_theta
+from .outputs import takes_outputs
 
 __all__ = [
     "Architecture",
@@ -21,9 +22,11 @@ __all__ = [
     "GaussianNLL",
     "Huber",
     "ParametricModel",
+    "SquaredErrors",
     "StudentT",
     "Tweedie",
     "as_parametric",
     "polish",
+    "takes_outputs",
     "with_theta",
 ]

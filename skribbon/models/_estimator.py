@@ -86,7 +86,7 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), or of a regressor (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: how often each row was observed.
 
@@ -127,7 +127,7 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
     def _start(self, X, t, rng):
         """The model at its initial parameters, checked."""
         f = self._function()
-        self.loss_ = self._named_loss()
+        self.loss_ = self._named_loss(t)
         params = self._initial(f, X, t, rng)
         tree, theta = Tree.of(params)
         params = tree.unpack(theta)

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._loss import Bernoulli, Categorical, GaussianNLL, Huber, Loss, StudentT, Tweedie
+from .._loss import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
 from .._typing import FloatArray, RandomState
 from ..exceptions import SlowDerivativeWarning, warn_user
 from ._checks import check_columns
@@ -23,6 +24,7 @@ from .architectures import Architecture
 from .base import as_parametric
 from .derivatives import AutogradLoss, AutogradModel
 from .newton import with_theta
+from .outputs import takes_outputs
 
 REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
     "squared_error": Tweedie(),
@@ -53,10 +55,10 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     init : nested lists, tuples and dicts of numbers and arrays, or callable, default=None
         The initial parameters, or ``init(X, y, random_state)`` that returns them. An architecture has its own.
     loss : str, Loss or callable, default="squared_error"
-        "squared_error"; "huber"; "student_t"; "poisson" and "gamma", where f is the logarithm of the mean;
-        "gaussian_nll", where f has two columns, mean and log variance. An object of :mod:`skribbon.models`
-        (``Huber(2.0)``, ``StudentT(df=4)``, ...) sets their constants. A callable ``loss(f, y)`` in autograd.numpy
-        returns the loss of each row, (n,).
+        "squared_error", which takes a y of several columns, and f as many; "huber"; "student_t"; "poisson" and "gamma",
+        where f is the logarithm of the mean; "gaussian_nll", where f has two columns, mean and log variance. An object
+        of :mod:`skribbon.models` (``Huber(2.0)``, ``StudentT(df=4)``, ...) sets their constants. A callable
+        ``loss(f, y)`` in autograd.numpy returns the loss of each row, (n,).
     l2 : float or nest of floats, default=0.0
         Penalty. A number holds for all parameters, with an architecture for its weights and not its biases; a nest
         that follows the parameters from the top gives a number for each group.
@@ -118,11 +120,20 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     """
 
     def _validated(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
         y = np.asarray(y, dtype=np.float64)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        if y.ndim == 2 and not takes_outputs(self):
+            raise ValueError(
+                f"y has {y.shape[1]} columns, which loss='squared_error' takes; loss={self.loss!r} is of one output. "
+                "Fit one for each column, with sklearn.multioutput.MultiOutputRegressor."
+            )
         return X, y, y
 
-    def _named_loss(self):
+    def _named_loss(self, t):
+        if t.ndim == 2:
+            return SquaredErrors(t.shape[1])
         if isinstance(self.loss, str) and self.loss in REGRESSION_LOSSES:
             return REGRESSION_LOSSES[self.loss]
         if isinstance(self.loss, Loss) and not self.loss.n_classes:
@@ -138,7 +149,8 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     def _checked_loss(self, loss, columns, y):
         if isinstance(loss, AutogradLoss):
             return AutogradLoss(loss.function, columns)
-        check_columns(columns, loss.n_outputs, f"loss={self.loss!r}")
+        reason = f"loss={self.loss!r}" + (f" and {y.shape[1]} outputs" if y.ndim == 2 else "")
+        check_columns(columns, loss.n_outputs, reason)
         loss.check_target(y, f"loss={self.loss!r}")
         return loss.suited_to(y)
 
@@ -151,16 +163,17 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            f, or its exponential for a loss with log link; the first column of f if there are several.
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            f, or its exponential for a loss with log link; the first column of f if there are several and y has one.
         """
-        f = self._raw(X)[:, 0]
-        return self.loss_.mean(f)
+        f = self._raw(X)
+        return f if self.loss_.by_output else self.loss_.mean(f[:, 0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         loss = REGRESSION_LOSSES.get(self.loss) if isinstance(self.loss, str) else self.loss
         tags.target_tags.positive_only = isinstance(loss, Loss) and loss.positive_only
+        tags.target_tags.multi_output = takes_outputs(self)
         return tags
 
 
@@ -276,7 +289,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
             raise ValueError(f"y has one class only, {self.classes_[0]!r}; a classifier needs at least two.")
         return X, y, t.astype(float)
 
-    def _named_loss(self):
+    def _named_loss(self, t):
         K = len(self.classes_)
         family = Bernoulli() if K == 2 else Categorical(K)
         if isinstance(self.loss, str) and self.loss == "log_loss":
@@ -342,6 +355,11 @@ def _(estimator, y, sample_weight):
                 SlowDerivativeWarning,
             )
     return estimator._traced_model(estimator.params_, route)
+
+
+@takes_outputs.register(AutogradRegressor)
+def _(estimator):
+    return isinstance(estimator.loss, str) and estimator.loss == "squared_error"
 
 
 @with_theta.register(AutogradRegressor)

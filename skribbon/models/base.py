@@ -219,6 +219,18 @@ class ParametricModel:
         return self.loss.n_outputs
 
     @property
+    def outputs(self) -> tuple[ParametricModel, ...]:
+        """A model of each output alone where y has several columns; else the model itself."""
+        from .outputs import OneOutput
+
+        return tuple(OneOutput.of(self, j) for j in range(len(self.loss.by_output))) or (self,)
+
+    @property
+    def outputs_are_separate(self) -> bool:
+        """Whether y has several columns, and each a part of theta of its own, of the same length, in that order."""
+        return False
+
+    @property
     def is_linear(self) -> bool:
         """Whether f is linear in the parameters, so that leave-one-out is what a refit without the row would give."""
         return False
@@ -336,18 +348,21 @@ class ParametricModel:
 
         Parameters
         ----------
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of the same shape
         """
         if self.classes is not None:
             return class_indices(self.classes, y)
         y = np.asarray(y, dtype=float)
         if self.target_transformer is not None:
-            y = self.target_transformer.transform(y.reshape(-1, 1)).reshape(y.shape)
+            y = self.target_transformer.transform(self._as_table(y)).reshape(y.shape)
         return np.asarray(y, dtype=float)
+
+    def _as_table(self, y):
+        return y if self.loss.by_output else np.reshape(y, (-1, 1))
 
     def decode_target(self, t: FloatArray) -> FloatArray:
         """Values on the fitted scale back to the scale of y.
@@ -362,7 +377,7 @@ class ParametricModel:
         """
         if self.target_transformer is None:
             return t
-        return self.target_transformer.inverse_transform(np.reshape(t, (-1, 1))).reshape(np.shape(t))
+        return self.target_transformer.inverse_transform(self._as_table(t)).reshape(np.shape(t))
 
 
 def class_indices(classes, y):

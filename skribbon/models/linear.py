@@ -16,11 +16,12 @@ from sklearn.linear_model import (
     SGDRegressor,
 )
 
-from .._linalg import scale_rows, weighted_gram
-from .._loss import Huber, SquaredEpsilonInsensitive, Tweedie
+from .._linalg import gram, scale_rows, weighted_gram
+from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 from ..exceptions import SelectionWarning, warn_user
 from .base import ParametricModel, Tangent, as_parametric
 from .newton import with_theta
+from .outputs import takes_outputs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +44,27 @@ class LinearPredictor(ParametricModel):
         return True
 
     @property
+    def outputs(self):
+        if not self.loss.by_output:
+            return (self,)
+        whole = self.penalty_gradient is None
+        return tuple(
+            replace(
+                self,
+                theta=self.theta.reshape(self.n_outputs, -1)[j],
+                l2=self.l2.reshape(self.n_outputs, -1)[j],
+                penalty_gradient=None if whole else self.penalty_gradient.reshape(self.n_outputs, -1)[j],
+                loss=loss,
+                target_transformer=None if self.target_transformer is None else self.target_transformer.column(j),
+            )
+            for j, loss in enumerate(self.loss.by_output)
+        )
+
+    @property
+    def outputs_are_separate(self):
+        return bool(self.loss.by_output)
+
+    @property
     def exact_is_psd(self):
         return self.loss.convex
 
@@ -54,6 +76,8 @@ class LinearPredictor(ParametricModel):
     def row_width(self):
         k = self.loss.n_outputs
         d = len(self.theta) // k
+        if self.outputs_are_separate:
+            return (k + 2) * d
         # rows and a scaled copy of them; of several outputs, the distinct products of features, and of outputs with all
         # that leads to them
         return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
@@ -134,6 +158,8 @@ class LinearTangent(Tangent):
         if self._k == 1:
             weight = R[:, 0, 0] ** 2 if R.shape[2] == 1 else (R[:, 0] ** 2).sum(axis=1)
             return weighted_gram(self.Z, weight)
+        if R.shape[2] == 1:
+            return gram(self.scores(R[:, :, 0]))
         return self.hessian(R @ R.transpose(0, 2, 1))
 
     def squares(self, R):
@@ -193,19 +219,23 @@ def with_rows_of_coefficients(estimator, model, Theta):
 
 
 def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
-    """LinearPredictor of a fitted single-output linear estimator with coef_ and intercept_.
+    """LinearPredictor of a fitted linear estimator with coef_ and intercept_.
 
     Parameters
     ----------
+    loss : Loss
+        Of one output; those with coefficients (m, d) are fitted by least squares.
     l2, l1 : float
-        Penalties of the coefficients on the scale of the mean loss.
+        Penalties of the coefficients on the scale of the mean loss; l2 may be (m,), of each output.
     drop_zeros : bool
         Keep only the coefficients that are not zero, and say so: those of an L1 or sign constraint sit at a kink,
         where the expansion does not hold.
     """
     coef = np.asarray(estimator.coef_, dtype=float)
+    if coef.ndim > 1 and takes_outputs(estimator):
+        return _linear_models(estimator, coef, l2, **fields)
     if coef.ndim > 1 and coef.shape[0] > 1:
-        raise TypeError(f"{type(estimator).__name__} was fitted with several outputs; skribbon needs a single one.")
+        raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
     coef = coef.ravel()
     columns = None
     if drop_zeros:
@@ -230,6 +260,18 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
         intercept=intercept,
         columns=columns,
         **fields,
+    )
+
+
+def _linear_models(estimator, coef, l2, **fields):
+    """The same of coefficients (m, d) of several outputs."""
+    m, intercept = len(coef), bool(estimator.fit_intercept)
+    Theta = np.column_stack([coef, np.broadcast_to(estimator.intercept_, m)]) if intercept else coef
+    penalties = np.tile(np.reshape(np.broadcast_to(l2, m), (m, 1)), Theta.shape[1])
+    if intercept:
+        penalties[:, -1] = 0.0
+    return LinearPredictor(
+        theta=Theta.ravel().astype(float), loss=SquaredErrors(m), l2=penalties.ravel(), intercept=intercept, **fields
     )
 
 

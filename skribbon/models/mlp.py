@@ -8,11 +8,12 @@ from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._linalg import gram, right_multiply, weighted_gram
-from .._loss import Bernoulli, Categorical, Tweedie
+from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .._rows import BLOCK_BYTES, Sums
 from ._layers import single_grams, summed_gram, with_one
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
+from .outputs import takes_outputs
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)
 ACTIVATIONS = {
@@ -303,7 +304,9 @@ def _penalty_denominator(estimator, sample_weight):
 @as_parametric.register(MLPRegressor)
 def _(estimator, y, sample_weight):
     if estimator.n_outputs_ > 1:
-        raise TypeError("MLPRegressor was fitted with several outputs; skribbon needs a single one.")
+        if not takes_outputs(estimator):
+            raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
+        return _perceptron(estimator, SquaredErrors(estimator.n_outputs_), sample_weight)
     loss = Tweedie(1, "log").suited_to(y) if estimator.out_activation_ == "exp" else Tweedie()
     return _perceptron(estimator, loss, sample_weight)
 

@@ -307,7 +307,7 @@ def polish(
         It is not changed.
     X : array-like of shape (n_samples, n_features)
         The training data.
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that the estimator was fitted with.
     max_iter : int, default=200
@@ -333,7 +333,7 @@ def polish(
     >>> bool(np.abs(polished.predict(X) - network.predict(X)).max() > 1e-3)
     True
     """
-    y = column_or_1d(y)
+    y = np.asarray(y) if np.ndim(y) == 2 and np.shape(y)[1] > 1 else column_or_1d(y)
     check_consistent_length(X, y, sample_weight)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     model = as_parametric(estimator, y, weight)

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from .base import as_parametric
 from .newton import with_theta
+from .outputs import ColumnByColumn
 
 
 @as_parametric.register(Pipeline)
@@ -26,7 +27,12 @@ def _(estimator, y, sample_weight):
 @as_parametric.register(TransformedTargetRegressor)
 def _(estimator, y, sample_weight):
     transformer = estimator.transformer_
-    transformed = transformer.transform(np.asarray(y, dtype=float).reshape(-1, 1)).ravel()
+    y = np.asarray(y, dtype=float)
+    if y.ndim == 2:
+        transformer = ColumnByColumn.of(transformer, y)
+        transformed = transformer.transform(y)
+    else:
+        transformed = transformer.transform(y.reshape(-1, 1)).ravel()
     model = as_parametric(estimator.regressor_, transformed, sample_weight)
     if model.target_transformer is not None:
         raise TypeError("A TransformedTargetRegressor inside another one is not supported; compose the transforms.")
