@@ -9,6 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import betaln
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
@@ -623,20 +624,23 @@ def best_student(z, weight):
     """
     if not z.any():
         return StudentLaw(STUDENTS[-1])
-    laws = [StudentLaw(nu, _student_variance(z, nu, weight)) for nu in STUDENTS]
-    return max(laws, key=lambda law: np.average(law.logpdf(z), weights=weight))
+    nu, share, z2 = np.array(STUDENTS), weight / weight.sum(), z[:, None] ** 2
+    scale2 = _student_scales(z2, nu, share)
+    density = -(nu + 1) / 2 * (share @ np.log1p(z2 / (nu * scale2))) - np.log(nu * scale2) / 2 - betaln(nu / 2, 0.5)
+    best = density.argmax()
+    return StudentLaw(STUDENTS[best], float(scale2[best] * nu[best] / (nu[best] - 2)))
 
 
-def _student_variance(z, nu, weight, n_steps=50):
-    """Variance of a centred Student law by maximum likelihood, as a fixed point of reweighted mean squares."""
-    scale2, z2, share = 1.0, z**2, weight / weight.sum()
+def _student_scales(z2, nu, share, n_steps=50):
+    """Squared scales (k,) of centred Student laws by maximum likelihood: fixed points of reweighted mean squares."""
+    scale2 = np.ones(len(nu))
     for _ in range(n_steps):
         before = scale2
-        scale2 = float(share @ ((nu + 1) / (nu + z2 / scale2) * z2))
-        scale2 = max(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
-        if abs(scale2 - before) <= 1e-12 * before:
+        scale2 = share @ ((nu + 1) / (nu + z2 / scale2) * z2)
+        scale2 = np.maximum(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
+        if (np.abs(scale2 - before) <= 1e-12 * before).all():
             break
-    return scale2 * nu / (nu - 2)
+    return scale2
 
 
 # ---------------------------------------------------------------------- what the user wrote

@@ -318,7 +318,9 @@ def _draw_options(rng, model, params):
     options |= _rarely(rng, {}, lambda: {"curvature": rng.choice(curvatures)}, 0.35)
     options |= _rarely(rng, {}, lambda: {"damping": rng.choice([0.0, 1e-8, 1e-3, 1.0])}, 0.2)
     options |= _rarely(rng, {}, lambda: {"correction": rng.choice(["HC0", "HC1", "HC2", "HC3"])}, 0.4)
-    options |= _rarely(rng, {}, lambda: {"predictive": rng.choice(["pushforward", "direct"]), "n_draws": 12}, 0.2)
+    options |= _rarely(
+        rng, {}, lambda: {"predictive": rng.choice(["pushforward", "direct", "newton"]), "n_draws": 12}, 0.2
+    )
     options |= _rarely(rng, {}, lambda: {"store_loo": True}, 0.3)
     if model in CLASSIFIERS:
         options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 4.0])}, 0.3)
