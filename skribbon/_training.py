@@ -641,7 +641,7 @@ class Training:
             found = self.known_steps.get((POWERS["HC2"], most_leverage(self.rows.model.loss)))
             return Freedom.constant(p, self.rows.units - 1) if found is None else self._freedom_of_groups(found.K)
         most = self.n * (1 - min(self.parameters_per_row, 1.0))
-        few = self.rows.n_rows <= self._most_decisive
+        few = max(self.n, self.rows.n_rows) <= self._most_decisive  # a weight of two is two rows
         if not self.curvature.knows_leverages or (not few and self._rows_are_alike):
             return Freedom.constant(p, most)
         top = self._decisive(few)

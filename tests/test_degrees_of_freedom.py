@@ -107,6 +107,15 @@ def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):
     np.testing.assert_array_equal(ends[..., 2], student.interval(0.9))
 
 
+def test_a_weight_of_two_is_two_rows_however_many_there_are(monkeypatch):
+    monkeypatch.setattr(_training, "MOST_DECISIVE", 50)  # rows that are looked at one by one
+    X, y = with_a_rare_category(40, 3)
+    weighted = RibbonRegressor(noise="dof").fit(X, y, sample_weight=np.full(40, 2.0))
+    repeated = RibbonRegressor(noise="dof").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    df = [r.predict_distribution(NEW, kind="confidence").latent.df for r in (weighted, repeated)]
+    np.testing.assert_allclose(*df, rtol=1e-9)
+
+
 def test_alpha_and_tuning_leave_degrees_as_they_are():
     X, y = with_a_rare_category(100, 3)
     ribbon = RibbonRegressor().fit(X, y)

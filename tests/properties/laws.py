@@ -46,6 +46,7 @@ CONVEX = (
     *("LogisticRegression", "ElasticNet", "Lasso"),
 )
 DENSE_CURVATURE = ("auto", "hessian", "ggn", "fisher")
+SHORT = 0.25  # mean gradient, in its standard errors, of a base model that stopped before its minimum
 TREES = 400  # rows from which the noise is also sought by trees, over folds that are dealt out by row number
 LOCATION = ("LinearRegression", "Ridge", "RidgeCV", "BayesianRidge", "ElasticNet", "Lasso", "HuberRegressor")
 
@@ -288,8 +289,8 @@ def predict_is_the_base_model(s):
 def weights_are_frequencies(s):
     """Weights that sum to one say that there was one observation; whoever means shares must learn of it.
 
-    A model that goes through its rows has no noise to recognise, but a guess, or what its solver leaves; a penalty that
-    is as large as before then beats the smaller weights.
+    A model that goes through its rows has no noise to recognise, but a guess, or what its solver leaves, and one that
+    stopped on its way may stop anywhere; a penalty that is as large as before then beats the smaller weights.
     """
     if s.case.weights != "sum_to_one" or s.case.is_classifier:
         raise DoesNotApply
@@ -299,11 +300,10 @@ def weights_are_frequencies(s):
     with warnings.catch_warnings(record=True) as of_plain:
         warnings.simplefilter("always")
         plain = fit_case(replace(s.case, weights="none"), replace(s.data, weight=None))
-    dispersion, expected = (
-        float(np.max(r.noise_.dispersion_)) for r in (s.fitted, plain if s.case.cv is None else plain.estimator_)
-    )
+    plain = plain if s.case.cv is None else plain.estimator_
+    dispersion, expected = (float(np.max(r.noise_.dispersion_)) for r in (s.fitted, plain))
     told = any("weight" in str(w.message) for w in caught)
-    guessed = any(issubclass(w.category, LeverageWarning) for w in of_plain)
+    guessed = any(issubclass(w.category, LeverageWarning) for w in of_plain) or plain.stationarity_ > SHORT
     if guessed or expected < (1e-6 * np.abs(s.fitted.model_.encode_target(s.data.y)).max()) ** 2:
         raise DoesNotApply
     if not told and not expected / 100 <= dispersion <= 100 * expected:

@@ -163,6 +163,7 @@ def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, mess
         return SimpleNamespace(
             noise_=SimpleNamespace(dispersion_=0.7 * (factor if case.weights == "sum_to_one" else 1.0)),
             model_=SimpleNamespace(encode_target=np.asarray),
+            stationarity_=0.0,
         )
 
     monkeypatch.setattr(laws, "fit_case", fit)
