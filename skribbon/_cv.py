@@ -489,6 +489,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     predict = _delegated(RibbonRegressor.predict)
     predict_interval = _delegated(RibbonRegressor.predict_interval)
     conformalize = _delegated(RibbonRegressor.conformalize)
+    output = _delegated(RibbonRegressor.output)
     predict_quantiles = _delegated(RibbonRegressor.predict_quantiles)
     predict_std = _delegated(RibbonRegressor.predict_std)
     predict_samples = _delegated(RibbonRegressor.predict_samples)

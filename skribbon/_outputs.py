@@ -42,6 +42,23 @@ def outputs_of(training):
     return tuple(SharedOutput(shared, j) for j in range(m)) or (training,)
 
 
+def output_ribbon(ribbon, model, j):
+    """The distribution of what parameters one output has."""
+    freedom = None if ribbon.freedom is None else ribbon.freedom.output(j)
+    if not model.outputs_are_separate:
+        return replace(ribbon, freedom=freedom)
+    d = len(model.theta) // model.n_outputs
+    return ribbon.part(slice(j * d, (j + 1) * d), freedom)
+
+
+def parameters_by_output(training):
+    """Effective parameters of each output, (m,)."""
+    if isinstance(training, SeparateOutputs):
+        return np.array([part.effective_parameters for part in training.parts])
+    m = training.rows.model.n_outputs
+    return np.full(m, training.effective_parameters / m)
+
+
 def products_of(training):
     """Sums over all rows of products of residuals, (m, m)."""
     if isinstance(training, SeparateOutputs):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from numbers import Integral
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
@@ -29,7 +31,7 @@ from ._checks import (
 from ._estimator import BaseRibbon, latent_at, lazily, own_copy, targets_of, weighted_mean
 from ._joint import JointPredictive, output_latent, output_latents
 from ._left_out import CrossConformal, Jackknife
-from ._outputs import outputs_of, products_of, residuals
+from ._outputs import output_ribbon, outputs_of, parameters_by_output, products_of, residuals
 from ._predictive import Latent, Predictive
 from ._rows import EASY_LEVERAGE
 from ._target import TargetScale
@@ -54,6 +56,7 @@ from .exceptions import FamilyWarning, warn_user
 from .laws import NoiseLaw
 from .laws.shapes import FEWEST, NORMAL
 from .models import takes_outputs
+from .models.outputs import OutputOf
 from .noise import (
     OWN_SAY,
     SAMPLE,
@@ -778,6 +781,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         model = fitted["model_"]
         if model.loss.by_output:
             fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
+            fitted["_parameters_by_output_"] = parameters_by_output(training)
             fitted |= told_of_outputs(noise, law, model, fitted["ribbon_"], training, stated)
         else:
             fitted |= told_of_one(noise, law, model, fitted["ribbon_"], training, stated)
@@ -785,6 +789,49 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             self._warn_of_leave_one_out(training)
             fitted |= self._left_out(fitted, training, targets_of(model, y))
         return self._adopt(fitted)
+
+    def output(self, output: Any) -> RibbonRegressor:
+        """One of several outputs as a fitted Ribbon of its own: nothing is fitted again.
+
+        What takes a Ribbon of one output takes this: displays, metrics, and all of :mod:`skribbon.inspection`.
+
+        Parameters
+        ----------
+        output : label or int
+            One of ``output_names_``, or its position where that is no name.
+
+        Returns
+        -------
+        RibbonRegressor
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_linnerud
+        >>> from skribbon import RibbonRegressor
+        >>> X, y = load_linnerud(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor(noise="dof").fit(X, y)
+        >>> ribbon.output("Waist").predict_interval(X[:1]).round(0)
+        array([[31., 39.]])
+        """
+        check_is_fitted(self)
+        if not self.model_.loss.by_output:
+            raise ValueError("There is a single output; use the Ribbon itself.")
+        j, model = output_position(self.output_names_, output), self.model_
+        other = copy.copy(self)
+        for name in ("law_", "target_scale_", "conformal_", "_jackknife_"):
+            if name in vars(self):
+                setattr(other, name, getattr(self, name)[j])
+        other.estimator_ = OutputOf(self.estimator_, j)
+        other.model_, other.ribbon_ = model.outputs[j], output_ribbon(self.ribbon_, model, j)
+        other.noise_ = self.noise_.noises[j]
+        other.effective_parameters_ = float(self._parameters_by_output_[j])
+        if hasattr(self, "_folds_"):
+            other._folds_ = replace(self._folds_, output=j)
+        if hasattr(self, "loo_distribution_"):
+            y, weight = self._left_out_
+            other.__dict__.update(self._of_left_out(self.loo_distribution_.outputs[j], y[:, j], weight))
+        del other.output_names_, other._parameters_by_output_
+        return other
 
     @property
     def _takes_outputs(self):
@@ -824,6 +871,16 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     def _predict_mean(self, X):
         y_pred = self.estimator_.predict(own_copy(self.estimator_, X))
         return y_pred if self.model_.loss.by_output else np.ravel(y_pred)
+
+
+def output_position(names, output):
+    """Where an output is among the names of all."""
+    match = np.flatnonzero(names == output)
+    if match.size:
+        return int(match[0])
+    if isinstance(output, Integral) and -len(names) <= output < len(names):
+        return int(output) % len(names)
+    raise ValueError(f"output={output!r} is none of the outputs; they are {', '.join(map(str, names[:10]))}.")
 
 
 def told_of_one(noise, law, model, ribbon, training, stated):

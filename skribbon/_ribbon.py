@@ -321,6 +321,12 @@ class Ribbon:
         root, null, lone = (function(A) for A in (self.root, self.null, self.lone))
         return replace(self, root=root, null=null, lone=lone, shifts=shifts, freedom=freedom)
 
+    def part(self, rows, freedom):
+        """That of some of the parameters."""
+        null, lone = (A[rows][:, A[rows].any(axis=0)] for A in (self.null, self.lone))
+        shifts = None if self.shifts is None else self.shifts[rows]
+        return replace(self, root=self.root[rows], null=null, lone=lone, shifts=shifts, freedom=freedom)
+
     @property
     def covariance(self):
         """Cov(Delta theta_w), (p, p); infinite where its root has no square."""

@@ -13,6 +13,8 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 Levels: TypeAlias = float | Sequence[float] | FloatArray  # one probability, or several
 Scorer: TypeAlias = Callable[..., float]  # (estimator, X, y, sample_weight=None)
 
+MultiOutput: TypeAlias = Literal["uniform_average", "raw_values"] | ArrayLike  # how scores of outputs are averaged
+
 Correction: TypeAlias = Literal["auto", "HC0", "HC1", "HC2", "HC3"]
 CurvatureName: TypeAlias = Literal[
     "auto", "hessian", "ggn", "fisher", "kfac", "low_rank", "diag", "last_layer", "matrix_free"

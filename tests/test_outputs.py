@@ -3,6 +3,7 @@
 import pickle
 
 import autograd.numpy as anp
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,13 +16,14 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, Ridge, RidgeCV
+from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from skribbon import AutogradRegressor, RibbonCV, RibbonRegressor
+from skribbon import AutogradRegressor, RibbonCV, RibbonRegressor, inspection, metrics, plotting
 from skribbon.models import polish
 from skribbon.models.architectures import mlp
 from skribbon.noise import ConstantNoise, JointNoise, NormalLaw, StudentLaw
@@ -490,3 +492,155 @@ def test_newton_draws_are_joint_and_exact():
     total.fit(X, Y @ [1.0, -2.0, 0.5])  # a refit is linear in y
     J = np.kron([1.0, -2.0, 0.5], np.eye(4))
     assert_allclose(J @ ribbon.ribbon_.shifts, total.ribbon_.shifts, rtol=1e-7, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- one of them
+@quiet
+@pytest.mark.parametrize("fit", FITS)
+def test_one_output_is_a_ribbon_of_its_own(fit):
+    names = ["a", "b", "c"]
+    joint = RibbonRegressor(Ridge([1.0, 5.0, 2.0]), store_loo=True).fit(X, pd.DataFrame(Y, columns=names), **FITS[fit])
+    one, alone = joint.output("b"), RibbonRegressor(Ridge(5.0), store_loo=True).fit(X, Y[:, 1], **FITS[fit])
+    assert_allclose(one.predict(NEW), alone.predict(NEW), rtol=1e-10)
+    for kind in ("prediction", "confidence", "jackknife+"):
+        assert_allclose(one.predict_interval(NEW, kind=kind), alone.predict_interval(NEW, kind=kind), rtol=1e-9)
+    assert_allclose(one.covariance_, alone.covariance_, rtol=1e-9)
+    assert_allclose(one.loo_residuals_, alone.loo_residuals_, rtol=1e-9)
+    assert one.effective_parameters_ == pytest.approx(alone.effective_parameters_)
+    assert one.predict_samples(NEW, 3, random_state=0).shape == (3, len(NEW))
+    assert_allclose(joint.output(1).predict_std(NEW), one.predict_std(NEW))
+    assert_allclose(inspection.predictions(one, NEW)["std_error"], inspection.predictions(alone, NEW)["std_error"])
+    assert str(inspection.summary(one))
+    with pytest.raises(ValueError, match="output='d' is none of the outputs; they are a, b, c"):
+        joint.output("d")
+    with pytest.raises(ValueError, match="single output"):
+        one.output(0)
+
+
+def test_questions_about_one_output():
+    joint = RibbonRegressor(Ridge()).fit(X, pd.DataFrame(Y, columns=["a", "b", "c"]))
+    with pytest.raises(ValueError, match=r"slopes is about one output.*a, b, c.*ribbon.output\('a'\)"):
+        inspection.slopes(joint, X, 0)
+    moved = inspection.influence(joint.output("a"), X, Y[:, 0], NEW)
+    alone = inspection.influence(RibbonRegressor(Ridge()).fit(X, Y[:, 0]), X, Y[:, 0], NEW)
+    assert_allclose(moved, alone, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_output_of_a_network():
+    Z, network = fitted_network()
+    joint = RibbonRegressor(FrozenEstimator(network), noise="dof").fit(Z, Y[:, :2])
+    one = joint.output(1)
+    assert_allclose(one.predict_interval(Z[:5]), joint.predict_interval(Z[:5])[:, 1])
+    assert_allclose(
+        one.predict_interval(Z[:5], kind="confidence"), joint.predict_interval(Z[:5], kind="confidence")[:, 1]
+    )
+    assert inspection.slopes(one, Z, 0)["std_error"].iloc[0] > 0
+    with pytest.raises(ValueError, match="share the parameters"):
+        inspection.influence(one, Z, Y[:, 1], Z[:2])
+
+
+def test_coefficients_of_all_outputs():
+    joint = RibbonRegressor(Ridge()).fit(
+        pd.DataFrame(X, columns=["x", "y", "z"]), pd.DataFrame(Y, columns=["a", "b", "c"])
+    )
+    table = inspection.coefficients(joint)
+    assert list(table["output"]) == ["a"] * 4 + ["b"] * 4 + ["c"] * 4
+    assert list(table["term"]) == ["x", "y", "z", "intercept"] * 3
+    for name in "abc":
+        one = inspection.coefficients(joint.output(name))
+        own = table[table["output"] == name].drop(columns="output").reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, one, rtol=1e-8)
+    # a hypothesis across outputs, by the covariance between them
+    test = inspection.wald_test(joint, "a: x = b: x")
+    c = np.zeros(12)
+    c[[0, 4]] = 1.0, -1.0
+    expected = (c @ joint.model_.theta) ** 2 / (c @ joint.covariance_ @ c)
+    assert_allclose(test["statistic"], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_displays_draw_one_output(tuned):
+    table = pd.DataFrame(Y, columns=["a", "b", "c"])
+    joint = (RibbonCV(Ridge(), alphas=[1.0], cv=3) if tuned else RibbonRegressor(Ridge())).fit(X, table)
+    drawn = plotting.IntervalDisplay.from_estimator(joint, X, table, output="b")
+    assert_allclose(drawn.y_interval, joint.predict_interval(X)[:, 1])
+    assert_allclose(drawn.y_true, Y[:, 1])
+    assert plotting.CoverageDisplay.from_estimator(joint, X, table, output=2).name.endswith(", c")
+    assert plotting.UncertaintyDecompositionDisplay.from_estimator(joint, X, output="a").epistemic.shape == (len(X),)
+    plotting.CoefficientDisplay.from_estimator(joint, output="a")
+    plotting.PartialDependenceDisplay.from_estimator(joint, X, 0, output="a")
+    with pytest.raises(ValueError, match="output must say which to draw; there are 3: a, b, c"):
+        plotting.IntervalDisplay.from_estimator(joint, X, table)
+    with pytest.raises(ValueError, match="there is one"):
+        plotting.IntervalDisplay.from_estimator(RibbonRegressor().fit(X, Y[:, 0]), X, Y[:, 0], output=0)
+    plt.close("all")
+
+
+# ---------------------------------------------------------------------- scores
+def test_metrics_of_several_outputs():
+    ribbon, weight = RibbonRegressor(noise="dof").fit(X, Y), WEIGHT
+    interval, (mean, std) = ribbon.predict_interval(X), ribbon.predict(X, return_std=True)
+    draws = ribbon.predict_samples(X, 30, random_state=0)
+    cases = [
+        (metrics.interval_coverage_score, [interval]),
+        (metrics.mean_interval_width, [interval]),
+        (metrics.mean_interval_score, [interval]),
+        (metrics.gaussian_nll, [mean, std]),
+        (metrics.crps_gaussian, [mean, std]),
+    ]
+    for metric, told in cases:
+        alone = [metric(Y[:, j], *(a[:, j] for a in told), sample_weight=weight) for j in range(3)]
+        assert_allclose(metric(Y, *told, sample_weight=weight, multioutput="raw_values"), alone)
+        assert metric(Y, *told, sample_weight=weight) == pytest.approx(np.mean(alone))
+        assert metric(Y, *told, sample_weight=weight, multioutput=[1, 0, 3]) == pytest.approx(
+            (alone[0] + 3 * alone[2]) / 4
+        )
+        with pytest.raises(ValueError, match="multioutput must be 'uniform_average'"):
+            metric(Y, *told, multioutput="variance_weighted")
+        with pytest.raises(ValueError, match="multioutput must have 3 weights"):
+            metric(Y, *told, multioutput=[1, 2])
+    alone = [metrics.crps_samples(Y[:, j], draws[:, :, j]) for j in range(3)]
+    assert_allclose(metrics.crps_samples(Y, draws, multioutput="raw_values"), alone)
+    expected = scoringrules.es_ensemble(Y, draws.transpose(1, 0, 2), estimator="nrg")
+    assert_allclose(metrics.energy_score(Y, draws, sample_weight=weight), np.average(expected, weights=weight))
+    assert_allclose(metrics.energy_score(Y[:, 0], draws[:, :, 0]), metrics.crps_samples(Y[:, 0], draws[:, :, 0]))
+    with pytest.raises(ValueError, match="draws first"):
+        metrics.energy_score(Y, draws.transpose(1, 0, 2))
+    with pytest.raises(ValueError, match="about one"):
+        metrics.coverage_by_width(Y, interval)
+    with pytest.raises(ValueError, match="two columns, lower and upper"):
+        metrics.interval_coverage_score(Y[:, :2], interval)
+
+
+def test_scorers_of_several_outputs():
+    ribbon = RibbonRegressor(noise="dof").fit(X, Y)
+    singles = [ribbon.output(j) for j in range(3)]
+    for scorer in (metrics.nll_scorer, metrics.crps_scorer, metrics.coverage_scorer, metrics.interval_score_scorer):
+        alone = [scorer(one, X, Y[:, j]) for j, one in enumerate(singles)]
+        assert scorer(ribbon, X, Y) == pytest.approx(np.mean(alone))
+    weighted = metrics.make_interval_scorer("width", multioutput=[0.0, 1.0, 0.0])
+    assert weighted(ribbon, X, Y) == pytest.approx(metrics.make_interval_scorer("width")(singles[1], X, Y[:, 1]))
+    with pytest.raises(ValueError, match="one number"):
+        metrics.make_interval_scorer("width", multioutput="raw_values")
+    draws = ribbon.predict_samples(X, 200, random_state=0)
+    assert metrics.energy_scorer(ribbon, X, Y) == pytest.approx(-metrics.energy_score(Y, draws))
+    search = GridSearchCV(
+        RibbonRegressor(Ridge(), noise="dof"), {"alpha": [0.1, 1.0]}, scoring=metrics.energy_scorer, cv=2
+    )
+    assert search.fit(X, Y).best_score_ < 0
+    _, covered = metrics.coverage_curve(ribbon, X, Y, confidence_levels=[0.5, 0.9])
+    assert_allclose(covered[1], metrics.interval_coverage_score(Y, ribbon.predict_interval(X, 0.9)))
+    assert metrics.pit_values(ribbon, X, Y).shape == Y.shape
+
+
+def test_independent_outputs_score_worse_than_dependent_ones():
+    """The energy score sees the joint law: the same laws, taken as independent, are worse on new rows."""
+    X_new, Y_new = data(2000, seed=0)
+    ribbon = RibbonRegressor(noise="dof").fit(X, Y)
+    together = ribbon.predict_samples(X_new[150:], 100, random_state=0)
+    apart = np.stack([ribbon.output(j).predict_samples(X_new[150:], 100, random_state=j) for j in range(3)], axis=2)
+    scale = Y.std(axis=0)
+    assert metrics.energy_score(Y_new[150:] / scale, together / scale) < metrics.energy_score(
+        Y_new[150:] / scale, apart / scale
+    )

@@ -73,7 +73,7 @@ def coefficients(
     """
     level = check_single_level(confidence_level)
     terms = Terms.of(ribbon, "coefficients", feature_names)
-    model = fitted_ribbon(ribbon, "coefficients").model_
+    model = fitted_ribbon(ribbon, "coefficients", several=True).model_
     additive = not model.loss.n_classes and model.loss.law(1.0).location
     if exponentiate and additive and model.target_transformer is None:
         raise ValueError(
@@ -225,17 +225,20 @@ class Terms:
         Of the d coefficients of one output, the intercept last.
     classes : ndarray of shape (K,) or None
         Where each class has coefficients of its own.
+    outputs : ndarray of shape (m,) or None
+        Where each output has.
     """
 
     ribbon: Any
     model: Any
     names: list[str]
     classes: NDArray[Any] | None
+    outputs: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Terms:
         """Of a fitted estimator; one without coefficients is refused."""
-        inner = fitted_ribbon(estimator, asking)
+        inner = fitted_ribbon(estimator, asking, several=True)
         model = inner.model_
         if not has_coefficients(model):
             raise TypeError(
@@ -245,7 +248,9 @@ class Terms:
             )
         several = model.classes is not None and len(model.classes) > 2
         d = len(model.theta) - 1 if isinstance(model, LocationScale) else len(model.theta) // model.n_outputs
-        return cls(inner.ribbon_, model, _names(inner, model, d, feature_names), model.classes if several else None)
+        names = _names(inner, model, d, feature_names)
+        outputs = inner.output_names_ if model.loss.by_output else None
+        return cls(inner.ribbon_, model, names, model.classes if several else None, outputs)
 
     def move(self, V: FloatArray) -> FloatArray:
         """Directions of the parameters (p, r) as those of the coefficients, (d, r) or (K d, r)."""
@@ -265,6 +270,8 @@ class Terms:
     @property
     def labels(self) -> dict[str, Any]:
         """Columns that name the coefficients."""
+        if self.outputs is not None:
+            return {"output": np.repeat(self.outputs, len(self.names)), "term": self.names * len(self.outputs)}
         if self.classes is None:
             return {"term": self.names}
         return {"class": np.repeat(self.classes, len(self.names)), "term": self.names * len(self.classes)}
@@ -272,9 +279,10 @@ class Terms:
     @property
     def qualified(self) -> list[str]:
         """Names as hypotheses call them."""
-        if self.classes is None:
+        owners = self.classes if self.outputs is None else self.outputs
+        if owners is None:
             return self.names
-        return [f"{label}: {name}" for label in self.classes for name in self.names]
+        return [f"{label}: {name}" for label in owners for name in self.names]
 
 
 @dataclass(frozen=True, eq=False)

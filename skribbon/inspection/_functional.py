@@ -24,8 +24,11 @@ from .._typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
 
-def fitted_ribbon(estimator: BaseEstimator, asking: str) -> Any:
-    """The fitted estimator that holds ``model_`` and ``ribbon_``, out of what may stand around it."""
+def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False) -> Any:
+    """The fitted estimator that holds ``model_`` and ``ribbon_``, out of what may stand around it.
+
+    One of several outputs is refused where a single one is asked about.
+    """
     inner: Any = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
         check_is_fitted(inner)
@@ -36,6 +39,12 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str) -> Any:
             f"{asking} needs an estimator that holds a covariance of the parameters, such as RibbonRegressor, "
             f"RibbonClassifier or LaplaceRegressor; {type(inner).__name__} has none. Of a search pass the "
             "best_estimator_; a pipeline belongs into the Ribbon."
+        )
+    if inner.model_.loss.by_output and not several:
+        names = inner.output_names_
+        raise ValueError(
+            f"{asking} is about one output, and there are {len(names)}: {', '.join(map(str, names[:10]))}. Pass one of "
+            f"them, ribbon.output({names.tolist()[0]!r})."
         )
     return inner
 

@@ -21,6 +21,7 @@ from .._training import Training
 from .._typing import FloatArray
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
+from ..models.outputs import OneOutput
 from ._functional import fitted_ribbon
 from ._predictions import row_labels
 from ._response import Response
@@ -71,6 +72,11 @@ class Question:
         estimator = fitted_ribbon(ribbon, asking)
         if not isinstance(estimator, BaseRibbon):
             raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
+        if isinstance(estimator.model_, OneOutput):
+            raise ValueError(
+                f"{asking} asks about rows, and the outputs of this model share the parameters that these rows made: "
+                "one output alone does not tell what a row did. Fit a Ribbon to that output."
+            )
         prepared = np.zeros((0, 0)) if X is None else estimator._prepared(X)
         training = estimator._training_again(X_train, y_train, sample_weight, groups)
         n = len(training.rows.y)

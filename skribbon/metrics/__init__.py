@@ -1,13 +1,13 @@
 """Scores of intervals, predictive distributions and probabilities, and scorers for model selection.
 
-The functions take ``y_true`` first, ``sample_weight`` last, and return a float. The scorers have scikit-learn's
-``(estimator, X, y)`` signature, greater is better, and go into ``scoring=`` of GridSearchCV or cross_validate: with the
-default R^2 a search over ``alpha`` is an exact tie, because alpha does not move ``predict``; with accuracy
-it nearly is one.
+The functions take ``y_true`` first, ``sample_weight`` last, and return a float; those of regressors take several
+outputs, with scikit-learn's ``multioutput=``. The scorers have scikit-learn's ``(estimator, X, y)`` signature, greater
+is better, and go into ``scoring=`` of GridSearchCV or cross_validate: with the default R^2 a search over ``alpha`` is
+an exact tie, because alpha does not move ``predict``; with accuracy it nearly is one.
 """
 
 from .calibration import expected_calibration_error, reliability_curve
-from .distributions import coverage_curve, crps_gaussian, crps_samples, gaussian_nll, pit_values
+from .distributions import coverage_curve, crps_gaussian, crps_samples, energy_score, gaussian_nll, pit_values
 from .intervals import interval_coverage_score, mean_interval_score, mean_interval_width
 from .promises import coverage_band, coverage_by_group, coverage_by_width, mean_set_size, set_coverage_score
 from .scorers import (
@@ -15,6 +15,7 @@ from .scorers import (
     coverage_scorer,
     crps_scorer,
     ece_scorer,
+    energy_scorer,
     interval_score_scorer,
     make_interval_scorer,
     nll_scorer,
@@ -31,6 +32,8 @@ __all__ = [
     "crps_samples",
     "crps_scorer",
     "ece_scorer",
+    "energy_score",
+    "energy_scorer",
     "expected_calibration_error",
     "gaussian_nll",
     "interval_coverage_score",

@@ -9,37 +9,50 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from .._typing import FloatArray, MatrixLike, RandomState
-from .intervals import average, interval_coverage_score
+from .._typing import FloatArray, MatrixLike, MultiOutput, RandomState
+from ..laws.crps import energy_scores
+from .intervals import average, check_observed, interval_coverage_score
 
 
 def _gaussian(y_true, y_pred, y_std):
-    y_true, y_pred, y_std = column_or_1d(y_true), column_or_1d(y_pred), column_or_1d(y_std)
+    y_true, y_pred, y_std = (
+        values if np.ndim(values) == 2 else column_or_1d(values) for values in (y_true, y_pred, y_std)
+    )
     check_consistent_length(y_true, y_pred, y_std)
+    y_true, y_pred, y_std = map(np.asarray, (y_true, y_pred, y_std))
+    if not y_true.shape == y_pred.shape == y_std.shape:
+        raise ValueError(f"y_true, y_pred and y_std differ in shape: {y_true.shape}, {y_pred.shape}, {y_std.shape}.")
     if not (y_std > 0).all():
         raise ValueError("y_std must be positive.")
     return (y_true - y_pred) / y_std, y_std
 
 
 def gaussian_nll(
-    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> float | FloatArray:
     r"""Mean negative log density of a normal prediction.
 
     .. math:: \frac1n \sum_i \frac{(y_i - \mu_i)^2}{2 \sigma_i^2} + \log \sigma_i + \tfrac12 \log 2\pi
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-    y_pred : array-like of shape (n_samples,)
+    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    y_pred : array-like, of the same shape
         Mean of the prediction.
-    y_std : array-like of shape (n_samples,)
+    y_std : array-like, of the same shape
         Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
+    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+        How outputs are averaged: alike, not at all, or with these weights.
 
     Returns
     -------
-    float
+    float, or ndarray of shape (n_outputs,) for "raw_values"
 
     Examples
     --------
@@ -48,12 +61,17 @@ def gaussian_nll(
     0.9189
     """
     z, scale = _gaussian(y_true, y_pred, y_std)
-    return average(z**2 / 2 + np.log(scale) + np.log(2 * np.pi) / 2, sample_weight)
+    return average(z**2 / 2 + np.log(scale) + np.log(2 * np.pi) / 2, sample_weight, multioutput)
 
 
 def crps_gaussian(
-    y_true: ArrayLike, y_pred: ArrayLike, y_std: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    y_std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> float | FloatArray:
     r"""Mean continuous ranked probability score of a normal prediction.
 
     .. math:: \frac1n \sum_i \sigma_i \left[z_i (2\Phi(z_i) - 1) + 2\varphi(z_i) - \pi^{-1/2}\right],
@@ -61,16 +79,18 @@ def crps_gaussian(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-    y_pred : array-like of shape (n_samples,)
+    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    y_pred : array-like, of the same shape
         Mean of the prediction.
-    y_std : array-like of shape (n_samples,)
+    y_std : array-like, of the same shape
         Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
+    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+        How outputs are averaged: alike, not at all, or with these weights.
 
     Returns
     -------
-    float
+    float, or ndarray of shape (n_outputs,) for "raw_values"
         In units of y; the absolute error where the prediction is a point.
 
     Examples
@@ -80,10 +100,16 @@ def crps_gaussian(
     0.2337
     """
     z, scale = _gaussian(y_true, y_pred, y_std)
-    return average(scale * (z * (2 * ndtr(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)), sample_weight)
+    return average(scale * (z * (2 * ndtr(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)), sample_weight, multioutput)
 
 
-def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def crps_samples(
+    y_true: ArrayLike,
+    y_samples: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> float | FloatArray:
     r"""Mean continuous ranked probability score of predictive draws.
 
     .. math:: \frac1n \sum_i \mathrm{E}|Y_i - y_i| - \tfrac12 \mathrm{E}|Y_i - Y_i'|,
@@ -92,14 +118,16 @@ def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Arra
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-    y_samples : array-like of shape (n_draws, n_samples)
+    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    y_samples : array-like of shape (n_draws, n_samples) or (n_draws, n_samples, n_outputs)
         Draws first, as ``predict_samples`` returns them.
     sample_weight : array-like of shape (n_samples,), default=None
+    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+        How outputs are averaged: alike, not at all, or with these weights.
 
     Returns
     -------
-    float
+    float, or ndarray of shape (n_outputs,) for "raw_values"
 
     Examples
     --------
@@ -107,11 +135,53 @@ def crps_samples(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Arra
     >>> crps_samples([0.0], [[-1.0], [1.0]])
     0.5
     """
-    y_true, draws = column_or_1d(y_true), np.sort(check_array(y_samples), axis=0)
-    check_consistent_length(y_true, draws.T)
+    y_true, draws = _with_draws(y_true, y_samples)
+    draws = np.sort(draws, axis=0)
     B = len(draws)
     ranks = 2 * np.arange(1, B + 1) - B - 1  # sum_ij |a_i - a_j| = 2 sum_i rank_i a_(i)
-    return average(np.abs(draws - y_true).mean(axis=0) - ranks @ draws / B**2, sample_weight)
+    spread = np.tensordot(ranks, draws, axes=1) / B**2
+    return average(np.abs(draws - y_true).mean(axis=0) - spread, sample_weight, multioutput)
+
+
+def _with_draws(y_true, y_samples):
+    """Observations (n,) or (n, m), and as many draws (B, ...) of them."""
+    draws = check_array(y_samples, allow_nd=True)
+    y_true = check_array(y_true, input_name="y_true") if draws.ndim == 3 else check_observed(y_true)
+    if draws.shape[1:] != y_true.shape:
+        raise ValueError(f"y_samples must have shape (n_draws, *{y_true.shape}), draws first, got {draws.shape}.")
+    return y_true, draws
+
+
+def energy_score(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+    r"""Mean energy score of joint predictive draws of several outputs.
+
+    .. math:: \frac1n \sum_i \mathrm{E}\|Y_i - y_i\| - \tfrac12 \mathrm{E}\|Y_i - Y_i'\|,
+
+    with the expectations over the draws; the CRPS of a single output. Outputs of a larger scale count more: divide
+    them by their standard deviations where they should not.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples, n_outputs)
+    y_samples : array-like of shape (n_draws, n_samples, n_outputs)
+        Draws first, as ``predict_samples`` returns them.
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Smaller is better; minimised in expectation by the true joint law.
+
+    Examples
+    --------
+    >>> from skribbon.metrics import energy_score
+    >>> energy_score([[0.0, 0.0]], [[[3.0, 4.0]], [[-3.0, -4.0]]])
+    2.5
+    """
+    y_true, draws = _with_draws(y_true, y_samples)
+    if y_true.ndim == 1:
+        y_true, draws = y_true[:, None], draws[:, :, None]
+    return float(average(energy_scores(y_true, draws), sample_weight))
 
 
 def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_state: RandomState = 0) -> FloatArray:
@@ -126,13 +196,13 @@ def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_sta
     ----------
     estimator : fitted RibbonRegressor or RibbonCV
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     random_state : int, RandomState or None, default=0
         Of the random points; it does not matter where the distribution is continuous.
 
     Returns
     -------
-    ndarray of shape (n_samples,)
+    ndarray, of the shape of y
 
     Examples
     --------
@@ -145,7 +215,7 @@ def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_sta
     """
     distribution = estimator.predict_distribution(X)
     upper, lower = distribution.cdf(y), distribution.cdf_below(y)
-    return lower + check_random_state(random_state).uniform(size=len(upper)) * (upper - lower)
+    return lower + check_random_state(random_state).uniform(size=upper.shape) * (upper - lower)
 
 
 def coverage_curve(
@@ -162,7 +232,7 @@ def coverage_curve(
     ----------
     estimator : fitted estimator with ``predict_interval``
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     confidence_levels : array-like of shape (L,), default=None
         0.05, 0.10, ..., 0.95 if None.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -183,5 +253,5 @@ def coverage_curve(
     """
     levels = np.arange(1, 20) / 20 if confidence_levels is None else np.ravel(confidence_levels).astype(float)
     intervals = estimator.predict_interval(X, confidence_level=levels)
-    coverage = [interval_coverage_score(y, ends, sample_weight=sample_weight) for ends in np.moveaxis(intervals, 2, 0)]
+    coverage = [interval_coverage_score(y, ends, sample_weight=sample_weight) for ends in np.moveaxis(intervals, -1, 0)]
     return levels, np.array(coverage)

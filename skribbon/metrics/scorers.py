@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
-from .._typing import MatrixLike, Scorer
+from .._typing import MatrixLike, MultiOutput, Scorer
 from .calibration import expected_calibration_error
+from .distributions import energy_score
 from .intervals import average, check_level, interval_coverage_score, mean_interval_score, mean_interval_width
 
 
@@ -44,8 +46,8 @@ class _IntervalScorer:
     """
 
     # a class, so that it can be pickled to workers
-    def __init__(self, metric, confidence_level):
-        self.metric, self.confidence_level = metric, confidence_level
+    def __init__(self, metric, confidence_level, multioutput="uniform_average"):
+        self.metric, self.confidence_level, self.multioutput = metric, confidence_level, multioutput
 
     def __call__(
         self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -56,7 +58,7 @@ class _IntervalScorer:
         ----------
         estimator : fitted estimator with ``predict_interval``
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -66,26 +68,32 @@ class _IntervalScorer:
         """
         _require(estimator, "predict_interval", "A scorer of intervals")
         interval = estimator.predict_interval(X, confidence_level=self.confidence_level)
-        return self.metric(y, interval, self.confidence_level, sample_weight)
+        by_output = self.metric(y, interval, self.confidence_level, sample_weight)
+        return average(np.atleast_2d(by_output), None, self.multioutput) if np.ndim(by_output) else by_output
 
     def __repr__(self):
-        return f"make_interval_scorer({self.metric.__name__[1:]!r}, confidence_level={self.confidence_level})"
+        more = "" if isinstance(self.multioutput, str) else f", multioutput={self.multioutput!r}"
+        return f"make_interval_scorer({self.metric.__name__[1:]!r}, confidence_level={self.confidence_level}{more})"
 
 
 def _coverage(y, interval, level, sample_weight):
-    return -abs(interval_coverage_score(y, interval, sample_weight=sample_weight) - level)
+    return -abs(interval_coverage_score(y, interval, sample_weight=sample_weight, multioutput="raw_values") - level)
 
 
 def _interval_score(y, interval, level, sample_weight):
-    return -mean_interval_score(y, interval, confidence_level=level, sample_weight=sample_weight)
+    asked = {"confidence_level": level, "sample_weight": sample_weight, "multioutput": "raw_values"}
+    return -mean_interval_score(y, interval, **asked)
 
 
 def _width(y, interval, level, sample_weight):
-    return -mean_interval_width(y, interval, sample_weight=sample_weight)
+    return -mean_interval_width(y, interval, sample_weight=sample_weight, multioutput="raw_values")
 
 
 def make_interval_scorer(
-    metric: Literal["coverage", "interval_score", "width"] = "coverage", *, confidence_level: float = 0.9
+    metric: Literal["coverage", "interval_score", "width"] = "coverage",
+    *,
+    confidence_level: float = 0.9,
+    multioutput: MultiOutput = "uniform_average",
 ) -> Scorer:
     """Scorer of prediction intervals at a level of your choice.
 
@@ -94,6 +102,8 @@ def make_interval_scorer(
     metric : {"coverage", "interval_score", "width"}, default="coverage"
         "coverage" is minus the distance of empirical from nominal coverage.
     confidence_level : float, default=0.9
+    multioutput : "uniform_average" or array-like of shape (n_outputs,), default="uniform_average"
+        How scores of several outputs are averaged: alike, or with these weights.
 
     Returns
     -------
@@ -116,7 +126,11 @@ def make_interval_scorer(
     metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
     if metric not in metrics:
         raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
-    return _IntervalScorer(metrics[metric], confidence_level)
+    if isinstance(multioutput, str) and multioutput != "uniform_average":
+        raise ValueError(
+            f"A scorer gives one number: multioutput must be 'uniform_average' or weights, got {multioutput!r}."
+        )
+    return _IntervalScorer(metrics[metric], confidence_level, multioutput)
 
 
 coverage_scorer = make_interval_scorer("coverage")
@@ -130,7 +144,7 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
     ----------
     estimator : fitted Ribbon estimator
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -161,7 +175,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
     ----------
     estimator : fitted Ribbon regressor
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
 
     Returns
@@ -179,6 +193,36 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
     -30.1
     """
     return -average(_distribution(estimator, X, "predict_quantiles", "crps_scorer").crps(y), sample_weight)
+
+
+def energy_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
+    """Minus the energy score of a regressor of several outputs, by 200 joint draws that are always the same.
+
+    Parameters
+    ----------
+    estimator : fitted Ribbon regressor
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples, n_outputs)
+    sample_weight : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.metrics import energy_scorer
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> round(energy_scorer(RibbonRegressor(noise="dof").fit(X, y), X, y))
+    -13
+    """
+    _require(estimator, "predict_samples", "energy_scorer")
+    return -energy_score(y, estimator.predict_samples(X, 200, random_state=0), sample_weight=sample_weight)
 
 
 def brier_scorer(

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 
+from .._typing import FloatArray, MatrixLike
 from .base import ParametricModel, Tangent
 
 FEW = 5  # rows on which a transformer of y shows that it takes its columns one by one
@@ -74,6 +75,33 @@ class OneOutputTangent(Tangent):
 
     def along(self, D):
         return self.whole.along(D)[:, [self.index]]
+
+
+class OutputOf(RegressorMixin, BaseEstimator):
+    """One output of a fitted regressor of several.
+
+    Parameters
+    ----------
+    estimator : fitted regressor
+    output : int
+    """
+
+    def __init__(self, estimator: BaseEstimator, output: int):
+        self.estimator = estimator
+        self.output = output
+
+    def predict(self, X: MatrixLike) -> FloatArray:
+        """Predicted column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.estimator.predict(X)[:, self.output]
 
 
 # ---------------------------------------------------------------------- targets

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import safe_indexing
+from .._regressor import output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -238,6 +239,20 @@ def require(estimator: BaseEstimator, kind: str, method: str, display: str, inst
         cure = cure or f"wrap the model in Ribbon{kind.capitalize()}, or pass the best_estimator_ of a search"
         raise TypeError(f"{display} needs a {kind} with {method}, and {name} has none; {cure}.")
     check_is_fitted(estimator)
+
+
+def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[Any, Any, str | None]:
+    """The estimator of one output, its y and name, where there are several; else all as it is."""
+    names = getattr(getattr(estimator, "estimator_", None), "output_names_", getattr(estimator, "output_names_", None))
+    if names is None:
+        if output is not None:
+            raise ValueError(f"output={output!r} is of several outputs, and there is one; leave it out.")
+        return estimator, y, name
+    if output is None:
+        raise ValueError(f"output must say which to draw; there are {len(names)}: {', '.join(map(str, names[:10]))}.")
+    single, j = estimator.output(output), output_position(names, output)
+    column = np.asarray(y)[:, j] if y is not None and np.ndim(y) == 2 else y
+    return single, column, f"{type(estimator).__name__ if name is None else name}, {names[j]}"
 
 
 def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of them") -> int:

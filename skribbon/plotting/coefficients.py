@@ -24,6 +24,7 @@ from ._drawing import (
     grey,
     keywords,
     named,
+    one_output,
     percent,
     shortened,
     show_legend,
@@ -118,6 +119,7 @@ class CoefficientDisplay:
         *,
         intercept: bool = False,
         pos_label: Any = None,
+        output: Any = None,
         feature_names: Sequence[str] | None = None,
         confidence_level: float = 0.9,
         max_coefficients: int = 30,
@@ -134,6 +136,8 @@ class CoefficientDisplay:
             Draw the intercept too.
         pos_label : label, default=None
             Whose coefficients, if there are more than two classes.
+        output : label or int, default=None
+            Whose coefficients, if there are several outputs.
         feature_names : sequence of str, default=None
             Names of the features that the linear model sees; from ``feature_names_in_`` and the pipeline's
             transformers if None.
@@ -150,6 +154,7 @@ class CoefficientDisplay:
         CoefficientDisplay
         """
         name = type(estimator).__name__ if name is None else name
+        estimator, _, name = one_output(estimator, None, output, name)
         table = coefficients(estimator, feature_names=feature_names)
         if "class" in table:
             which = class_position(estimator.classes_, pos_label)

@@ -21,6 +21,7 @@ from ._drawing import (
     grey,
     keywords,
     next_look,
+    one_output,
     percent,
     require,
     show_legend,
@@ -94,6 +95,7 @@ class CoverageDisplay:
         kind: PromiseKind = "prediction",
         sample_weight: ArrayLike | None = None,
         band_level: float = 0.95,
+        output: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -105,7 +107,7 @@ class CoverageDisplay:
         estimator : fitted regressor with ``predict_interval``
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that the estimator was not fitted on.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         confidence_levels : array-like of shape (L,), default=None
             0.05, 0.10, ..., 0.95 if None.
         kind : {"prediction", "conformal", "jackknife+", "cv+"}, default="prediction"
@@ -113,6 +115,8 @@ class CoverageDisplay:
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: n is their sum.
         band_level : float, default=0.95
+        output : label or int, default=None
+            Which one to draw, if there are several.
         name : str, default=None
             The estimator's class if None.
         ax : matplotlib Axes, default=None
@@ -124,6 +128,7 @@ class CoverageDisplay:
         CoverageDisplay
         """
         require(estimator, "regressor", "predict_interval", cls.__name__, "ReliabilityDisplay")
+        estimator, y, name = one_output(estimator, y, output, name)
         if confidence_levels is not None:
             confidence_levels, _ = check_levels(confidence_levels, "confidence_levels")
         name = type(estimator).__name__ if name is None else name

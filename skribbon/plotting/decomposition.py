@@ -22,6 +22,7 @@ from ._drawing import (
     grey,
     groups_by,
     keywords,
+    one_output,
     require,
     shortened,
     show_legend,
@@ -102,6 +103,7 @@ class UncertaintyDecompositionDisplay:
         *,
         feature: str | int | None = None,
         n_groups: int = N_GROUPS,
+        output: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -115,6 +117,8 @@ class UncertaintyDecompositionDisplay:
         feature : str or int, default=None
             Name or position of the column along which to draw; None ranks the rows by their total.
         n_groups : int, default=30
+        output : label or int, default=None
+            Which one to draw, if there are several.
         name : str, default=None
             The estimator's class if None.
         ax : matplotlib Axes, default=None
@@ -126,6 +130,7 @@ class UncertaintyDecompositionDisplay:
         UncertaintyDecompositionDisplay
         """
         require(estimator, "regressor", "predict_std", cls.__name__, "ProbabilityIntervalDisplay")
+        estimator, _, name = one_output(estimator, None, output, name)
         x, x_name = (None, "x") if feature is None else column(X, feature)
         parts = [estimator.predict_std(X, kind=kind) for kind in ("epistemic", "aleatoric")]
         name = type(estimator).__name__ if name is None else name

@@ -24,6 +24,7 @@ from ._drawing import (
     grey,
     groups_by,
     keywords,
+    one_output,
     percent,
     require,
     rows_shown,
@@ -114,7 +115,7 @@ class IntervalDisplay:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        self.coverage = interval_coverage_score(self.y_true, self.y_interval)
+        self.coverage = float(interval_coverage_score(self.y_true, self.y_interval))
 
     @classmethod
     def from_estimator(
@@ -124,6 +125,7 @@ class IntervalDisplay:
         y: ArrayLike,
         *,
         confidence_level: float = 0.9,
+        output: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -135,8 +137,10 @@ class IntervalDisplay:
         estimator : fitted regressor with ``predict_interval``
             RibbonRegressor, RibbonCV, or one of :mod:`skribbon.baselines`.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         confidence_level : float, default=0.9
+        output : label or int, default=None
+            Which one to draw, if there are several.
         name : str, default=None
             The estimator's class if None.
         ax : matplotlib Axes, default=None
@@ -148,6 +152,7 @@ class IntervalDisplay:
         IntervalDisplay
         """
         require(estimator, "regressor", "predict_interval", cls.__name__, "ProbabilityIntervalDisplay")
+        estimator, y, name = one_output(estimator, y, output, name)
         display: dict[str, Any] = {
             "confidence_level": confidence_level,
             "name": type(estimator).__name__ if name is None else name,

@@ -24,6 +24,7 @@ from ._drawing import (
     grey,
     keywords,
     named,
+    one_output,
     percent,
     shortened,
     show_legend,
@@ -104,6 +105,7 @@ class PartialDependenceDisplay:
         features: str | int | Sequence[str | int],
         *,
         pos_label: Any = None,
+        output: Any = None,
         grid_resolution: int = 50,
         percentiles: tuple[float, float] = (0.05, 0.95),
         weights: ArrayLike | None = None,
@@ -122,6 +124,8 @@ class PartialDependenceDisplay:
         features : str, int or sequence of them
         pos_label : label, default=None
             The class to look at; of two classes the second one if None.
+        output : label or int, default=None
+            Which one to draw, if there are several.
         grid_resolution : int, default=50
         percentiles : tuple of two floats, default=(0.05, 0.95)
         weights : array-like of shape (n_samples,), default=None
@@ -137,6 +141,7 @@ class PartialDependenceDisplay:
         -------
         PartialDependenceDisplay
         """
+        estimator, _, name = one_output(estimator, None, output, name)
         asked = {"grid_resolution": grid_resolution, "percentiles": percentiles, "weights": weights}
         table = partial_dependence(estimator, X, features, confidence_level=confidence_level, **asked)  # type: ignore[arg-type]
         response = "mean prediction"
