@@ -90,7 +90,7 @@ class DirichletSums:
 
     def scores(self, block, c, total):
         """sum_i c_i g_i above the sum of the weights, (p + 1, B + 1)."""
-        return np.vstack([block.tangent.vjp(self.gradient(block)[:, :, None] * c[:, None, :]), total])
+        return np.vstack([block.tangent.weighted_scores(self.gradient(block), c), total])
 
     def __call__(self, block):
         return self.scores(block, *self.weights(block))

@@ -11,7 +11,7 @@ import numpy as np
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
 from ._linalg import batch_gram, gram, left_multiply, rank_tolerance, stack_rows
 from ._ribbon import DirichletSums, Freedom, NewtonSums, ReweightedCurvature, Ribbon, dirichlet_scores
-from ._rows import EASY_LEVERAGE, Block, Moments, Rows, Sums, row_blocks, some_of
+from ._rows import BLOCK_BYTES, EASY_LEVERAGE, Block, Moments, Rows, Sums, some_of
 from .exceptions import (
     FewGroupsWarning,
     LeverageWarning,
@@ -35,6 +35,8 @@ N_PROBES = 24  # random directions that find the rows of large leverage, which i
 SUSPECT = 0.2  # estimated leverage of a row that may have one near one; that comes out lower once in 10^7
 MOST_LONE = 500  # rows that may be remembered for determining a direction alone
 MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
+LEAST_AT_ONCE = 64  # of those rows, with the whole hat matrix, which takes as long to be read as to be multiplied
+FEW_COLUMNS = 64  # of a hat matrix that is only estimated
 SPARE = 3  # times as many are looked at, since they are found by rough leverages
 DECISIVE = 0.02  # leverage from which they are, where there are more rows
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
@@ -462,13 +464,14 @@ class Training:
         """Rows that have the largest leverages, found by one cheap pass; see Foremost."""
         M = self.H_r.inverse_root
         probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
-        at_most = max(SPARE * self._most_decisive, MOST_LONE)
+        at_most = max(SPARE * self._most_decisive, MOST_LONE // self.rows.model.loss.curvature_rank)
         return self.rows.sum(partial(foremost_rows, Hat(probes, self.n, self.hat.curvature), at_most))
 
     def _of_foremost(self, some, f):
         """Concatenation of f(block) over some of the foremost rows."""
         model, found = self.rows.model, self.foremost
-        pieces = [some[rows] for rows in row_blocks(len(some), self._wide(0))]
+        size = max(LEAST_AT_ONCE, BLOCK_BYTES // (8 * self._wide(0)))
+        pieces = [some[start : start + size] for start in range(0, len(some), size)]
         blocks = (Block(model, found.Z[few], found.y[few], found.weight[few]) for few in pieces)
         return np.concatenate(list(map(f, blocks)))
 
@@ -710,7 +713,11 @@ class Training:
         return lone.shape[1] // self.rows.model.n_outputs
 
     def _wide(self, n_draws):
-        return self.rows.model.n_outputs * max(self.hat.width, n_draws)
+        """Floats that a row takes in passes with a hat matrix, or its rough substitute, and with draws."""
+        model = self.rows.model
+        if self.curvature.knows_leverages:
+            return model.n_outputs * max(self.hat.width, n_draws)
+        return max(model.row_width, model.n_outputs * max(FEW_COLUMNS, n_draws))
 
     def resolved(self, correction):
         """What "auto" stands for: HC1 where no row has a leverage to speak of, since that has no second pass, else HC2.

@@ -53,8 +53,8 @@ class GivenScores:
     def tangent(self):
         return self
 
-    def vjp(self, U):
-        return self.G.T @ U[:, 0]
+    def weighted_scores(self, u, c):
+        return self.G.T @ (u * c)
 
 
 def of_ones(block):

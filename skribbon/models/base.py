@@ -56,6 +56,10 @@ class Tangent:
         J = self.jacobian()
         return J.reshape(-1, J.shape[2]).T @ U.reshape(-1, U.shape[2])
 
+    def weighted_scores(self, u: FloatArray, c: FloatArray) -> FloatArray:
+        """sum_i c_ib J_i' u_i, (p, B), for u (n, k) and weights c (n, B)."""
+        return self.vjp(u[:, :, None] * c[:, None, :])
+
     def scores(self, u: FloatArray) -> FloatArray:
         """J_i' u_i of every row, (n, p), for u (n, k); sparse if the rows are."""
         J = self.jacobian()

@@ -25,6 +25,7 @@ ACTIVATIONS = {
 }
 FEW = 16  # directions that are propagated one by one, rather than multiplied by the Jacobian
 LARGE = 2**14  # parameters beyond which no row of the Jacobian is formed
+WIDE = 2**11  # floats of a row that are allowed for, since p x p sums want blocks of hundreds of rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +46,9 @@ class MultilayerPerceptron(ParametricModel):
     @property
     def row_width(self):
         k, p = self.n_outputs, len(self.theta)
-        return 4 * sum(self.units) * (1 + k) if p > LARGE else max(p, 4 * sum(self.units)) + 4 * (k + 1) ** 2
+        if p > LARGE:
+            return sum(self.units) * max(4, k // 2)
+        return max(min(p, WIDE), 4 * sum(self.units)) + 4 * (k + 1) ** 2
 
     @property
     def _shapes(self):
@@ -198,13 +201,29 @@ class PerceptronTangent(Tangent):
         return np.concatenate([self._vjp(U[:, :, cols]) for cols in self._columns(U)], axis=1)
 
     def _vjp(self, U):
-        out = np.empty((U.shape[2], self._p))
-        weight_slots, bias_slots = self.network.unpack(out)
-        for layer, delta in enumerate(self._deltas(U)):  # (n, r, units)
-            product = self.activations[layer].T @ delta.reshape(len(delta), -1)  # (in, r units)
-            weight_slots[layer][...] = product.reshape(-1, *delta.shape[1:]).swapaxes(0, 1)
-            bias_slots[layer][...] = delta.sum(axis=0)
-        return out.T
+        """Reverse mode, of several u at once; deltas (n, units, r)."""
+        out = np.empty((self._p, U.shape[2]))
+        delta = U if self.network.output_map is None else _across(self.network.output_map.T, U)
+        for layer in reversed(range(len(self.weights))):
+            self._write_scores(layer, delta, out)
+            if layer:
+                delta = _across(self.weights[layer].T, delta)
+                delta *= self.slopes[layer - 1][:, :, None]
+        return out
+
+    def _write_scores(self, layer, delta, out):
+        """Sums over rows of a d', for deltas (n, units, r), into the layer's rows of ``out`` (p, r)."""
+        (weights, biases), (n, _, r) = self.network.slots[layer], delta.shape
+        out[weights] = (self.activations[layer].T @ delta.reshape(n, -1)).reshape(-1, r)
+        out[biases] = delta.sum(axis=0)
+
+    def weighted_scores(self, u, c):
+        """Backwards once, whatever the number of weights."""
+        out = np.empty((self._p, c.shape[1]))
+        for layer, delta in enumerate(self._deltas(u[:, :, None])):
+            for cols in self._columns(c):
+                self._write_scores(layer, delta[:, 0, :, None] * c[:, None, cols], out[:, cols])
+        return out
 
     def jvp(self, V):
         if self.f.shape[1] <= 2 and self._p <= LARGE and V.shape[1] > FEW:
@@ -212,19 +231,17 @@ class PerceptronTangent(Tangent):
         return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
 
     def _jvp(self, V):
-        """Forward mode: the derivative D of every layer along r directions, (n, r, units)."""
-        D_weights, D_biases = self.network.unpack(np.ascontiguousarray(V.T))
+        """Forward mode: the derivative D of every layer along r directions, (n, units, r)."""
         D_z = None
-        for layer, a in enumerate(self.activations):
-            r, n_in, n_out = D_weights[layer].shape
-            D_next = (a @ D_weights[layer].swapaxes(0, 1).reshape(n_in, -1)).reshape(len(a), r, n_out)
-            D_next += D_biases[layer]
+        for layer, (a, (weights, biases)) in enumerate(zip(self.activations, self.network.slots, strict=True)):
+            n_in, n_out = self.weights[layer].shape
+            D_next = (a @ V[weights].reshape(n_in, -1)).reshape(len(a), n_out, -1)
+            D_next += V[biases]
             if D_z is not None:
-                D_z *= self.slopes[layer - 1][:, None, :]
-                D_next += right_multiply(D_z, self.weights[layer])
+                D_z *= self.slopes[layer - 1][:, :, None]
+                D_next += _across(self.weights[layer], D_z)
             D_z = D_next
-        D_f = D_z if self.network.output_map is None else D_z @ self.network.output_map
-        return D_f.transpose(0, 2, 1)
+        return D_z if self.network.output_map is None else _across(self.network.output_map, D_z)
 
     def _columns(self, V):
         """Slices of the last axis of V that are propagated at a time, so that intermediate arrays stay small."""
@@ -269,6 +286,13 @@ class PerceptronTangent(Tangent):
                 D_delta = D_back * self.slopes[layer - 1] + back * bends[layer - 1] * D_zs[layer - 1]
                 delta = back * self.slopes[layer - 1]
         return out
+
+
+def _across(W, D):
+    """D_i W, taken along the middle axis of D (n, in, r): (n, out, r)."""
+    if D.shape[2] >= FEW:
+        return W.T @ D
+    return right_multiply(D.transpose(0, 2, 1), W).transpose(0, 2, 1)  # thin matrices as one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
