@@ -22,6 +22,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from ._checks import check_count, check_name, check_target, checked_groups, checked_weight, is_lazy
+from ._clipping import Clip
 from ._compat import routing_enabled
 from ._linearisation import LinearisationReport, compare_with_refits
 from ._outputs import train
@@ -300,9 +301,9 @@ class BaseRibbon(UncertainParameters):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
         self._check_parameters()
         fitted, rows = (self._lazy_rows if is_lazy(X) else self._rows)(X, y, sample_weight, groups)
-        training, closed_form = self._training(
-            fitted, rows, correction=self.correction, closed_form=self.predictive == "gaussian"
-        )
+        closed_form = self.predictive == "gaussian" and self.clip_steps is None
+        training, closed_form = self._training(fitted, rows, correction=self.correction, closed_form=closed_form)
+        training = replace(training, clip=self._clip())
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         gaussian, newton = self.predictive == "gaussian", self.predictive == "newton"
         if newton:
@@ -376,7 +377,16 @@ class BaseRibbon(UncertainParameters):
             )
         check_name(self.correction, "correction", get_args(Correction))
         check_name(self.predictive, "predictive", get_args(PredictiveName))
+        self._clip()
         check_count(self.n_draws, "n_draws", 2)
+
+    def _clip(self):
+        """What rows and draws may do."""
+        for name in ("clip_scores", "clip_steps"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Real) and np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be None or a finite number > 0, got {value!r}.")
+        return Clip(self.clip_scores, self.clip_steps)
 
     def with_alpha(self, alpha: float) -> Self:
         """The fitted Ribbon as it would be at another alpha: nothing is fitted again.
@@ -484,7 +494,7 @@ class BaseRibbon(UncertainParameters):
         rows, curvature = self._rows_again(X, y, sample_weight, groups), self.curvature_
         if curvature.knows_leverages and not curvature.numeric_damping():
             rows = rows.at(rows.model.centred(rows.X))
-        training = Training.of(rows, curvature)
+        training = replace(Training.of(rows, curvature), clip=self._clip())
         asked = self.curvature.damping if isinstance(self.curvature, Curvature) else self.damping
         before = training if asked == curvature.damping else training.at_damping(asked)  # than that of the model's own
         if abs(before.stationarity(quiet=True) - self.stationarity_) > SAME_GRADIENT * (1 + self.stationarity_):

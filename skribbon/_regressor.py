@@ -642,6 +642,12 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     n_draws : int, default=100
         Number of Dirichlet draws kept when ``predictive`` is not "gaussian", or where there are too many parameters for
         the closed form.
+    clip_scores : float, default=None
+        Bounds what one row may do: no score counts for more than so many times the median of their lengths, in the norm
+        in which they move predictions. What rows far out tell of the uncertainty is then lost: intervals get narrower.
+    clip_steps : float, default=None
+        Bounds what one draw may do: no step is longer than so many times its length if rows varied as the loss says.
+        With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps, in place of the closed form.
     store_loo : bool, default=False
         Keep what the fit to all other rows, to first order, says of each training row: ``loo_residuals_``,
         ``loo_score_`` and ``loo_distribution_``; and these fits' parameters, for intervals of kind "jackknife+".
@@ -722,6 +728,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         correction: Correction = "auto",
         predictive: PredictiveName = "gaussian",
         n_draws: int = 100,
+        clip_scores: float | None = None,
+        clip_steps: float | None = None,
         store_loo: bool = False,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -735,6 +743,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         self.correction = correction
         self.predictive = predictive
         self.n_draws = n_draws
+        self.clip_scores = clip_scores
+        self.clip_steps = clip_steps
         self.store_loo = store_loo
         self.random_state = random_state
         self.verbose = verbose

@@ -301,14 +301,13 @@ class Ribbon:
     @classmethod
     def from_draws(cls, H_r, U, units, lone):
         """Of drawn scores U (p, B)."""
-        shifts = parameter_shifts(H_r, U)
-        return cls(shifts / np.sqrt(U.shape[1]), H_r.null, lone, units, shifts)
+        return cls.of_shifts(H_r, parameter_shifts(H_r, U), units, lone, mean=0.0)
 
     @classmethod
-    def of_shifts(cls, H_r, shifts, units, lone):
-        """Of drawn Delta theta_w (p, B), whose mean is not zero beyond the first order."""
-        deviations = shifts - shifts.mean(axis=1, keepdims=True)
-        return cls(deviations / np.sqrt(shifts.shape[1]), H_r.null, lone, units, shifts)
+    def of_shifts(cls, H_r, shifts, units, lone, mean=None):
+        """Of drawn Delta theta_w (p, B); their mean is zero to the first order, and is taken from them if None."""
+        mean = shifts.mean(axis=1, keepdims=True) if mean is None else mean
+        return cls((shifts - mean) / np.sqrt(shifts.shape[1]), H_r.null, lone, units, shifts)
 
     def gaussian(self):
         """The normal law with the same covariance: drawn shifts are forgotten."""

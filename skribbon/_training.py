@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from ._clipping import Clip, clipped_gradient, clipped_shifts, score_sizes, weighted_median
 from ._groups import MAX_LEVERAGE, group_scores, group_steps, moved
 from ._linalg import batch_gram, gram, left_multiply, rank_tolerance, stack_rows
-from ._ribbon import DirichletSums, Freedom, NewtonSums, ReweightedCurvature, Ribbon, dirichlet_scores
+from ._ribbon import (
+    DirichletSums,
+    Freedom,
+    NewtonSums,
+    ReweightedCurvature,
+    Ribbon,
+    dirichlet_scores,
+    dispersion,
+    parameter_shifts,
+)
 from ._rows import BLOCK_BYTES, EASY_LEVERAGE, Block, Moments, Rows, Sums, some_of
 from .exceptions import (
     FewGroupsWarning,
@@ -42,6 +52,7 @@ DECISIVE = 0.02  # leverage from which they are, where there are more rows
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
 LEAST_CURVATURE = 0.05  # of H_r, in any direction, that drawn weights leave where a loss is not quadratic
 MANY_FLAT = 0.05  # share of draws with less from which that is said
+MEDIAN_ROWS = 20_000  # that tell the median length of a score
 FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 
@@ -289,6 +300,7 @@ class Training:
     said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
     whole: Rows | None = None  # all rows, where ``rows`` are some of them
     known_steps: dict = field(default_factory=dict)
+    clip: Clip = field(default_factory=Clip)
 
     @classmethod
     def of(cls, rows, curvature, correction="HC0", closed_form=False):
@@ -575,9 +587,10 @@ class Training:
         if correction in ("HC2", "HC3") and self.rows.groups is None:
             self._warn_of_lone_rows(self._count(lone))
         if not closed_form:
-            make = self._newton if newton else self._linear
-            return replace(make(alpha, gradient, n_draws, seed, lone), freedom=self.freedom(correction))
-        if np.ndim(self.moments.gg) and correction in ("HC0", "HC1"):
+            shifts = (self.newton_shifts if newton else self._linear_shifts)(alpha, gradient, n_draws, seed)
+            ribbon = Ribbon.of_shifts(self.H_r, shifts, units, lone, mean=None if newton else 0.0)
+            return replace(ribbon, freedom=self.freedom(correction))
+        if np.ndim(self.moments.gg) and correction in ("HC0", "HC1") and self.clip.scores is None:
             H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
         else:
             width = None if correction in ("HC0", "HC1") else self._wide(0)
@@ -587,13 +600,20 @@ class Training:
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
         return replace(ribbon, freedom=self.freedom(correction))
 
-    def _linear(self, alpha, gradient, n_draws, seed, lone):
-        units = self.rows.units
+    def _linear_shifts(self, alpha, gradient, n_draws, seed):
         sums = self.rows.sum(DirichletSums(alpha, n_draws, seed, gradient), self._wide(n_draws))
-        return Ribbon.from_draws(self.H_r, dirichlet_scores(sums, alpha, self.n / units), units, lone)
+        U = dirichlet_scores(sums, alpha, self.n / self.rows.units)
+        shifts = parameter_shifts(self.H_r, U)
+        return self._clipped(shifts, -np.einsum("pb,pb->b", U, shifts), alpha)
 
-    def _newton(self, alpha, gradient, n_draws, seed, lone):
-        return Ribbon.of_shifts(self.H_r, self.newton_shifts(alpha, gradient, n_draws, seed), self.rows.units, lone)
+    def _clipped(self, shifts, squared, alpha):
+        """Shifts none of which is longer than ``clip.steps`` units; ``squared`` (B,) are lengths in the norm of H_r."""
+        if self.clip.steps is None:
+            return shifts
+        loss, units = self.rows.model.loss, self.rows.units
+        phi = 1.0 if loss.n_classes else self.moments.chi2 / (self.n * (1 - self.mean_leverage))
+        bound = self.clip.steps * np.sqrt(phi * self.effective_parameters * dispersion(units, alpha))
+        return clipped_shifts(shifts, np.sqrt(np.maximum(squared, 0.0)), bound)
 
     def newton_shifts(self, alpha, gradient, n_draws, seed):
         """Steps (p, B) by the curvature that the drawn weights make; says so where they leave too little of it."""
@@ -616,7 +636,8 @@ class Training:
                 "predictive='pushforward'.",
                 NewtonStepWarning,
             )
-        return shifts
+        squared = np.einsum("pb,pb->b", shifts, self.H_r.to_dense() @ shifts)
+        return self._clipped(shifts, squared, alpha)
 
     @cached_property
     def _rows_are_alike(self):
@@ -701,7 +722,8 @@ class Training:
         """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
         if self.rows.groups is None:
             return self.rows.mean(partial(score_sums, gradient), self.n, width)
-        if correction in POWERS and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all():
+        unbounded = self.clip.scores is None and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all()
+        if correction in POWERS and unbounded:
             self.steps(POWERS[correction], MAX_LEVERAGE)
             S = self.known_steps[POWERS[correction], MAX_LEVERAGE].scores  # no gradient is bounded: no more passes
             sums, squares = S.sum(axis=0), gram(S)
@@ -743,8 +765,17 @@ class Training:
         the hat matrix of a whole group.
 
         Scores are measured from the centre: those of single rows add up to zero only together with their share of the
-        penalty's gradient, -g_bar.
+        penalty's gradient, -g_bar. Clipping moves the centre with their mean.
         """
+        gradient, centre = self._corrected_scores(correction)
+        if self.clip.scores is None:
+            return gradient, centre
+        M, some = self.H_r.inverse_root, self.sample(MEDIAN_ROWS).rows
+        size, weight = some.map(partial(score_sizes, gradient, M), self._wide(0))
+        clipped = partial(clipped_gradient, gradient, M, self.clip.scores * weighted_median(size, weight))
+        return clipped, centre + self.rows.mean(partial(_score_change, clipped, gradient), self.n, self._wide(0))
+
+    def _corrected_scores(self, correction):
         G, n, alone, g_bar = self.rows.units, self.n, self.rows.groups is None, self.moments.g_bar
         if correction in ("HC0", "HC1"):
             few_groups = 1.0 if alone else G / (G - 1) * (n - 1) / n
@@ -754,6 +785,10 @@ class Training:
             return partial(corrected_gradient, self.hat, POWERS[correction]), g_bar
         steps = self.steps(POWERS[correction], most_leverage(self.rows.model.loss))
         return partial(group_corrected_gradient, self.hat, steps), g_bar
+
+
+def _score_change(gradient, before, block):
+    return block.score_sum(gradient(block) - before(block))
 
 
 def is_quadratic(model):

@@ -11,7 +11,8 @@ import skribbon
 ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "exceptions"}
+FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "_clipping"}
+FOUNDATION |= {"exceptions"}
 MATHEMATICS = FOUNDATION | {
     "_ribbon",
     "_training",
