@@ -303,7 +303,9 @@ class BaseRibbon(UncertainParameters):
         fitted, rows = (self._lazy_rows if is_lazy(X) else self._rows)(X, y, sample_weight, groups)
         closed_form = self.predictive == "gaussian" and self.clip_steps is None
         training, closed_form = self._training(fitted, rows, correction=self.correction, closed_form=closed_form)
-        training = replace(training, clip=self._clip())
+        if rows.model.loss.by_output and self._clip() != Clip():
+            raise ValueError("clip_scores and clip_steps are for one output; fit a Ribbon to each column of y.")
+        training = training if rows.model.loss.by_output else replace(training, clip=self._clip())
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         gaussian, newton = self.predictive == "gaussian", self.predictive == "newton"
         if newton:

@@ -150,3 +150,8 @@ def test_a_network_that_is_barely_determined():
 def test_bad_bounds_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be None or a finite number > 0"):
         RibbonRegressor(LinearRegression(), **{name: value}).fit(X, Y)
+
+
+def test_several_outputs_are_refused():
+    with pytest.raises(ValueError, match="clip_scores and clip_steps are for one output"):
+        RibbonRegressor(clip_scores=3.0).fit(X, np.column_stack([Y, Y**2]))

@@ -326,6 +326,9 @@ def test_bad_questions_are_refused(monkeypatch):
         leave_out(ribbon, X, Y, np.ones(3, bool), NEW)
     with pytest.raises(TypeError, match="needs a RibbonRegressor"):
         influence(LaplaceRegressor(LinearRegression()).fit(X, Y), X, Y, NEW)
+    several = np.column_stack([Y, Y**2])
+    with pytest.raises(ValueError, match="influence is about one output"):
+        influence(RibbonRegressor().fit(X, several), X, several, NEW)
     monkeypatch.setattr(skribbon.inspection._question, "machine_bytes", lambda: 1000)
     with pytest.raises(MemoryError, match="top=20"):
         influence(ribbon, X, Y, NEW)
