@@ -13,6 +13,7 @@ ORDER = (
     "plot_heteroskedastic.py",
     "plot_classification.py",
     "plot_repeated_measures.py",
+    "plot_several_outputs.py",
     "plot_comparisons.py",
     "plot_influence.py",
     "plot_poisson_claims.py",

@@ -96,5 +96,5 @@ for ax, name in zip(right, fits, strict=True):
 
 # %%
 # Rows that follow each other in time depend on each other as well: :func:`skribbon.blocks` makes groups of them, and
-# :doc:`the guide </user_guide/groups>` has the rest. Next: what a model says of all rows together,
-# :ref:`sphx_glr_auto_examples_plot_comparisons.py`.
+# :doc:`the guide </user_guide/groups>` has the rest. Next: rows with more than one target,
+# :ref:`sphx_glr_auto_examples_plot_several_outputs.py`.
