@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 from ._checks import group_codes
 from ._compat import safe_indexing
-from ._predictive import ClassProbabilities, Predictive
+from ._predictive import PATH_PAIRS, ClassProbabilities, Predictive
 from ._ribbon import rescaling
 from ._rows import EASY_LEVERAGE, some_of
 from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning
@@ -21,6 +21,10 @@ from .noise import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_
 
 PATH_FLOATS = 2**22  # of one array along the path
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
+CLIMBING_PAIRS = 32  # of nodes that are enough for it
+ROUGH_PAIRS = 128  # for scores that are
+FAR = {"nll": 0.1, "brier": 0.02, "ece": 0.02}  # from the best
+FEWEST_SCORED, MOST_WORK = 2000, 1e6  # rows, and rows x classes^2, by which a classifier's alphas are compared
 STRIDE = 6  # every so many alphas are enough to find the best temperature
 
 
@@ -39,10 +43,20 @@ class Fold:
     weight: np.ndarray | None
     distribution: Predictive | ClassProbabilities
     group: np.ndarray | None = None
+    most_pairs: int = PATH_PAIRS  # of nodes, of a classifier's averages
 
     def factors(self, alphas):
         """What the covariance is multiplied by as the ribbon's alpha becomes each of others, (A,)."""
         return rescaling(self.ribbon.ribbon_.units, self.ribbon.alpha, np.asarray(alphas))
+
+    def sampled(self, most):
+        """The fold with no more than so many of its validation rows, evenly spread."""
+        if len(self.y) <= most:
+            return self
+        rows = some_of(len(self.y), most)
+        weight, group = (None if column is None else column[rows] for column in (self.weight, self.group))
+        X, distribution = safe_indexing(self.X, rows), self.distribution.take(rows)
+        return replace(self, X=X, y=self.y[rows], weight=weight, group=group, distribution=distribution)
 
     def over(self, temperature):
         """The fold of a classifier whose logits are divided by this temperature."""
@@ -122,6 +136,14 @@ def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
 def validate(ribbon, X, y, sample_weight, group=None):
     """A fitted Ribbon at validation rows."""
     return Fold(ribbon, X, y, sample_weight, ribbon.predict_distribution(X), group)
+
+
+def rows_to_compare(folds):
+    """Folds of a classifier with as many validation rows as are enough; all of them, unless classes are many."""
+    K = folds[0].ribbon.model_.loss.n_classes
+    most = max(FEWEST_SCORED, MOST_WORK / K**2) if K > 2 else np.inf
+    total = sum(len(fold.y) for fold in folds)
+    return folds if total <= most else [fold.sampled(max(1, int(most * len(fold.y) / total))) for fold in folds]
 
 
 def with_pooled_noise(folds):
@@ -217,10 +239,19 @@ def _over_rows(values, weight):
 
 
 def classification_path(fold, alphas):
-    """Scores of one fold at every alpha."""
+    """Scores of one fold at every alpha; those far from the best come from few nodes."""
+    scores = _classification_scores(fold, alphas, min(fold.most_pairs, ROUGH_PAIRS))
+    near = np.any([scores[metric] <= scores[metric].min() + far for metric, far in FAR.items()], axis=0)
+    if fold.most_pairs > ROUGH_PAIRS and fold.ribbon.model_.loss.n_classes > 2:
+        for metric, values in _classification_scores(fold, alphas[near], fold.most_pairs).items():
+            scores[metric][near] = values
+    return scores
+
+
+def _classification_scores(fold, alphas, most_pairs):
     own = fold.ribbon.model_.encode_target(fold.y).astype(int)
     scores = {"nll": [], "brier": [], "ece": [], "accuracy": []}
-    for proba in fold.distribution.mean_path(fold.factors(alphas)):
+    for proba in fold.distribution.mean_path(fold.factors(alphas), most_pairs):
         for metric, rows in _row_scores(proba, own).items():
             scores[metric].append(np.average(rows, weights=fold.weight))
         scores["ece"].append(calibration_error(proba.max(axis=1), proba.argmax(axis=1) == own, fold.weight))
@@ -314,8 +345,8 @@ class Temperatures:
             self.paths[i] = self._follow(i, self.alphas)
         return self.paths[i]
 
-    def _follow(self, i, alphas):
-        folds = [fold.over(float(self.values[i])) for fold in self.folds]
+    def _follow(self, i, alphas, most_pairs=PATH_PAIRS):
+        folds = [replace(fold.over(float(self.values[i])), most_pairs=most_pairs) for fold in self.folds]
         return Path.follow(folds, alphas, self.level, self.scoring)
 
     def climb(self):
@@ -325,7 +356,7 @@ class Temperatures:
         """
         usual = nearest_to_one(self.alphas)
         some = np.arange(usual % STRIDE, len(self.alphas), STRIDE)
-        rough = lru_cache(None)(lambda i: self._follow(i, self.alphas[some]))
+        rough = lru_cache(None)(lambda i: self._follow(i, self.alphas[some], CLIMBING_PAIRS))
         for score in (lambda i: rough(i).score, lambda i: rough(i).scores[usual // STRIDE]):
             here, step = nearest_to_one(self.values), max(1, len(self.values) // 4)
             while step:

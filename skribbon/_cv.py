@@ -30,6 +30,7 @@ from ._alpha_path import (
     law_of_folds,
     leave_one_out_folds,
     nearest_to_one,
+    rows_to_compare,
     settled,
     validate,
     with_pooled_noise,
@@ -96,7 +97,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         coverage by the ``confidence_level`` interval is nearest to the level, sought between the candidates too);
         "nll", "brier", "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``,
         greater is better. "nll" if None. But for "coverage" alpha stays 1 unless another is better by a standard
-        error, and by 0.005 nats or half a per cent of another score.
+        error, and by 0.005 nats or half a per cent of another score. Of K > 2 classes at most 2,000 rows or
+        1,000,000 / K^2, whichever is more, are looked at for a named score; and where that is more than 0.1 nats from
+        the best it is known to a hundredth only.
     dampings : array-like of floats >= 0, "auto" or None, default="auto"
         Candidates for the Ribbon's ``damping``, chosen together with alpha; the base model is not fitted again for
         them. None leaves ``damping`` as the Ribbon has it; so does "auto", unless the model is not linear and has more
@@ -389,7 +392,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """The choice of each candidate, a classifier, among alphas and temperatures, and one table of all of them."""
         paths, tables = [], []
         for same in folds:
-            search = Temperatures(same, temperatures, alphas, level, scoring)
+            scored = same if self.store_folds or callable(scoring) else rows_to_compare(same)
+            search = Temperatures(scored, temperatures, alphas, level, scoring)
             if self.temperatures is None:
                 search.climb()
             else:

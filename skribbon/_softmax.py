@@ -10,7 +10,7 @@ of each row in an order of their own. A row takes one of two routes.
   that cannot matter are left out, and the number of nodes follows from how far a few of them scatter.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
@@ -19,13 +19,20 @@ from scipy.stats import qmc
 CHUNK_BYTES = 2**24  # of one temporary array
 BLOCK_BYTES = 2**19  # of one that is gone through several times, to stay in the cache
 NARROW, WIDE = 0.3, 3.0  # variances up to which, and beyond which, a normal law is narrower than the logistic density
-STEP = 0.25  # of the trapezoidal rules, which converge geometrically for both: their errors are rounding
+STEP = 0.4  # of the trapezoidal rules, which converge geometrically for both: their errors are below 1e-10
 HERMITE_NODES, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 HERMITE_WEIGHTS = HERMITE_WEIGHTS / HERMITE_WEIGHTS.sum()
 NORMAL_NODES = np.arange(-7.0, 7.0 + STEP / 2, STEP)
 NORMAL_WEIGHTS = np.exp(-(NORMAL_NODES**2) / 2) / np.exp(-(NORMAL_NODES**2) / 2).sum()
-LOGISTIC_NODES = np.arange(-24.0, 24.0 + STEP / 2, STEP)
+LOGISTIC_NODES = np.arange(-26.0, 26.0 + STEP / 2, STEP)
 LOGISTIC_WEIGHTS = STEP * expit(LOGISTIC_NODES) * expit(-LOGISTIC_NODES)
+
+# the sigmoid as a mixture of eight normal distribution functions, to 2e-9 (Monahan and Stefanski, 1992)
+PROBIT_SCALES = np.array([1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391])
+PROBIT_SCALES = np.r_[PROBIT_SCALES, 0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306]
+PROBIT_WEIGHTS = np.array([0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818])
+PROBIT_WEIGHTS = np.r_[PROBIT_WEIGHTS, 0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354]
+RARE = 1e-4  # a probability below which that is too rough
 
 HUGE = 1e10  # a variance, or a logit, beyond which a softmax is an argmax
 NEGLIGIBLE = 1e-4  # total probability of the classes that are left out
@@ -33,6 +40,7 @@ SCATTER = (0.02, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, 
 PAIRS = (128, 512, 2048)  # so many pairs are enough for a mean, and
 QUANTILE_PAIRS = (256, 1024, 4096)  # for quantiles
 MOST_PAIRS = 16384
+FEW = 4  # classes for which no nodes are saved
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of sets of classes
 WIDEST = 1e4  # variance of a logit beyond which probabilities are zero or one
 TIE = 1e-13  # classes whose sort keys differ by less, relative to the logits, are exchangeable
@@ -60,6 +68,23 @@ def _mean_expit(mean, variance):
         here = tier == i
         if here.any():
             out[here] = _by_block(rule, mean[here], np.sqrt(np.maximum(variance[here], 0)))
+    return out
+
+
+def _fast_mean_expit(mean, variance):
+    """The same to 1e-8, and relative to 1e-4 where it is rare, for arrays (n, K)."""
+    out = _probit_mixture(mean, variance)
+    exact = (out < RARE) | (variance <= NARROW)
+    out[exact] = _mean_expit(mean[exact], variance[exact])
+    return out
+
+
+def _probit_mixture(mean, variance):
+    """The same to 2e-9, whatever it is."""
+    out = np.zeros(mean.shape)
+    for rows in _chunks(len(mean), 32 * mean.shape[1], BLOCK_BYTES):
+        for weight, scale in zip(PROBIT_WEIGHTS, PROBIT_SCALES, strict=True):
+            out[rows] += weight * ndtr(mean[rows] / np.sqrt(variance[rows] + scale**-2))
     return out
 
 
@@ -118,15 +143,18 @@ def softmax_mean(f, covariance, basis):
     return softmax_mean_path(f, covariance, basis, [1.0])[0]
 
 
-def softmax_mean_path(f, covariance, basis, factors):
-    """Means (A, n, K) of softmax(basis f) where ``covariance`` (n, k, k) is scaled by each of the factors (A,)."""
+def softmax_mean_path(f, covariance, basis, factors, most_pairs=MOST_PAIRS):
+    """Means (A, n, K) of softmax(basis f) where ``covariance`` (n, k, k) is scaled by each of the factors (A,).
+
+    No more than ``most_pairs`` of nodes stand for the widest laws of more than four classes.
+    """
     factors = np.asarray(factors, dtype=float)
     if len(factors) > 1 and _largest(covariance).max(initial=0.0) * factors.max() > HUGE:
-        return np.concatenate([softmax_mean_path(f, factor * covariance, basis, [1.0]) for factor in factors])
+        return np.concatenate([softmax_mean_path(f, c * covariance, basis, [1.0], most_pairs) for c in factors])
     f, covariance = _bounded(f, covariance)
     out = np.empty((len(factors), len(f), len(basis)))
     for rows in _chunks(len(f), 8 * len(basis) ** 2):
-        out[:, rows] = _Rows(f[rows], covariance[rows], basis).means(factors)
+        out[:, rows] = _Rows(f[rows], covariance[rows], basis).means(factors, most_pairs)
     return out
 
 
@@ -227,14 +255,15 @@ class _Rows:
         """Mean and variance (n, K) of the log-odds."""
         return self.log_odds - factor * self.curvature / 2, factor * self.variance
 
-    def means(self, factors):
+    def means(self, factors, most_pairs=MOST_PAIRS):
         """Mean probabilities (A, n, K)."""
-        means, hard = zip(*(self._simple_means(factor) for factor in factors), strict=True)
-        ordered = self._ordered(np.flatnonzero(np.any(hard, axis=0)))
+        rule = partial(_node_means, most_pairs=most_pairs)
+        means, hard = (np.stack(each) for each in zip(*map(self._simple_means, factors), strict=True))
+        ordered = self._ordered(np.flatnonzero(hard.any(axis=0)))
         for out, is_hard, factor in zip(means, hard, factors, strict=True):
-            self._fill(out, ordered, is_hard, factor, _node_means)
-            out /= out.sum(axis=1, keepdims=True)
-        return np.stack(means)
+            self._fill(out, ordered, is_hard, factor, rule)
+        means /= means.sum(axis=2, keepdims=True)
+        return means
 
     def quantiles(self, q):
         """Quantiles (n, K, Q) of the probabilities."""
@@ -247,7 +276,7 @@ class _Rows:
 
     def _simple_means(self, factor):
         """Means (n, K) of normal log-odds, and the rows (n,) for which they do not do."""
-        mean = _mean_expit(*self.normal_log_odds(factor))
+        mean = _fast_mean_expit(*self.normal_log_odds(factor))
         total = mean.sum(axis=1)
         v = factor * self.v
         near = expit(self.m / np.sqrt(1 + np.pi / 8 * v))  # chance against the leading class alone, roughly
@@ -289,7 +318,7 @@ class _Rows:
         rows, order, root, tied = rows[here], order[here], root[here], tied[here]
         m = np.take_along_axis(self.m[rows], order, axis=1)
         v = np.take_along_axis(self.v[rows], order, axis=1)
-        bound = _mean_expit(m, factor * v)  # E softmax_j is at most E expit(eta_j - eta_t)
+        bound = _probit_mixture(m, factor * v)  # E softmax_j is at most E expit(eta_j - eta_t)
         tail = np.cumsum(bound[:, ::-1], axis=1)[:, ::-1]
         kept = np.maximum((tail >= NEGLIGIBLE).sum(axis=1), 2)
         sizes = np.array([*SIZES, len(self.basis)])
@@ -300,7 +329,7 @@ class _Rows:
             group = np.flatnonzero(kept == L)
             lead = rule(m[group, :L], np.sqrt(factor) * root[group, : L - 1, : L - 1])
             if lead.ndim == 2:
-                rest = np.minimum(values[group, L:], bound[group, L:])
+                rest = np.minimum(values[group, L:], np.maximum(bound[group, L:], 1e-6))
                 lead = lead * (1 - rest.sum(axis=1, keepdims=True))
                 values[group, L:] = rest
             values[group, :L] = lead
@@ -374,6 +403,28 @@ def _more_nodes(k, pairs):
     return z
 
 
+def _pairs_of_exponentials(m, root, z):
+    """exp(eta) (r, L, N) at nodes z (L-1, N) and at -z, but for factors exp(m) (r, L), which are third.
+
+    exp(root z) and its inverse: one exponential for both. Where products of such would overflow, the factors are one.
+    """
+    E = np.empty((len(m), m.shape[1], z.shape[1]))
+    np.matmul(root, z, out=E[:, 1:])
+    E[:, 0] = 0
+    if max(-E.min(), E.max()) > 300 or np.ptp(m, axis=1).max() > 300:
+        both = (m[:, :, None] + E, m[:, :, None] - E)
+        return *(np.exp(e - e.max(axis=1, keepdims=True)) for e in both), np.ones(m.shape)
+    np.exp(E, out=E)
+    return E, 1 / E, np.exp(m - m[:, :1])
+
+
+def _sum_over_pairs(m, root, z):
+    """Sum (r, L) of the softmax over nodes z (L-1, N) and their antitheses."""
+    *both, w = _pairs_of_exponentials(m, root, z)
+    w = w[:, :, None]
+    return sum((w * (e @ (1 / (w.transpose(0, 2, 1) @ e)).transpose(0, 2, 1)))[:, :, 0] for e in both)
+
+
 def _exponentials(m, root, z):
     """exp(eta - shift) (r, L, N) at the nodes, eta - shift, and the inverses of the sums (r, 1, N)."""
     e = np.empty((len(m), m.shape[1], z.shape[1]))
@@ -386,32 +437,35 @@ def _exponentials(m, root, z):
     return exponentials, e, 1 / exponentials.sum(axis=1, keepdims=True)
 
 
-def _node_means(m, root):
+def _node_means(m, root, most_pairs=MOST_PAIRS):
     """Means (r, L) over as many nodes as the scatter over the first ones asks for."""
-    means, scatter = _pilot(m, root)
     L = m.shape[1]
+    means, scatter = _pilot(m, root, PAIRS[0] if L <= FEW else min(PAIRS[0], most_pairs))
     most = 2 ** int(np.ceil(np.log2(512 * L)))  # more dimensions, more nodes; of very many classes, each matters less
     most = min(max(most, PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
-    for pairs, group in _tiers(scatter, (*PAIRS, most))[1:]:
-        z = _nodes(L - 1, pairs)
+    sizes = [min(pairs, most_pairs) if L > FEW else pairs for pairs in (*PAIRS, most)]
+    for pairs, group in _tiers(scatter, sizes)[1:]:
+        if pairs == sizes[0]:
+            continue
+        z = _nodes(L - 1, pairs)[:, :pairs]
         means[group] = 0
-        for rows in _chunks(len(group), 16 * pairs * L, BLOCK_BYTES):
+        for rows in _chunks(len(group), 8 * pairs * L, BLOCK_BYTES):
             i = group[rows]
-            for some in _chunks(2 * pairs, 8 * len(i) * L, BLOCK_BYTES):
-                e, _, scale = _exponentials(m[i], root[i], z[:, some])
-                means[i] += (e @ scale.transpose(0, 2, 1))[:, :, 0] / (2 * pairs)
+            for some in _chunks(pairs, 8 * len(i) * L, BLOCK_BYTES):
+                means[i] += _sum_over_pairs(m[i], root[i], z[:, some]) / (2 * pairs)
     return means
 
 
-def _pilot(m, root):
+def _pilot(m, root, pairs=PAIRS[0]):
     """Means (r, L) over the first nodes, and the scatter (r,) of antithetic averages, largest over the classes."""
-    pairs = PAIRS[0]
     means, scatter = np.empty(m.shape), np.empty(len(m))
     z = _nodes(m.shape[1] - 1, pairs)
     for rows in _chunks(len(m), 16 * pairs * m.shape[1], BLOCK_BYTES):
-        e, _, scale = _exponentials(m[rows], root[rows], z)
-        e *= scale
-        average = (e[:, :, :pairs] + e[:, :, pairs:]) / 2
+        *both, w = _pairs_of_exponentials(m[rows], root[rows], z[:, :pairs])
+        for e in both:
+            e *= w[:, :, None]
+            e /= 2 * e.sum(axis=1, keepdims=True)
+        average = np.add(*both, out=both[0])
         means[rows] = average.mean(axis=2)
         scatter[rows] = average.std(axis=2).max(axis=1)
     return means, scatter

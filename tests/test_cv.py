@@ -6,7 +6,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _alpha_path, metrics
 from skribbon.curvature import GaussNewton
 from skribbon.exceptions import AlphaEdgeWarning
 
@@ -456,3 +456,16 @@ def test_tags_and_repr_survive_a_base_model_that_is_none(diabetes):
     assert not hasattr(tuned, "predict_interval")
     with pytest.raises(TypeError, match="estimator must be a Ribbon or a base model with a fit method, got 'not an"):
         tuned.fit(*diabetes)
+
+
+def test_many_classes_on_many_rows_are_compared_on_some_of_them(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    base = make_pipeline(StandardScaler(), LogisticRegression(C=0.01))
+    options = {"alphas": [0.1, 1.0], "temperatures": [1.0, 2.0], "cv": KFold(3, shuffle=True, random_state=0)}
+    whole = RibbonCV(base, **options).fit(X[:600], y[:600])
+    monkeypatch.setattr(_alpha_path, "FEWEST_SCORED", 300)
+    monkeypatch.setattr(_alpha_path, "MOST_WORK", 1.0)
+    some = RibbonCV(base, **options).fit(X[:600], y[:600])
+    error = np.abs(some.cv_results_["mean_test_nll"] - whole.cv_results_["mean_test_nll"]).max()
+    assert 0 < error < 0.1
+    assert len(RibbonCV(base, store_folds=True, **options).fit(X[:600], y[:600]).estimator_._folds_.weight) == 600

@@ -7,6 +7,9 @@ from scipy.linalg import helmert
 from scipy.special import expit, ndtri, softmax
 
 from skribbon._softmax import (
+    _fast_mean_expit,
+    _mean_expit,
+    _sum_over_pairs,
     logistic_mean,
     logistic_quantiles,
     softmax_mean,
@@ -219,6 +222,28 @@ def test_a_path_is_its_points_one_by_one():
     np.testing.assert_array_equal(quantiles[3], softmax_quantiles(f, S, basis, LEVELS))
 
 
+def test_a_path_of_few_nodes_is_right_on_average():
+    """What RibbonCV scores alphas by: averages over rows, of laws up to those that no alpha worth its name has."""
+    f, S, basis = problem(10, stds=(0.3, 1.0, 3.0, 10.0), seed=3)
+    factors = np.array([0.1, 1.0, 10.0])
+    own = np.random.default_rng(0).integers(10, size=len(f))
+    exact, rough = (softmax_mean_path(f, S, basis, factors, pairs) for pairs in (2**14, 2**10))
+    scores = [-np.log(P[:, np.arange(len(f)), own]).mean(axis=1) for P in (exact, rough)]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=5e-3)
+    assert np.abs(rough - exact).max() < 0.02
+    np.testing.assert_array_equal(rough[0, ::4], exact[0, ::4])  # narrow laws have what they need
+
+
+@pytest.mark.parametrize("shift", [0.0, 400.0])
+def test_antithetic_pairs_share_their_exponentials(shift):
+    rng = np.random.default_rng(0)
+    m, root = rng.normal(size=(3, 5)) + shift * np.arange(5), np.tril(3 * rng.normal(size=(3, 4, 4)))
+    z = rng.standard_normal((4, 50))
+    eta = np.concatenate([np.zeros((3, 1, 50)), root @ z], axis=1)
+    expected = sum(softmax(m[:, :, None] + sign * eta, axis=1).sum(axis=2) for sign in (-1, 1))
+    np.testing.assert_allclose(_sum_over_pairs(m, root, z), expected, rtol=1e-12, atol=1e-290)
+
+
 def test_a_path_moves_continuously():
     f, S, basis = problem(6, stds=(1.0,))
     path = softmax_mean_path(f, S, basis, np.linspace(0, 2, 201))
@@ -232,3 +257,11 @@ def test_rows_do_not_depend_on_their_neighbours():
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-12)
     assert softmax_mean(f[:0], S[:0], basis).shape == (0, 12)
     assert softmax_quantiles(f[:0], S[:0], basis, LEVELS).shape == (0, 12, 3)
+
+
+@pytest.mark.parametrize("variance", [0.0, 0.2, 1.0, 3.0, 50.0, 1e4])
+def test_the_sigmoid_as_a_mixture_of_probits(variance):
+    mean = np.linspace(-15, 15, 200).reshape(-1, 2)
+    exact, fast = (rule(mean, np.full(mean.shape, variance)) for rule in (_mean_expit, _fast_mean_expit))
+    np.testing.assert_allclose(fast, exact, rtol=1e-4, atol=0)
+    np.testing.assert_allclose(fast, exact, rtol=0, atol=1e-8)
