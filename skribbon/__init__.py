@@ -3,6 +3,7 @@
 from . import conformal, curvature, exceptions, inspection, metrics, models, noise
 from ._blocks import blocks
 from ._classifier import RibbonClassifier
+from ._cross_validation import cross_val_interval
 from ._cv import RibbonCV
 from ._joint import JointPredictive
 from ._predictive import ClassProbabilities, Predictive
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "blocks",
     "conformal",
+    "cross_val_interval",
     "curvature",
     "exceptions",
     "inspection",

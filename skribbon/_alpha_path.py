@@ -15,7 +15,7 @@ from ._compat import safe_indexing
 from ._predictive import PATH_PAIRS, ClassProbabilities, Predictive
 from ._ribbon import rescaling
 from ._rows import EASY_LEVERAGE, some_of
-from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning
+from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings
 from .metrics.calibration import calibration_error
 from .noise import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_of, standard_error
 
@@ -71,7 +71,7 @@ class Fold:
 
 
 def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
-    """Fit on the rows ``train`` and look at the rows ``test``; a Fold for each of the ``ribbons``.
+    """Fit on the rows ``train`` and look at the rows ``test``; a Fold for each of the ``ribbons``, and warnings.
 
     They share one base fit, and differ in what comes after it. Those beyond the first ``n_sure`` are for models that
     could follow their rows closely.
@@ -92,11 +92,13 @@ def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verb
         *(None if column is None else column[test] for column in (sample_weight, fit_params.get("groups"))),
     )
     unsaid = FlexibleModelWarning, FewGroupsWarning  # the fit to all rows will say the latter
-    fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y), unsaid)
-    folds = [validate(ribbon, *held_out) for ribbon in fitted]
+    notes = []
+    with noted_warnings(notes, name):
+        fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y), unsaid)
+        folds = [validate(ribbon, *held_out) for ribbon in fitted]
     if verbose:
         print(f"[RibbonCV] {name}: {len(train)} rows fitted, {len(test)} held out, {time.perf_counter() - start:.2f} s")
-    return folds
+    return folds, notes
 
 
 def fit_all(ribbons, n_sure, X, y, fit_params, n, unsaid=(FlexibleModelWarning,)):

@@ -38,7 +38,7 @@ from ._alpha_path import (
 from ._checks import check_single_level, check_target, checked_weight, group_codes, is_lazy
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
-from ._estimator import BaseRibbon, adopt, dask_room
+from ._estimator import BaseModelAttributes, BaseRibbon, FittedRepr, adopt, dask_room
 from ._left_out import CrossConformal, distribution_scores, own_class_scores
 from ._regressor import RibbonRegressor
 from ._typing import MatrixLike, Scorer
@@ -47,6 +47,8 @@ from .exceptions import (
     FewGroupsWarning,
     FlexibleModelWarning,
     NotStationaryWarning,
+    noted_warnings,
+    warn_once_per_kind,
     warn_user,
 )
 from .noise import HeteroskedasticNoise
@@ -76,7 +78,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     return method
 
 
-class RibbonCV(MetaEstimatorMixin, BaseEstimator):
+class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimator):
     r"""Ribbon whose concentration alpha, and temperature of a classifier, are chosen on held-out rows.
 
     Each fold costs one base fit and one curvature; then the whole path of alphas is scored in closed form, because
@@ -211,10 +213,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         X, y, sample_weight, groups = self._checked_columns(X, y, sample_weight, groups)
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
+        notes: list[tuple] = []  # warnings of the folds and of the last fit
         if is_lazy(X):
-            folds = self._lazy_folds(ribbons, n_sure, X)
+            folds = self._lazy_folds(ribbons, n_sure, X, notes)
         else:
-            folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups)
+            folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups, notes)
         if temperatures is None:
             paths = [Path.follow(same, alphas, level, scoring) for same in folds]
             table = self._joined([path.results for path in paths], ribbons)
@@ -225,7 +228,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             best = paths[chosen]
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level, scoring)
-        final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
+        with noted_warnings(notes, None):
+            final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
+        warn_once_per_kind(notes, len(folds[0]))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
         if self.store_folds:
@@ -272,7 +277,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
         return [_at_damping(ribbon, value) for value in values], len(values)
 
-    def _folds(self, ribbons, n_sure, X, y, sample_weight, groups):
+    def _folds(self, ribbons, n_sure, X, y, sample_weight, groups, notes):
         """For every candidate a list of folds."""
         ribbon = ribbons[0]
         if self.store_folds and (self._leave_one_out or isinstance(ribbon, FrozenEstimator)):
@@ -300,7 +305,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         if pooled := _noise_from_folds(ribbon):
             ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
-        folds = Parallel(n_jobs=self.n_jobs)(
+        results = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold)(
                 ribbons,
                 n_sure,
@@ -315,11 +320,13 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
             for k, (train, test) in enumerate(splits, start=1)
         )
+        folds = [fold for fold, _ in results]
+        notes.extend(note for _, said in results for note in said)
         # a fold without some category has fewer parameters, and may need no damping: only what all folds have counts
         by_candidate = [list(same) for same in zip(*folds, strict=False)]
         return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
-    def _lazy_folds(self, ribbons, n_sure, table):
+    def _lazy_folds(self, ribbons, n_sure, table, notes):
         """The same of a table on Dask: fits are to all of its other rows, and scores of some of the held-out ones."""
         ribbon = ribbons[0]
         if self.store_folds:
@@ -339,10 +346,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         found = dask_room().folds_of(table, n_folds, is_classifier(ribbon), by_partition)
         for k, (train, held_out, n_train, n_test) in enumerate(found, start=1):
             start = time.perf_counter()
-            fitted = fit_all(
-                ribbons, n_sure, train, train, {}, n_train + n_test, (FlexibleModelWarning, FewGroupsWarning)
-            )
-            folds.append([validate(one, *held_out) for one in fitted])
+            unsaid = FlexibleModelWarning, FewGroupsWarning
+            with noted_warnings(notes, k):
+                fitted = fit_all(ribbons, n_sure, train, train, {}, n_train + n_test, unsaid)
+                folds.append([validate(one, *held_out) for one in fitted])
             if self.verbose:
                 seconds = time.perf_counter() - start
                 print(f"[RibbonCV] fold {k} of {n_folds}: {n_train} rows fitted, {n_test} held out, {seconds:.2f} s")
@@ -486,6 +493,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 f"cv='loo' knows the latent prediction of each row but no estimator per row; use scoring in {known}, "
                 "or folds."
             )
+        if getattr(scoring, "reports", False):
+            raise ValueError(
+                f"scoring={scoring!r} would choose the widest intervals; use 'coverage', which is nearest to the level."
+            )
         return scoring
 
     # ------------------------------------------------------------------ predict
@@ -529,6 +540,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.classes_
 
     # ------------------------------------------------------------------ scikit-learn's manners
+    def _facts(self):
+        if not hasattr(self, "alpha_"):
+            return {}
+        return self.estimator_._facts() | {"best score": f"{self.best_score_:.4g}"}
+
     def _get_ribbon(self):
         """The Ribbon to tune: as given, around a bare base model, or the default."""
         estimator = self.estimator

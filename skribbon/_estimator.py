@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from html import escape
 from numbers import Real
 from typing import Any, Self, get_args
 
@@ -17,7 +18,14 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d, get_tags
+from sklearn.utils import (
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    estimator_html_repr,
+    get_tags,
+)
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
@@ -41,6 +49,7 @@ from .exceptions import (
 )
 from .models import as_parametric
 from .models.base import is_supported, training_rows
+from .models.wrappers import inside
 
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
@@ -287,7 +296,38 @@ def latent_width(model, ribbon):
     )
 
 
-class BaseRibbon(UncertainParameters):
+class BaseModelAttributes:
+    """Coefficients as the fitted base model ``estimator_`` has them, if it does, for selectors such as RFE."""
+
+    estimator_: Any
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients of the base model, if it has any."""
+        return self.estimator_.coef_
+
+    @property
+    def intercept_(self) -> FloatArray | float:
+        """Intercept of the base model, if it has one."""
+        return self.estimator_.intercept_
+
+
+class FittedRepr:
+    """A diagram in notebooks that says what was fitted, too."""
+
+    def _html_repr(self) -> str:
+        diagram, facts = estimator_html_repr(self), self._facts()
+        if not facts:
+            return diagram
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts.items())
+        return f"{diagram}<table class='skribbon-fitted'><caption>Fitted</caption>{cells}</table>"
+
+    def _facts(self) -> dict[str, str]:
+        """Names and values of what the fit has chosen; empty before."""
+        raise NotImplementedError
+
+
+class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
     """Shared machinery; see RibbonRegressor and RibbonClassifier.
 
     A subclass writes ``_of_left_out(distribution, y, weight)``: the fitted names that ``store_loo`` adds, for training
@@ -321,6 +361,22 @@ class BaseRibbon(UncertainParameters):
             "n_groups_": None if rows.groups is None else rows.groups.n,
         }
         return fitted, training
+
+    def _facts(self):
+        if not hasattr(self, "ribbon_"):
+            return {}
+        facts = {"alpha": f"{self.alpha:.4g}", "correction": self.correction_}
+        if hasattr(self, "noise_"):
+            facts |= {"noise": type(self.noise_).__name__, "law": type(self.law_).__name__}
+        if hasattr(self, "temperature"):
+            facts["temperature"] = f"{self.temperature:.4g}"
+        facts |= {
+            "curvature": repr(self.curvature_),
+            "observations": f"{self.n_observations_:g}",
+            "effective parameters": f"{self.effective_parameters_:.4g}",
+            "gradient": f"{self.stationarity_:.2g} standard errors",
+        }
+        return facts if self.n_groups_ is None else facts | {"groups": str(self.n_groups_)}
 
     def _rows(self, X, y, sample_weight, groups):
         """The fitted base model, and its training rows in memory."""
@@ -570,7 +626,7 @@ def fitted_leaf(estimator):
     if isinstance(estimator, TransformedTargetRegressor):
         return fitted_leaf(estimator.regressor_)
     if isinstance(estimator, FrozenEstimator):
-        return fitted_leaf(estimator.estimator)
+        return fitted_leaf(inside(estimator))
     return estimator
 
 

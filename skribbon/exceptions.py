@@ -3,8 +3,11 @@
 Every warning has a class of its own, so that it can be turned into an error, or ignored once it is understood.
 """
 
+import re
 import sys
 import warnings
+from collections import defaultdict
+from contextlib import contextmanager
 
 __all__ = [
     "AlphaEdgeWarning",
@@ -173,3 +176,30 @@ def warn_user(message, category):
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("skribbon", "functools"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level + 1)
+
+
+@contextmanager
+def noted_warnings(notes, place):
+    """Append (place, category, text) to ``notes`` for every warning inside, in place of showing it.
+
+    Filters stay what they are: what is ignored is not noted, and what is an error stays one.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    notes.extend((place, one.category, str(one.message)) for one in caught)
+
+
+def warn_once_per_kind(notes, n_folds):
+    """Say what was noted once for each kind, numbers aside, and in how many folds.
+
+    A place is the number of a fold, or None for the fit to all rows, whose words are taken where it has any.
+    """
+    kinds = defaultdict(list)
+    for place, category, text in notes:
+        kinds[category, re.sub(r"[-+.\w]*\d[-+.\w]*", "#", text)].append((place, text))
+    for (category, _), said in kinds.items():
+        folds = len({place for place, _ in said} - {None})
+        texts = [text for place, text in said if place is None] or [said[0][1]]
+        where = ["the fit to all rows"] * any(place is None for place, _ in said)
+        where += [f"{folds} of {n_folds} folds"] * (folds > 0)
+        warn_user(f"{texts[0]} (In {' and '.join(where)}.)" if folds else texts[0], category)

@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import (
     GammaRegressor,
     LinearRegression,
@@ -19,9 +21,11 @@ from sklearn.linear_model import (
 )
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import (
@@ -290,11 +294,36 @@ def test_target_of_a_regressor_that_holds_no_numbers(Ribbon, y):
 # ---------------------------------------------------------------------- base models
 
 
-@pytest.mark.parametrize("inside", [GridSearchCV(Ridge(), {"alpha": [1.0]}), RandomForestRegressor()])
-def test_unsupported_models_are_refused_before_they_are_fitted(inside, monkeypatch):
+class Network(RegressorMixin, BaseEstimator):
+    """As libraries of networks make them, as far as a refusal looks."""
+
+    __module__ = "skorch.regressor"
+
+    def fit(self, X, y):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [
+        (GridSearchCV(Ridge(), {"alpha": [1.0]}), r"goes around the Ribbon.* FrozenEstimator\(search\)"),
+        (RandomForestRegressor(), r"Take a conformal method.* SplitConformalRegressor"),
+        (KNeighborsRegressor(), r"Take a conformal method"),
+        (SVR(), r"no second derivative: take LogisticRegression or HuberRegressor"),
+        (GaussianProcessRegressor(), r"error bars of its own"),
+        (RibbonCV(), r"a Ribbon already"),
+        (Network(), r"take laplace-torch; or write it in autograd.numpy.* skribbon.AutogradRegressor"),
+        (QuantileRegressor(), r"a smooth loss in a fixed set of parameters"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_unsupported_models_are_refused_before_they_are_fitted(inside, words, monkeypatch):
     monkeypatch.setattr(type(inside), "fit", lambda *_, **__: pytest.fail("was fitted"))
-    with pytest.raises(TypeError, match=r"GridSearchCV goes around the Ribbon.*trees, boosting.* conformal"):
+    with pytest.raises(TypeError, match=f"^{type(inside).__name__} is not supported. .*{words}") as caught:
         RibbonRegressor(make_pipeline(StandardScaler(), inside)).fit(X, Y)
+    lines = str(caught.value).splitlines()
+    assert any(line.startswith("  GLMs: PoissonRegressor, ") for line in lines)
+    assert max(map(len, lines)) < 260
 
 
 @pytest.mark.parametrize("y", [LABEL, np.where(LABEL, "yes", "no")], ids=["numbers", "names"])
@@ -317,12 +346,12 @@ def test_regressor_inside_a_classifier(base, y):
 
 @pytest.mark.parametrize("base", [RandomForestRegressor(2), QuantileRegressor(), RibbonRegressor()])
 def test_unsupported_regressor(base):
-    with pytest.raises(TypeError, match=rf"{type(base).__name__} is not supported: .* LinearRegression"):
+    with pytest.raises(TypeError, match=rf"(?s){type(base).__name__} is not supported. .* LinearRegression"):
         RibbonRegressor(base).fit(X, Y)
 
 
 def test_unsupported_classifier():
-    with pytest.raises(TypeError, match=r"RandomForestClassifier is not supported: .* LogisticRegression"):
+    with pytest.raises(TypeError, match=r"(?s)RandomForestClassifier is not supported. .* LogisticRegression"):
         RibbonClassifier(RandomForestClassifier(2)).fit(X, LABEL)
 
 

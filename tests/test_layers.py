@@ -23,7 +23,7 @@ MATHEMATICS = FOUNDATION | {
     "_checks",
     "_compat",
 }
-BELOW_ESTIMATORS = MATHEMATICS | {"conformal", "_left_out", "noise", "metrics", "models", "curvature"}
+BELOW_ESTIMATORS = MATHEMATICS | {"_steps", "conformal", "_left_out", "noise", "metrics", "models", "curvature"}
 ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
@@ -39,8 +39,10 @@ MAY_IMPORT = {
     "conformal": {"_typing", "_checks", "_predictive", "exceptions"},
     "_left_out": MATHEMATICS | {"conformal", "curvature", "noise"},
     "_blocks": {"_checks"},
+    "_steps": set(),
+    "_cross_validation": {"_compat", "_steps", "_typing", "exceptions"},
     "_compat": set(),
-    "metrics": FOUNDATION | {"metrics"},
+    "metrics": FOUNDATION | {"metrics", "_steps"},
     "noise": FOUNDATION,
     "models": FOUNDATION | {"models"},
     "curvature": FOUNDATION | {"curvature"},
@@ -70,6 +72,7 @@ OUTSIDE = {
     "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},
     "curvature": {"numpy", "scipy", "sklearn"},
     "_compat": {"sklearn"},
+    "_steps": {"sklearn"},
 }
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -120,7 +120,9 @@ def test_scorers_agree_with_the_metrics():
     # the scorer averages 99 quantiles: a midpoint rule
     assert metrics.crps_scorer(ribbon, X, y) == pytest.approx(-metrics.crps_gaussian(y, mean, std), rel=3e-3)
     interval = ribbon.predict_interval(X, confidence_level=0.9)
-    assert metrics.coverage_scorer(ribbon, X, y) == -abs(metrics.interval_coverage_score(y, interval) - 0.9)
+    covered = metrics.interval_coverage_score(y, interval)
+    assert metrics.coverage_scorer(ribbon, X, y) == covered
+    assert metrics.coverage_error_scorer(ribbon, X, y) == -abs(covered - 0.9)
     width = metrics.make_interval_scorer("width", confidence_level=0.5)
     assert width(ribbon, X, y) == pytest.approx(-2 * stats.norm.ppf(0.75) * std.mean(), rel=1e-10)
 
@@ -160,15 +162,34 @@ def test_several_scorers_at_once_inside_and_around_a_pipeline():
     ).fit(X, y)
     assert {"mean_test_nll", "mean_test_coverage"} <= set(around.cv_results_)
     assert around.best_estimator_.predict_interval(X).shape == (len(y), 2)
-    # at the end of a pipeline only what scikit-learn's Pipeline forwards can be scored
-    inside = make_pipeline(StandardScaler(), RibbonRegressor(Ridge()))
-    search = GridSearchCV(inside, {"ribbonregressor__alpha": [0.1, 1.0]}, scoring=_nll_from_std, cv=3).fit(X, y)
+
+
+REGRESSION_SCORERS = ("nll", "crps", "coverage", "coverage_error", "interval_score")
+
+
+@pytest.mark.parametrize("name", REGRESSION_SCORERS)
+def test_scorers_look_through_pipelines_and_searches(name):
+    X, y = load_diabetes(return_X_y=True)
+    scorer, scaler = getattr(metrics, f"{name}_scorer"), StandardScaler()
+    inside = make_pipeline(scaler, make_pipeline("passthrough", RibbonRegressor(Ridge())))
+    around = RibbonRegressor(make_pipeline(scaler, Ridge()))
+    np.testing.assert_allclose(*(cross_val_score(one, X, y, scoring=scorer, cv=3) for one in (inside, around)))
+    search = GridSearchCV(inside, {"pipeline__ribbonregressor__alpha": [0.1, 1.0]}, scoring=scorer, cv=3).fit(X, y)
     assert len(np.unique(search.cv_results_["mean_test_score"])) == 2
+    assert scorer(search, X, y) == scorer(search.best_estimator_[-1][-1], search.best_estimator_[0].transform(X), y)
 
 
-def _nll_from_std(pipeline, X, y):
-    mean, std = pipeline.predict(X, return_std=True)
-    return -metrics.gaussian_nll(y, mean, std)
+@pytest.mark.parametrize("scorer", [metrics.nll_scorer, metrics.brier_scorer, metrics.ece_scorer])
+def test_scorers_of_classifiers_look_through_a_pipeline(scorer):
+    X, y = load_iris(return_X_y=True)
+    inside = make_pipeline(StandardScaler(), RibbonClassifier(LogisticRegression()))
+    around = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+    np.testing.assert_allclose(*(cross_val_score(one, X, y, scoring=scorer, cv=3) for one in (inside, around)))
+
+
+def test_a_report_of_coverage_tunes_nothing():
+    with pytest.raises(ValueError, match="would choose the widest intervals; use 'coverage'"):
+        RibbonCV(scoring=metrics.coverage_scorer).fit(*load_diabetes(return_X_y=True))
 
 
 def test_scorers_in_cross_validate_and_after_pickling():

@@ -1,6 +1,8 @@
 """Manners of a scikit-learn estimator: checks, cloning, pickling, search, routing, names, sparse input, seeds."""
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     BayesianRidge,
@@ -428,3 +431,78 @@ def test_text_behind_a_pipeline():
     ribbon = RibbonRegressor(make_pipeline(TfidfVectorizer(), Ridge())).fit(words, y)
     lower, upper = ribbon.predict_interval(pd.Series(["good", "bad"]), kind="confidence").T
     assert lower[0] > upper[1]
+
+
+# ---------------------------------------------------------------------- what others look for on a fitted estimator
+
+
+@pytest.mark.parametrize("wrap", [RibbonRegressor, RibbonCV], ids=["ribbon", "tuned"])
+def test_recursive_feature_elimination_ranks_as_the_base_model_does(wrap):
+    rows = np.column_stack([X, 0.1 * np.random.default_rng(0).normal(size=(len(Y), 2))])
+    expected = RFE(Ridge(), n_features_to_select=2).fit(rows, Y)
+    found = RFE(wrap(Ridge()), n_features_to_select=2).fit(rows, Y)
+    np.testing.assert_array_equal(found.ranking_, expected.ranking_)
+    np.testing.assert_array_equal(found.estimator_.coef_, expected.estimator_.coef_)
+    assert found.estimator_.intercept_ == expected.estimator_.intercept_
+
+
+@pytest.mark.parametrize("base", [MLPRegressor(**SMALL_MLP), make_pipeline(StandardScaler(), Ridge())])
+@pytest.mark.filterwarnings("ignore")
+def test_coefficients_are_there_only_if_the_base_model_has_them(base):
+    ribbon = RibbonRegressor(base)
+    assert not hasattr(ribbon, "coef_")  # not fitted yet
+    assert not hasattr(ribbon.fit(X, Y), "coef_")
+    assert not hasattr(RibbonRegressor(Ridge()), "coef_")
+
+
+def test_a_frozen_search_gives_the_model_that_it_chose():
+    pipeline = make_pipeline(StandardScaler(), Ridge())
+    search = GridSearchCV(pipeline, {"ridge__alpha": [0.1, 10.0, 1e4]}, cv=3).fit(FRAME, Y)
+    found = RibbonRegressor(FrozenEstimator(search)).fit(FRAME, Y)
+    expected = RibbonRegressor(FrozenEstimator(search.best_estimator_)).fit(FRAME, Y)
+    np.testing.assert_array_equal(found.predict_interval(FRAME), expected.predict_interval(FRAME))
+    np.testing.assert_array_equal(found.predict(FRAME), search.predict(FRAME))
+    report = found.check_linearisation(FRAME, Y, n_refits=2, random_state=0)
+    assert report.to_frame().equals(expected.check_linearisation(FRAME, Y, n_refits=2, random_state=0).to_frame())
+    unfinished = GridSearchCV(Ridge(), {"alpha": [1.0]}, refit=False).fit(X, Y)
+    with pytest.raises(TypeError, match=r"GridSearchCV is not supported.* with refit=True"):
+        RibbonRegressor(FrozenEstimator(unfinished)).fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", [RibbonRegressor(), RibbonClassifier(), RibbonCV(alphas=[1.0, 3.0])])
+def test_the_diagram_of_a_fitted_ribbon_says_what_was_chosen(estimator):
+    estimator = clone(estimator)
+    assert "Fitted</caption>" not in estimator._repr_html_()
+    estimator.fit(X, LABEL if is_classifier(estimator) else Y)
+    ribbon = getattr(estimator, "estimator_", None) if isinstance(estimator, RibbonCV) else estimator
+    chosen = {"alpha": f"{ribbon.alpha:.4g}", "correction": ribbon.correction_}
+    if not is_classifier(estimator):
+        chosen["law"] = type(ribbon.law_).__name__
+    for html in (estimator._repr_html_(), estimator._repr_mimebundle_()["text/html"]):
+        assert all(f"<th>{name}</th><td>{value}</td>" in html for name, value in chosen.items())
+    assert eval(repr(estimator)).get_params().keys() == estimator.get_params().keys()  # still says how to make it
+
+
+PICKLED_SAFELY = {
+    "regressor": (RibbonRegressor(Ridge()), Y),
+    "network": (RibbonRegressor(MLPRegressor(solver="lbfgs", hidden_layer_sizes=(3,), random_state=0)), Y),
+    "counts": (RibbonRegressor(PoissonRegressor()), COUNT),
+    "classifier": (RibbonClassifier(LogisticRegression()), LABEL),
+    "three classes": (RibbonClassifier(LogisticRegression()), np.digitize(Y, [0, 2])),
+    "tuned": (RibbonCV(Ridge(), alphas=[0.5, 1.0]), Y),
+    "pipeline": (RibbonRegressor(make_pipeline(StandardScaler(), Ridge()), predictive="pushforward"), Y),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PICKLED_SAFELY)
+def test_skops_takes_what_the_page_says_to_trust(name):
+    skops = pytest.importorskip("skops.io")
+    estimator, y = PICKLED_SAFELY[name]
+    fitted = clone(estimator).fit(X, y)
+    data = skops.dumps(fitted)
+    page = (Path(__file__).parents[1] / "doc" / "user_guide" / "pipelines.md").read_text(encoding="utf-8")
+    trusted = re.findall(r'"(skribbon\.[\w.]+)"', page)
+    copy = skops.loads(data, trusted=trusted)  # raises for a type that is not on the page
+    method = "predict_proba_interval" if is_classifier(estimator) else "predict_interval"
+    np.testing.assert_array_equal(getattr(copy, method)(X), getattr(fitted, method)(X))

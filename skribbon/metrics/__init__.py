@@ -1,9 +1,10 @@
 """Scores of intervals, predictive distributions and probabilities, and scorers for model selection.
 
 The functions take ``y_true`` first, ``sample_weight`` last, and return a float; those of regressors take several
-outputs, with scikit-learn's ``multioutput=``. The scorers have scikit-learn's ``(estimator, X, y)`` signature, greater
-is better, and go into ``scoring=`` of GridSearchCV or cross_validate: with the default R^2 a search over ``alpha`` is
-an exact tie, because alpha does not move ``predict``; with accuracy it nearly is one.
+outputs, with scikit-learn's ``multioutput=``. The scorers have scikit-learn's ``(estimator, X, y)`` signature and go
+into ``scoring=`` of GridSearchCV or cross_validate; greater is better, but for ``coverage_scorer``, which is for
+reports. With the default R^2 a search over ``alpha`` is an exact tie, because alpha does not move ``predict``; with
+accuracy it nearly is one.
 """
 
 from .calibration import expected_calibration_error, reliability_curve
@@ -12,6 +13,7 @@ from .intervals import interval_coverage_score, mean_interval_score, mean_interv
 from .promises import coverage_band, coverage_by_group, coverage_by_width, mean_set_size, set_coverage_score
 from .scorers import (
     brier_scorer,
+    coverage_error_scorer,
     coverage_scorer,
     crps_scorer,
     ece_scorer,
@@ -27,6 +29,7 @@ __all__ = [
     "coverage_by_group",
     "coverage_by_width",
     "coverage_curve",
+    "coverage_error_scorer",
     "coverage_scorer",
     "crps_gaussian",
     "crps_samples",

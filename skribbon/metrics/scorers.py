@@ -1,4 +1,4 @@
-"""Scorers for model selection: ``(estimator, X, y)``, greater is better."""
+"""Scorers for model selection, ``(estimator, X, y)``; the Ribbon may be the last step of a pipeline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
+from .._steps import last_step
 from .._typing import MatrixLike, MultiOutput, Scorer
 from .calibration import expected_calibration_error
 from .distributions import energy_score
@@ -25,15 +26,15 @@ def _require(estimator, method, scorer):
 
 def _distribution(estimator, X, method, scorer):
     """What a regressor predicts; only one has the ``method``."""
+    estimator, X = last_step(estimator, X)
     _require(estimator, method, scorer)
     return estimator.predict_distribution(X)
 
 
-class _IntervalScorer:
+class IntervalScorer:
     """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`.
 
-    Greater is better: minus the interval score, minus the mean width, or minus the distance of empirical from nominal
-    coverage, so that 0 is the best ``coverage_scorer`` can say.
+    The coverage itself is for reports, where the level is best; the others are for searches, where greater is better.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class _IntervalScorer:
     >>> from skribbon.metrics import coverage_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
-    -0.019
+    0.919
     """
 
     # a class, so that it can be pickled to workers
@@ -56,7 +57,7 @@ class _IntervalScorer:
 
         Parameters
         ----------
-        estimator : fitted estimator with ``predict_interval``
+        estimator : fitted estimator with ``predict_interval``, or a pipeline or search that ends in one
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
@@ -64,12 +65,18 @@ class _IntervalScorer:
         Returns
         -------
         float
-            Greater is better.
+            The coverage, or a score of which greater is better.
         """
+        estimator, X = last_step(estimator, X)
         _require(estimator, "predict_interval", "A scorer of intervals")
         interval = estimator.predict_interval(X, confidence_level=self.confidence_level)
         by_output = self.metric(y, interval, self.confidence_level, sample_weight)
         return average(np.atleast_2d(by_output), None, self.multioutput) if np.ndim(by_output) else by_output
+
+    @property
+    def reports(self) -> bool:
+        """Whether what it returns is to be read, and has no best direction."""
+        return self.metric is _coverage
 
     def __repr__(self):
         more = "" if isinstance(self.multioutput, str) else f", multioutput={self.multioutput!r}"
@@ -77,7 +84,11 @@ class _IntervalScorer:
 
 
 def _coverage(y, interval, level, sample_weight):
-    return -abs(interval_coverage_score(y, interval, sample_weight=sample_weight, multioutput="raw_values") - level)
+    return interval_coverage_score(y, interval, sample_weight=sample_weight, multioutput="raw_values")
+
+
+def _coverage_error(y, interval, level, sample_weight):
+    return -abs(_coverage(y, interval, level, sample_weight) - level)
 
 
 def _interval_score(y, interval, level, sample_weight):
@@ -90,7 +101,7 @@ def _width(y, interval, level, sample_weight):
 
 
 def make_interval_scorer(
-    metric: Literal["coverage", "interval_score", "width"] = "coverage",
+    metric: Literal["coverage", "coverage_error", "interval_score", "width"] = "coverage",
     *,
     confidence_level: float = 0.9,
     multioutput: MultiOutput = "uniform_average",
@@ -99,8 +110,10 @@ def make_interval_scorer(
 
     Parameters
     ----------
-    metric : {"coverage", "interval_score", "width"}, default="coverage"
-        "coverage" is minus the distance of empirical from nominal coverage.
+    metric : {"coverage", "coverage_error", "interval_score", "width"}, default="coverage"
+        "coverage" is the share of observations inside, for reports: a search that made it great would choose the widest
+        intervals. The others are for searches: "coverage_error" is minus the distance of that share from the level,
+        "interval_score" and "width" are minus the means of these.
     confidence_level : float, default=0.9
     multioutput : "uniform_average" or array-like of shape (n_outputs,), default="uniform_average"
         How scores of several outputs are averaged: alike, or with these weights.
@@ -108,7 +121,7 @@ def make_interval_scorer(
     Returns
     -------
     callable
-        With signature ``(estimator, X, y, sample_weight=None)``; greater is better.
+        With signature ``(estimator, X, y, sample_weight=None)``.
 
     Examples
     --------
@@ -123,17 +136,23 @@ def make_interval_scorer(
     {'alpha': 10.0}
     """
     check_level(confidence_level)
-    metrics = {"coverage": _coverage, "interval_score": _interval_score, "width": _width}
+    metrics = {
+        "coverage": _coverage,
+        "coverage_error": _coverage_error,
+        "interval_score": _interval_score,
+        "width": _width,
+    }
     if metric not in metrics:
         raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
     if isinstance(multioutput, str) and multioutput != "uniform_average":
         raise ValueError(
             f"A scorer gives one number: multioutput must be 'uniform_average' or weights, got {multioutput!r}."
         )
-    return _IntervalScorer(metrics[metric], confidence_level, multioutput)
+    return IntervalScorer(metrics[metric], confidence_level, multioutput)
 
 
 coverage_scorer = make_interval_scorer("coverage")
+coverage_error_scorer = make_interval_scorer("coverage_error")
 interval_score_scorer = make_interval_scorer("interval_score")
 
 
@@ -142,7 +161,7 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
 
     Parameters
     ----------
-    estimator : fitted Ribbon estimator
+    estimator : fitted Ribbon, or a pipeline or search that ends in one
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
@@ -161,6 +180,7 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
     >>> round(nll_scorer(RibbonRegressor().fit(X, y), X, y), 2)
     -5.37
     """
+    estimator, X = last_step(estimator, X)
     if hasattr(estimator, "predict_proba"):
         return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
     return average(_distribution(estimator, X, "log_density", "nll_scorer").logpdf(y), sample_weight)
@@ -173,7 +193,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
 
     Parameters
     ----------
-    estimator : fitted Ribbon regressor
+    estimator : fitted Ribbon regressor, or a pipeline or search that ends in one
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None

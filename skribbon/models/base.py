@@ -16,6 +16,7 @@ from .._linalg import gram, right_multiply
 from .._loss import Loss
 from .._rows import Groups, Rows
 from .._typing import FloatArray, MatrixLike
+from ._refusals import refusal
 
 TRAIN_LONGER = (
     "Train longer, tighten tol, or use a deterministic solver (lbfgs) without early stopping; skribbon.models.polish "
@@ -457,13 +458,7 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
     >>> model.l2  # on the scale of the mean loss: alpha / n, and no penalty on the intercept
     array([1., 0.])
     """
-    supported = sorted(cls.__name__ for cls in as_parametric.registry if cls is not object)
-    raise TypeError(
-        f"{type(estimator).__name__} is not supported: Ribbon needs a smooth loss in a fixed set of parameters. "
-        f"Supported are {', '.join(supported)}, their subclasses, and what you register with "
-        "skribbon.models.as_parametric.register. A search such as GridSearchCV goes around the Ribbon, not into it. "
-        "For trees, boosting and neighbours take a conformal method."
-    )
+    raise TypeError(refusal(estimator, as_parametric.registry))
 
 
 def is_supported(estimator):

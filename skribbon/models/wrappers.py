@@ -13,6 +13,11 @@ from .newton import with_theta
 from .outputs import ColumnByColumn
 
 
+def inside(frozen):
+    """The fitted model that a FrozenEstimator holds; of a search the one that it chose."""
+    return getattr(frozen.estimator, "best_estimator_", frozen.estimator)
+
+
 @as_parametric.register(Pipeline)
 def _(estimator, y, sample_weight):
     model = as_parametric(estimator[-1], y, sample_weight)
@@ -21,7 +26,7 @@ def _(estimator, y, sample_weight):
 
 @as_parametric.register(FrozenEstimator)
 def _(estimator, y, sample_weight):
-    return as_parametric(estimator.estimator, y, sample_weight)
+    return as_parametric(inside(estimator), y, sample_weight)
 
 
 @as_parametric.register(TransformedTargetRegressor)
@@ -47,7 +52,7 @@ def _(estimator, model, theta):
 
 @with_theta.register(FrozenEstimator)
 def _(estimator, model, theta):
-    return FrozenEstimator(with_theta(estimator.estimator, model, theta))
+    return FrozenEstimator(with_theta(inside(estimator), model, theta))
 
 
 @with_theta.register(TransformedTargetRegressor)

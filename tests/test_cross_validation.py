@@ -1,0 +1,128 @@
+"""Intervals of held-out rows, and warnings of folds that are said once."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_predict
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, cross_val_interval
+from skribbon.exceptions import NotStationaryWarning, RibbonWarning, UndeterminedDirectionWarning
+from skribbon.metrics import interval_coverage_score
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 3))
+Y = X @ [2.0, -1.0, 0.5] + 1 + rng.normal(size=120)
+GROUPS = np.repeat(np.arange(24), 5)
+MIXED = rng.permutation(120)  # folds that are not in the order of the rows
+CV = [(np.setdiff1d(MIXED, test), test) for test in np.split(MIXED, 4)]
+
+
+class Lower(RibbonRegressor):
+    def predict(self, X):
+        return self.predict_interval(X)[:, 0]
+
+
+def test_equals_scikit_learns_helper():
+    expected = cross_val_predict(Lower(Ridge()), X, Y, cv=KFold(4))
+    np.testing.assert_array_equal(cross_val_interval(RibbonRegressor(Ridge()), X, Y, cv=4)[:, 0], expected)
+
+
+@pytest.mark.parametrize("level", [0.5, [0.5, 0.8]])
+@pytest.mark.parametrize("kind", ["prediction", "confidence"])
+def test_each_row_by_the_fit_to_the_others(level, kind):
+    found = cross_val_interval(RibbonRegressor(Ridge()), X, Y, confidence_level=level, kind=kind, cv=CV)
+    assert found.shape == (120, 2, *np.shape(level))
+    for train, test in CV:
+        fitted = RibbonRegressor(Ridge()).fit(X[train], Y[train])
+        np.testing.assert_array_equal(found[test], fitted.predict_interval(X[test], level, kind=kind))
+
+
+def test_through_pipelines_and_searches_with_weights_and_groups():
+    weight = rng.integers(1, 4, 120).astype(float)
+    inner = RibbonRegressor(Ridge())
+    plain = cross_val_interval(inner, X, Y, cv=CV, sample_weight=weight, groups=GROUPS)
+    piped = make_pipeline("passthrough", make_pipeline("passthrough", inner))
+    np.testing.assert_array_equal(
+        cross_val_interval(piped, X, Y, cv=CV, sample_weight=weight, groups=GROUPS, n_jobs=2), plain
+    )
+    search = GridSearchCV(make_pipeline("passthrough", inner), {"ribbonregressor__alpha": [1.0]}, cv=2)
+    np.testing.assert_array_equal(cross_val_interval(search, X, Y, cv=CV), cross_val_interval(inner, X, Y, cv=CV))
+    assert np.abs(plain - cross_val_interval(inner, X, Y, cv=CV, sample_weight=weight)).max() > 1e-6  # groups matter
+
+
+def test_a_number_of_folds_keeps_groups_together():
+    class Remembering(RibbonRegressor):
+        def fit(self, X, y, sample_weight=None, groups=None):
+            seen.append(set(groups))
+            return super().fit(X, y, sample_weight, groups)
+
+    seen = []
+    cross_val_interval(Remembering(Ridge()), X, Y, groups=GROUPS, cv=4)
+    assert [len(labels) for labels in seen] == [18] * 4
+
+
+def test_covers_what_it_says():
+    Z = np.random.default_rng(1).normal(size=(2000, 3))
+    y = Z[:, 0] + np.random.default_rng(2).normal(size=2000)
+    assert abs(interval_coverage_score(y, cross_val_interval(RibbonRegressor(), Z, y)) - 0.9) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "error", "words"),
+    [
+        (RibbonClassifier(LogisticRegression()), {}, TypeError, "method='predict_proba'"),
+        (RibbonRegressor(), {"kind": "conformal"}, ValueError, r"use 'cv\+' of a RibbonCV"),
+        (RibbonRegressor(), {"cv": ShuffleSplit(2)}, ValueError, "hold out each row exactly once"),
+    ],
+)
+def test_what_is_refused(estimator, options, error, words):
+    with pytest.raises(error, match=words):
+        cross_val_interval(estimator, X, Y, **options)
+
+
+# ---------------------------------------------------------------------- warnings
+
+
+def unfinished():
+    return MLPRegressor(hidden_layer_sizes=(1,), solver="lbfgs", max_iter=3, random_state=0)
+
+
+def told(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [(one.category, str(one.message), one.filename) for one in caught]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_folds_say_once_what_each_of_them_says(n_jobs):
+    said = told(lambda: RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3, n_jobs=n_jobs).fit(X, Y))
+    about = [(text, file) for category, text, file in said if category is NotStationaryWarning]
+    assert len(about) == 1
+    assert about[0][0].endswith("(In the fit to all rows and 3 of 3 folds.)")
+    assert about[0][1] == __file__
+    kinds = [category for category, _, _ in said]
+    assert len(kinds) == len(set(kinds))  # scikit-learn's ConvergenceWarning is said once too
+
+
+def test_number_of_folds_is_counted():
+    cv = [(np.arange(60, 120), np.arange(60)), (np.arange(60), np.arange(60, 120))]
+    Z = np.column_stack([X, np.arange(120) < 30])  # constant in the fit of the first fold, where it was seen to vary
+    said = told(lambda: cross_val_interval(RibbonRegressor(), Z, Y, cv=cv))
+    about = [text for category, text, _ in said if category is UndeterminedDirectionWarning]
+    assert len(about) == 1
+    assert about[0].endswith("(In 1 of 2 folds.)")
+
+
+def test_warnings_that_are_errors_stay_errors():
+    tuned = RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RibbonWarning)
+        with pytest.raises(NotStationaryWarning):
+            clone(tuned).fit(X, Y)
