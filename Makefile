@@ -67,6 +67,7 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_predictions.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
+	$(BIN)/python benchmarks/bench_dask.py
 
 calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, statsmodels, UCI, California, Adult (over an hour)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks

@@ -14,6 +14,7 @@ ORDER = (
     "plot_classification.py",
     "plot_repeated_measures.py",
     "plot_several_outputs.py",
+    "plot_large_table.py",
     "plot_comparisons.py",
     "plot_influence.py",
     "plot_poisson_claims.py",

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_levels, check_name, check_single_level, check_target, checked_weight, index_of
-from ._estimator import BaseRibbon, latent_at, lazily, weighted_mean
+from ._estimator import BaseRibbon, calibration_rows, latent_at, lazily, weighted_mean
 from ._left_out import CrossConformal, class_scores_of
 from ._predictive import ClassProbabilities, Latent
 from ._typing import (
@@ -232,6 +232,7 @@ class ClassificationMethods:
         """
         if randomised and score != "aps":
             raise ValueError("randomised=True is for score='aps'.")
+        X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
         probabilities, y = self.predict_proba(X_cal), check_target(self, y_cal)
         check_consistent_length(probabilities, y)
         own = self.model_.encode_target(y).astype(int)

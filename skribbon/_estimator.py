@@ -54,6 +54,7 @@ from .models.wrappers import inside
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
 SAME_GRADIENT = 1e-3  # standard errors between the gradients of the same training rows, computed twice
+CALIBRATION_ROWS = 100_000  # of a Dask table that are enough to calibrate on
 LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
 MAX_SEED = np.iinfo(np.int32).max
 
@@ -675,6 +676,14 @@ def dask_room():
             f"X is a Dask collection, and its rows need Dask whole: pip install 'skribbon[dask]' ({error})."
         ) from error
     return _dask
+
+
+def calibration_rows(estimator, X, y, sample_weight, groups):
+    """Calibration rows in memory: of Dask collections at most CALIBRATION_ROWS, as exchangeable as all of them."""
+    if not is_lazy(X):
+        return X, y, sample_weight, groups
+    lazy = dask_room()
+    return lazy.some_rows(lazy.Table.of(X, y, sample_weight, groups), is_classifier(estimator), CALIBRATION_ROWS)
 
 
 def lazily(method):

@@ -28,7 +28,7 @@ from ._checks import (
     checked_weight,
     index_of,
 )
-from ._estimator import BaseRibbon, latent_at, lazily, own_copy, targets_of, weighted_mean
+from ._estimator import BaseRibbon, calibration_rows, latent_at, lazily, own_copy, targets_of, weighted_mean
 from ._joint import JointPredictive, output_latent, output_latents
 from ._left_out import CrossConformal, Jackknife
 from ._outputs import output_ribbon, outputs_of, parameters_by_output, products_of, residuals
@@ -315,6 +315,7 @@ class RegressionMethods:
         array([[ 77., 299.],
                [  6., 193.]])
         """
+        X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
         distribution = self.predict_distribution(X_cal)
         weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
         conformal: Calibration | tuple[Calibration, ...]

@@ -31,10 +31,10 @@ def folds_of(table, n_folds, classifier, by_partition=False):
     return found
 
 
-def some_rows(table, classifier):
-    """At most HELD_OUT_ROWS rows of a table in memory, a Part."""
+def some_rows(table, classifier, size=HELD_OUT_ROWS):
+    """At most so many rows of a table in memory, a Part."""
     survey = table.survey(classifier, check_features=False)
-    return table.take(survey, some_of(survey.n_rows, HELD_OUT_ROWS))
+    return table.take(survey, some_of(survey.n_rows, size))
 
 
 def _where(table, rule, fold, held_out):

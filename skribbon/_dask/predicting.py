@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -46,6 +47,9 @@ def lazily_predicted(estimator, method, X, arguments):
         return mean, lazily_predicted(estimator, "predict_std", X, {"kind": "total"})
     if not isinstance(arguments.get("random_state", 0), Integral):
         arguments["random_state"] = int(check_random_state(arguments["random_state"]).randint(MAX_SEED))
+    if method == "predict_frame" and hasattr(X, "map_partitions") and hasattr(X, "divisions"):
+        empty = frame_of(estimator, X)  # a frame of the same lineage, which goes together with the others
+        return X.map_partitions(partial(_framed, estimator, arguments, empty), meta=empty, enforce_metadata=False)
     parts = [_delayed_parts(X.rechunk({1: -1}) if hasattr(X, "rechunk") else X)]
     parts += [_delayed_parts(column) for column in columns.values()]
     if len({len(some) for some in parts}) > 1:
@@ -59,8 +63,12 @@ def lazily_predicted(estimator, method, X, arguments):
         for k, row in enumerate(zip(*parts, strict=True))
     ]
     if framed:
-        return dd.from_delayed(tasks, meta=empty, divisions=getattr(X, "divisions", None), verify_meta=False)
+        return dd.from_delayed(tasks, meta=empty, verify_meta=False)
     return _as_array(tasks, X, shape_of(estimator, method, arguments))
+
+
+def _framed(estimator, arguments, empty, X):
+    return estimator.predict_frame(X, **arguments) if len(X) else empty
 
 
 def _checked_column(name, value):

@@ -303,8 +303,9 @@ def polish(
 
     Parameters
     ----------
-    estimator : fitted AutogradRegressor, AutogradClassifier, MLPRegressor or MLPClassifier
-        It is not changed.
+    estimator : fitted estimator
+        A network, a model of one's own, a GLM, a logistic, Huber or ridge regression, also in a pipeline. It is not
+        changed.
     X : array-like of shape (n_samples, n_features)
         The training data.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)

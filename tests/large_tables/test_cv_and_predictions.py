@@ -1,5 +1,8 @@
 """Tuning on Dask tables, and predictions that stay on Dask."""
 
+import warnings
+from copy import copy
+
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -12,6 +15,7 @@ from sklearn.model_selection import GroupKFold
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._dask import Table, folds_of
+from skribbon.exceptions import CalibrationWarning
 
 LOGISTIC = LogisticRegression(C=0.3, solver="newton-cholesky", tol=1e-12)
 ALPHAS = [0.1, 1.0, 10.0]
@@ -146,6 +150,9 @@ def test_frames_keep_their_index(kind, frame, request):
     expected = fitted.predict_frame(named, confidence_level=0.8)
     pd.testing.assert_frame_equal(waiting.compute(), expected, check_dtype=False, rtol=1e-9)
     assert list(waiting.columns) == list(expected.columns)
+    unordered = lazy.clear_divisions()  # as of a folder of files
+    beside = unordered.assign(prediction=fitted.predict_frame(unordered)["prediction"])
+    np.testing.assert_array_equal(beside.compute()["prediction"], expected["prediction"])
     assert [kind.kind for kind in waiting.dtypes] == [kind.kind for kind in expected.dtypes]
 
 
@@ -190,3 +197,23 @@ def test_a_tuned_ribbon_predicts_lazily_too(frame, lazy):
     found = tuned.predict_interval(lazy[FEATURES])
     assert isinstance(found, da.Array)
     np.testing.assert_allclose(found.compute(), tuned.predict_interval(frame[FEATURES]))
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_calibration_rows_may_be_on_dask(kind, frame, lazy, request):
+    fitted, target = request.getfixturevalue(kind), "count" if kind == "regressor" else "kind"
+    predict = "predict_interval" if kind == "regressor" else "predict_set"
+    options = {"kind": "conformal"} if kind == "regressor" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)  # they are the rows of the fit
+        ends = [
+            getattr(copy(fitted).conformalize(rows[FEATURES], rows[target], groups=rows["word"]), predict)(
+                frame[FEATURES], groups=frame["word"], **options
+            )
+            for rows in (lazy, frame)
+        ]
+    np.testing.assert_array_equal(*ends)
+    waiting = getattr(copy(fitted).conformalize(lazy[FEATURES], lazy[target], groups=lazy["word"]), predict)(
+        lazy[FEATURES], groups=lazy["word"], **options
+    )
+    np.testing.assert_allclose(waiting.compute(), ends[0])

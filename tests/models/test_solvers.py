@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from autograd import grad
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -24,8 +24,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skribbon import AutogradClassifier, AutogradRegressor, RibbonRegressor
+from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon._rows import Rows
+from skribbon.exceptions import NotStationaryWarning
 from skribbon.models import as_parametric, newton, polish
 from skribbon.models.architectures import mlp
 from skribbon.models.newton import minimise
@@ -193,8 +194,31 @@ def test_polish_says_when_it_does_not_arrive():
 
 
 def test_polish_names_what_it_can_do():
-    with pytest.raises(TypeError, match=r"Ridge cannot be polished.*AutogradRegressor.*MLPRegressor"):
-        polish(Ridge().fit(X, Y), X, Y)
+    with pytest.raises(TypeError, match=r"ElasticNet cannot be polished.*AutogradRegressor.*MLPRegressor"):
+        polish(ElasticNet(0.01).fit(X, Y), X, Y)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        LogisticRegression(tol=0.1),
+        LogisticRegression(tol=0.1, fit_intercept=False),
+        PoissonRegressor(tol=1.0, max_iter=2),
+        HuberRegressor(max_iter=3),
+    ],
+    ids=["three classes", "no intercept", "counts", "with a scale"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_polish_takes_linear_models_to_their_minimum(base):
+    target = np.digitize(Y, np.quantile(Y, [0.3, 0.7])) if is_classifier(base) else np.abs(Y)
+    rough = base.fit(X, target)
+    polished = polish(rough, X, target)
+    assert polished is not rough
+    ribbon = RibbonClassifier if is_classifier(base) else RibbonRegressor
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotStationaryWarning)
+        assert ribbon(FrozenEstimator(polished)).fit(X, target).stationarity_ < 1e-6
+    np.testing.assert_array_equal(polished.coef_.shape, rough.coef_.shape)
 
 
 # ---------------------------------------------------------------------- training
