@@ -552,7 +552,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         """Training rows that were handed over once more, and their curvature; others leave another gradient."""
         rows, curvature = self._rows_again(X, y, sample_weight, groups), self.curvature_
         if curvature.knows_leverages and not curvature.numeric_damping():
-            rows = rows.at(rows.model.centred(rows.X))
+            rows = rows.at(rows.model.centred(rows.around()))
         training = replace(Training.of(rows, curvature), clip=self._clip())
         asked = self.curvature.damping if isinstance(self.curvature, Curvature) else self.damping
         before = training if asked == curvature.damping else training.at_damping(asked)  # than that of the model's own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -312,10 +313,25 @@ class JointPredictive:
         ndarray of shape (n_samples, n, m)
         """
         rng = check_random_state(random_state)
-        f = self.latent.source(check_count(n_samples, "n_samples"), rng)  # (n, m, n_samples)
+        return self.drawn(n_samples, rng, rng)
+
+    def drawn(self, n_samples: int, functions: Any, noise: Any) -> FloatArray:
+        """As :meth:`sample`, by two random generators: rows in several places share functions, and not their noise.
+
+        Parameters
+        ----------
+        n_samples : int
+        functions : RandomState
+        noise : RandomState
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n, m)
+        """
+        f = self.latent.source(check_count(n_samples, "n_samples"), functions)  # (n, m, n_samples)
         if self.kind == "confidence":
             return np.stack([own._outer(f[:, j]).T for j, own in enumerate(self.outputs)], axis=-1)
-        e = rng.standard_normal(f.shape)
+        e = noise.standard_normal(f.shape)
         e = np.einsum("jk,nks->njs", np.linalg.cholesky(_regular(self.correlation)), e)
         draws = [own._outer(f[:, j] + _noise(own, e[:, j])).T for j, own in enumerate(self.outputs)]
         return np.stack(draws, axis=-1)

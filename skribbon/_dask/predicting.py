@@ -30,6 +30,10 @@ class Shape:
     before: tuple = ()
     dtype: Any = np.float64
 
+    def empty(self):
+        """Of no rows."""
+        return np.empty((*self.before, 0, *self.behind), dtype=self.dtype)
+
 
 def lazily_predicted(estimator, method, X, arguments):
     """What ``method`` of a fitted estimator predicts for the partitions of X, as a Dask collection.
@@ -55,7 +59,7 @@ def lazily_predicted(estimator, method, X, arguments):
     if len({len(some) for some in parts}) > 1:
         raise ValueError(f"X and {', '.join(columns)} have different numbers of partitions; take them from one frame.")
     framed = method == "predict_frame"
-    empty = frame_of(estimator, X) if framed else np.empty((0, *shape_of(estimator, method, arguments).behind))
+    empty = frame_of(estimator, X) if framed else shape_of(estimator, method, arguments).empty()
     token = uuid.uuid4().hex
     shared = delayed((estimator, method, arguments, list(columns), empty), traverse=False)
     tasks = [
@@ -118,14 +122,15 @@ def shape_of(estimator, method, arguments):
             "predict_proba_samples": Shape((K,), (arguments.get("n_samples"),)),
             "predict_set": Shape((K, *several), dtype=np.bool_),
         }[method]
+    outputs = (len(estimator.model_.loss.by_output),) if estimator.model_.loss.by_output else ()
     return {
-        "predict": Shape(),
-        "predict_std": Shape(),
-        "log_density": Shape(),
-        "predictive_cdf": Shape(),
-        "predict_interval": Shape((2, *several)),
-        "predict_quantiles": Shape((np.size(arguments.get("quantiles")),)),
-        "predict_samples": Shape((), (arguments.get("n_samples"),)),
+        "predict": Shape(outputs),
+        "predict_std": Shape(outputs),
+        "log_density": Shape(outputs),
+        "predictive_cdf": Shape(outputs),
+        "predict_interval": Shape((*outputs, 2, *several)),
+        "predict_quantiles": Shape((*outputs, np.size(arguments.get("quantiles")))),
+        "predict_samples": Shape(outputs, (arguments.get("n_samples"),)),
     }[method]
 
 
@@ -134,7 +139,11 @@ def frame_of(estimator, X):
     index = X._meta.index[:0] if hasattr(X, "_meta") and hasattr(X, "divisions") else pd.RangeIndex(0)
     if not is_classifier(estimator):
         names = ["prediction", "std_epistemic", "std_aleatoric", "lower", "upper"]
-        return pd.DataFrame({name: np.zeros(0) for name in names}, index=index)
+        frame = pd.DataFrame({name: np.zeros(0) for name in names}, index=index)
+        if not estimator.model_.loss.by_output:
+            return frame
+        keys = estimator.output_names_
+        return pd.concat([frame] * len(keys), axis=1, keys=keys, names=["output", "column"])
     columns = {"prediction": estimator.classes_[:0]}
     for label in estimator.classes_:
         columns |= {f"{name}_{label}": np.zeros(0) for name in ("proba", "lower", "upper")}

@@ -217,3 +217,19 @@ def test_calibration_rows_may_be_on_dask(kind, frame, lazy, request):
         lazy[FEATURES], groups=lazy["word"], **options
     )
     np.testing.assert_allclose(waiting.compute(), ends[0])
+
+
+def test_several_outputs(frame, lazy):
+    fitted = RibbonRegressor(Ridge(), noise="dof").fit(frame[FEATURES], frame[["y", "positive"]])
+    for method, options in {
+        **REGRESSION,
+        "predict_samples": {"n_samples": 3, "kind": "confidence", "random_state": 0},
+    }.items():
+        waiting = getattr(fitted, method)(lazy[FEATURES], **options)
+        expected = getattr(fitted, method)(frame[FEATURES], **options)
+        assert waiting.ndim == expected.ndim
+        np.testing.assert_allclose(waiting.compute(), expected, rtol=1e-9)
+    table = fitted.predict_frame(lazy[FEATURES])
+    pd.testing.assert_frame_equal(table.compute(), fitted.predict_frame(frame[FEATURES]))
+    with pytest.raises(ValueError, match="single column"):
+        RibbonRegressor().fit(lazy[FEATURES], lazy[["y", "positive"]])
