@@ -71,12 +71,18 @@ class FittedModel:
         """X as the base model takes it; a copy where the base model would overwrite it."""
         check_is_fitted(self)
         _check_table(X)
-        if not self.model_.preprocess:  # a pipeline's transformers check X, and may take text or columns in any order
-            if len(getattr(X, "shape", (0, 0))) == 1:
-                check_array(X)  # says how to reshape
-            if hasattr(self, "n_features_in_"):
-                validate_data(self, X, reset=False, skip_check_array=True)
-        return own_copy(getattr(self, "estimator_", None), X)
+        if self.model_.preprocess:  # transformers check X, may take text or columns in any order, and may overwrite it
+            return own_copy(getattr(self, "estimator_", None), X)
+        if len(getattr(X, "shape", (0, 0))) == 1:
+            check_array(X)  # says how to reshape
+        if hasattr(self, "n_features_in_") and not self._has_its_columns(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return X
+
+    def _has_its_columns(self, X):
+        """Whether X is a plain array of as many columns as the fit's, which had no names: there is no more to ask."""
+        plain = type(X) is np.ndarray and not hasattr(self, "feature_names_in_")
+        return plain and X.ndim == 2 and X.shape[1] == self.n_features_in_
 
     def _warn_of_training_rows(self, X, y, weight):
         """Say so where calibration rows can be seen to be those of the fit."""

@@ -136,6 +136,10 @@ class Block:
         """Exact second derivative of the summed loss in theta, (p, p)."""
         return self.tangent.hessian(*self._second_order())
 
+    def packed_hessian_and_scatter(self):
+        """:meth:`hessian` and :meth:`score_scatter` of u, at once, in a form that adds at little cost."""
+        return self.tangent.hessian_and_scatter(*self._second_order(), self.weighted(self.u))
+
     def hessian_product(self, V):
         """:meth:`hessian` times V (p, r)."""
         return self.tangent.hessian_product(*self._second_order(), V)

@@ -50,10 +50,13 @@ class Hessian(DenseCurvature):
     reweights = True
 
     def of_block(self, block: Block) -> FloatArray:
-        if not block.model.has_hessian:
-            name = type(block.model).__name__
-            raise TypeError(f"{name} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+        _require_hessian(block.model)
         return block.hessian()
+
+    def with_scatter(self, block: Block) -> tuple[Any, Any]:
+        _require_hessian(block.model)
+        hessian, scatter = block.packed_hessian_and_scatter()
+        return hessian, scatter
 
     def of_loss(self, block: Block) -> FloatArray:
         return block.C
@@ -137,3 +140,8 @@ class EmpiricalFisher(DenseCurvature):
         if squared_gradient == 0:
             raise CurvatureError("curvature='fisher' needs scores that are not all zero; use 'ggn' or 'hessian'.")
         return super().factored(H_F * (expected_curvature / squared_gradient), shift)
+
+
+def _require_hessian(model):
+    if not model.has_hessian:
+        raise TypeError(f"{type(model).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")

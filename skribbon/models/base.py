@@ -89,6 +89,10 @@ class Tangent:
         """sum_i J_i' C_i J_i + sum_ik u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
         raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
 
+    def hessian_and_scatter(self, C: FloatArray, u: FloatArray, s: FloatArray) -> list[Any]:
+        """:meth:`hessian`, and the sum of J_i' s_i s_i' J_i for s (n, k), as arrays or what adds in a packed form."""
+        return [self.hessian(C, u), *self.grams([s[:, :, None]])]
+
     def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
         """:meth:`hessian` times V (p, r)."""
         return self.hessian(C, u) @ V

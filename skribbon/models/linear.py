@@ -16,9 +16,11 @@ from sklearn.linear_model import (
     SGDRegressor,
 )
 
-from .._linalg import gram, scale_rows, weighted_gram
+from .._linalg import batch_gram, gram, scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
+from .._rows import unpacked
 from ..exceptions import SelectionWarning, warn_user
+from ._layers import pair_places
 from .base import ParametricModel, Tangent, as_parametric
 from .newton import with_theta
 from .outputs import takes_outputs
@@ -80,7 +82,7 @@ class LinearPredictor(ParametricModel):
             return (k + 2) * d
         # rows and a scaled copy of them; of several outputs, the distinct products of features, and of outputs with all
         # that leads to them
-        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d) + 4 * (k + 1) ** 2
+        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d) + 2 * (k + 1) ** 2
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -155,12 +157,31 @@ class LinearTangent(Tangent):
         return (u[:, :, None] * self.Z[:, None, :]).reshape(len(u), -1)
 
     def gram(self, R):
+        return unpacked(self.grams([R])[0])
+
+    def grams(self, Rs):
         if self._k == 1:
-            weight = R[:, 0, 0] ** 2 if R.shape[2] == 1 else (R[:, 0] ** 2).sum(axis=1)
-            return weighted_gram(self.Z, weight)
-        if R.shape[2] == 1:
-            return gram(self.scores(R[:, :, 0]))
-        return self.hessian(R @ R.transpose(0, 2, 1))
+            weights = (R[:, 0, 0] ** 2 if R.shape[2] == 1 else (R[:, 0] ** 2).sum(axis=1) for R in Rs)
+            return [weighted_gram(self.Z, weight) for weight in weights]
+        if not self._has_few_pairs:
+            return [gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 else self.hessian(batch_gram(R)) for R in Rs]
+        return self._packed([_distinct_squares(R) for R in Rs])
+
+    def hessian_and_scatter(self, C, u, s):
+        if not self._has_few_pairs:
+            return super().hessian_and_scatter(C, u, s)
+        return self._packed([_distinct(C), _distinct_squares(s[:, :, None])])
+
+    @property
+    def _has_few_pairs(self):
+        """Whether the distinct products of features are not many more than the parameters."""
+        return self._k > 1 and not sparse.issparse(self.Z) and self.Z.shape[1] < 8 * self._k
+
+    def _packed(self, entries):
+        """Sums over rows of C_i (x) z_i z_i', packed, for distinct entries (n, pairs) of several C at once."""
+        i, j = np.triu_indices(self.Z.shape[1])
+        sums = (self.Z[:, i] * self.Z[:, j]).T @ np.concatenate(entries, axis=1)
+        return [OutputSums(K, self.Z.shape[1], self._k) for K in np.split(sums, len(entries), axis=1)]
 
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
@@ -179,24 +200,53 @@ class LinearTangent(Tangent):
         Z, k, d = self.Z, self._k, self.Z.shape[1]
         if k == 1:
             return weighted_gram(Z, C[:, 0, 0])
-        if sparse.issparse(Z):
-            grams = {(i, j): weighted_gram(Z, C[:, i, j], Z) for i in range(k) for j in range(i, k)}
-        else:
-            grams = _pairwise_grams(Z, C)
+        if not sparse.issparse(Z):  # whatever the number of pairs
+            return self._packed([_distinct(C)])[0].unpacked()
         H = np.empty((k, d, k, d))
-        for (i, j), block in grams.items():
-            H[i, :, j] = H[j, :, i] = block
+        for i in range(k):
+            for j in range(i, k):
+                H[i, :, j] = H[j, :, i] = weighted_gram(Z, C[:, i, j], Z)
         return H.reshape(k * d, k * d)
 
 
-def _pairwise_grams(Z, C):
-    """Z' diag(C_ij) Z for all i <= j at once: distinct entries of z z' against distinct entries of C."""
-    d, (rows, cols) = Z.shape[1], np.triu_indices(C.shape[1])
-    a, b = np.triu_indices(d)
-    sums = (Z[:, a] * Z[:, b]).T @ C[:, rows, cols]  # (d (d + 1) / 2, k (k + 1) / 2)
-    blocks = np.empty((len(rows), d, d))
-    blocks[:, a, b] = blocks[:, b, a] = sums.T
-    return dict(zip(zip(rows, cols, strict=True), blocks, strict=True))
+@dataclass(frozen=True, eq=False)
+class OutputSums:
+    """A sum over rows of C_i (x) z_i z_i', (k d, k d), by distinct entries of both; two of them add.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (d (d + 1) / 2, k (k + 1) / 2)
+    d, k : int
+    """
+
+    sums: np.ndarray
+    d: int
+    k: int
+
+    def __add__(self, other):
+        return replace(self, sums=self.sums + other.sums)
+
+    def unpacked(self):
+        """The matrix."""
+        squares = self.sums.T[:, pair_places(self.d)]  # (pairs of outputs, d, d)
+        out = np.empty((self.k, self.d, self.k, self.d))
+        for i, row in enumerate(pair_places(self.k)):
+            out[i] = squares[row].transpose(1, 0, 2)
+        return out.reshape(self.k * self.d, -1)
+
+
+def _distinct(C):
+    """Distinct entries (n, pairs) of symmetric C (n, k, k)."""
+    i, j = np.triu_indices(C.shape[1])
+    return C[:, i, j]
+
+
+def _distinct_squares(R):
+    """The same of R R', R (n, k, r)."""
+    if R.shape[2] > 1:
+        return _distinct(R @ R.transpose(0, 2, 1))
+    i, j = np.triu_indices(R.shape[1])
+    return R[:, i, 0] * R[:, j, 0]
 
 
 @with_theta.register(LinearRegression)

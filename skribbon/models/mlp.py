@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from scipy.special import expit
@@ -57,7 +58,7 @@ class MultilayerPerceptron(ParametricModel):
     @property
     def slots(self):
         """Where the weights of every layer, and its biases, are in theta: pairs of slices."""
-        stops = np.cumsum([0, *(int(np.prod(shape)) for shape in self._shapes)]).tolist()
+        stops = np.cumsum([0, *(prod(shape) for shape in self._shapes)]).tolist()
         slices, n_layers = [slice(*ends) for ends in pairwise(stops)], len(self.units) - 1
         return list(zip(slices[:n_layers], slices[n_layers:], strict=True))
 
@@ -74,7 +75,7 @@ class MultilayerPerceptron(ParametricModel):
         """Weights and biases as views of theta (..., p): lists of (..., in, out) and (..., out)."""
         pieces, start = [], 0
         for shape in self._shapes:
-            stop = start + int(np.prod(shape))
+            stop = start + prod(shape)
             pieces.append(theta[..., start:stop].reshape(theta.shape[:-1] + shape))
             start = stop
         n_layers = len(self.units) - 1

@@ -7,10 +7,12 @@ from operator import add
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import unpacked
 from skribbon.models import _layers
+from skribbon.models.linear import LinearPredictor
 from skribbon.models.mlp import MultilayerPerceptron
 
 NETWORKS = {
@@ -68,3 +70,24 @@ def test_products_with_the_jacobian(name, r):
         assert_allclose(tangent.jvp(W), J @ W, atol=1e-11)
     assert_allclose(tangent.vjp(U), np.einsum("nkp,nkr->pr", J, U), atol=1e-11)
     assert_allclose(tangent.weighted_scores(u, c), np.einsum("nkp,nk,nr->pr", J, u, c), atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (5, 3), (20, 2)])  # features, classes: the last has too many pairs
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_packed_sums_of_linear_classes(shape, form):
+    (d, K), rng, n = shape, np.random.default_rng(3), 9
+    loss = Categorical(K)
+    theta = rng.normal(size=(K - 1) * (d + 1))
+    model = LinearPredictor(theta=theta, loss=loss, l2=0 * theta)
+    tangent = model.tangent(model.rows(form(rng.normal(size=(n, d)))))
+    J, k = tangent.jacobian(), K - 1
+    R, s, B = rng.normal(size=(n, k, 3)), rng.normal(size=(n, k)), rng.normal(size=(n, k, k))
+    C = B + B.transpose(0, 2, 1)
+    scatter = np.einsum("nkp,nk,nl,nlq->pq", J, s, s, J)
+    expected = [np.einsum("nkp,nkr,nlr,nlq->pq", J, R, R, J), scatter]
+    for packed, H in zip(tangent.grams([R, s[:, :, None]]), expected, strict=True):
+        assert_allclose(unpacked(packed), H, atol=1e-11)
+    both = tangent.hessian_and_scatter(C, s, s)
+    for packed, H in zip(both, (np.einsum("nkp,nkl,nlq->pq", J, C, J), scatter), strict=True):
+        assert_allclose(unpacked(packed + packed), 2 * H, atol=1e-11)
+    assert_allclose(tangent.hessian(C), np.einsum("nkp,nkl,nlq->pq", J, C, J), atol=1e-11)
