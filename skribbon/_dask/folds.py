@@ -84,7 +84,7 @@ def _balanced(groups, n_folds):
     if len(groups) < n_folds:
         raise ValueError(f"There are {len(groups)} groups, too few for {n_folds} folds; groups are kept together.")
     totals, fold_of = np.zeros(n_folds), {}
-    for label, (count, _) in sorted(groups.items(), key=lambda item: -item[1][0]):
+    for label, (count, *_) in sorted(groups.items(), key=lambda item: -item[1][0]):
         fold_of[label] = int(np.argmin(totals))
         totals[fold_of[label]] += count
     return fold_of

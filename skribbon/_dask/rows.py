@@ -12,6 +12,7 @@ import pandas as pd
 
 from .._checks import check_group_totals
 from .._rows import Groups, Rows, spread_over
+from ..curvature import machine_bytes
 from .engine import computed, kept, over_partitions, summed
 from .table import Survey, Table
 
@@ -51,7 +52,7 @@ class DaskRows:
     @classmethod
     def of(cls, model, table: Table, survey: Survey, part, index, progress=None):
         """Rows of a table, of which the rows ``index`` are in memory as ``part``."""
-        labels, groups = _grouped(table, survey)
+        labels, groups = _grouped(model, table, survey)
         prepare = Prepared(model, labels)
         parts = over_partitions(prepare, table.parts, "prepare")
         X, y, weight, code = prepare(part)
@@ -132,15 +133,26 @@ class Prepared:
         return self.model.prepare(part.X), y, part.weights, code
 
 
-def _grouped(table, survey):
+def _grouped(model, table, survey):
     """Labels of the groups in the order of their numbers, and what is known of them; None where there are none."""
     if not table.grouped:
         return None, None
-    count, weight = (np.array(column) for column in zip(*survey.groups.values(), strict=True))
+    count, weight, n_parts = (np.array(column) for column in zip(*survey.groups.values(), strict=True))
+    _check_memory(int((n_parts > 1).sum()), len(model.theta))
     check_group_totals(weight)
     if len(count) == survey.n_rows and survey.unit_weights:
         return None, None  # each row is one of its own
     return pd.Index(list(survey.groups)), Groups(np.zeros(0, dtype=int), count, weight)
+
+
+def _check_memory(n_cut, p):
+    """Groups that are spread over partitions are added up in this process, a p x p matrix each."""
+    needed = 8 * n_cut * p**2
+    if needed > machine_bytes() / 4:
+        raise MemoryError(
+            f"{n_cut} groups are spread over several partitions, and their curvatures of {p} x {p} would take "
+            f"{needed / 1e9:.3g} GB. Keep groups together: sort the table by them, as by set_index."
+        )
 
 
 def _rows_of_part(model, groups, part, k):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,8 @@ class Survey:
     values : tuple of float
         Of a regressor: the smallest and the largest target, and one that is no whole number, if there is one.
     groups : dict
-        From the label of each group, in the order in which they appear, to its number of rows and their weight.
+        From the label of each group, in the order in which they appear, to its number of rows, their weight, and the
+        number of partitions that it is in.
     """
 
     lengths: tuple
@@ -80,9 +82,8 @@ class Survey:
             before = labels.get(label, (0, 0.0, first))
             labels[label] = before[0] + count, before[1] + weight, before[2]
         groups = dict(self.groups)
-        for label, (count, weight) in other.groups.items():
-            before = groups.get(label, (0, 0.0))
-            groups[label] = before[0] + count, before[1] + weight
+        for label, added in other.groups.items():
+            groups[label] = tuple(map(add, groups.get(label, (0, 0.0, 0)), added))
         return Survey(
             self.lengths + other.lengths,
             self.total + other.total,
@@ -180,7 +181,8 @@ def _group_totals(label, weight):
         row = int(np.flatnonzero(code < 0)[0])
         raise ValueError(f"groups is missing at row {row} of this partition; give it a label of its own, or drop it.")
     counts, weights = np.bincount(code), np.bincount(code, weights=weight)
-    return dict(zip(labels.tolist(), zip(counts.tolist(), weights.tolist(), strict=True), strict=True))
+    totals = zip(labels.tolist(), counts.tolist(), weights.tolist(), strict=True)
+    return {label: (count, total, 1) for label, count, total in totals}
 
 
 @dataclass(frozen=True, eq=False)

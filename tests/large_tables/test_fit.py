@@ -432,3 +432,22 @@ def test_dates_are_no_targets(lazy):
     times = lazy.assign(day=pd.Timestamp("2020-01-01"))
     with pytest.raises(ValueError, match="numbers"):
         RibbonRegressor().fit(times[FEATURES], times["day"])
+
+
+def test_rows_of_all_partitions_have_weights_of_their_own(frame):
+    same = [frame, frame]
+    lazy = dd.from_map(lambda k: same[k], range(2), meta=frame.iloc[:0])
+    options = {"noise": "dof", "correction": "HC0"}
+    drawn = RibbonRegressor(Ridge(), predictive="pushforward", n_draws=1000, random_state=0, **options)
+    ours = drawn.fit(lazy[FEATURES], lazy["y"])
+    exact = RibbonRegressor(Ridge(), **options).fit(*(pd.concat(same)[c] for c in (FEATURES, "y")))
+    np.testing.assert_allclose(np.diag(ours.covariance_), np.diag(exact.covariance_), rtol=0.2)  # shared: twice as much
+
+
+def test_groups_in_too_many_pieces_are_refused(lazy, monkeypatch):
+    monkeypatch.setattr("skribbon._dask.rows.machine_bytes", lambda: 4 * 8 * 59 * 4**2)
+    with pytest.raises(MemoryError, match="Keep groups together"):
+        RibbonRegressor().fit(lazy[FEATURES], lazy["y"], groups=lazy["group"])  # 60 groups in three pieces each
+    together = lazy.compute().sort_values("group")
+    lazy = dd.from_pandas(together, npartitions=3, sort=False)
+    assert RibbonRegressor(noise="dof").fit(lazy[FEATURES], lazy["y"], groups=lazy["group"]).n_groups_ == 60
