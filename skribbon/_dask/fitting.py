@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Binarizer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
@@ -224,6 +225,8 @@ def fit_transformer(transformer, parts, sample):
         return _fit_columns(transformer, parts, sample)
     if isinstance(transformer, OneHotEncoder | OrdinalEncoder):
         return _fit_encoder(transformer, parts, sample)
+    if isinstance(transformer, SimpleImputer) and transformer.strategy in ("mean", "constant"):
+        return _fit_imputer(transformer, parts, sample)
     if not get_tags(transformer).requires_fit or isinstance(transformer, BY_SHAPE):
         return transformer.fit(sample)
     if hasattr(transformer, "partial_fit"):
@@ -276,6 +279,24 @@ def _fit_encoder(encoder, parts, sample):
         tasks = over_partitions(partial(_categories, encoder), parts, "categories")
         encoder.set_params(categories=computed(summed(tasks, "categories"), parts).columns)
     return encoder.fit(sample)
+
+
+def _fit_imputer(imputer, parts, sample):
+    """An imputer that knows the means of all partitions."""
+    if imputer.add_indicator:
+        raise TypeError("SimpleImputer(add_indicator=True) on a Dask table must come fitted, as a FrozenEstimator.")
+    imputer.fit(sample)
+    if imputer.strategy == "mean":
+        tasks = over_partitions(partial(_sums_of_known, imputer.missing_values), parts, "means")
+        sums, counts = computed(summed(tasks, "means"), parts)
+        imputer.statistics_ = np.where(np.isnan(imputer.statistics_), np.nan, sums / np.maximum(counts, 1))
+    return imputer
+
+
+def _sums_of_known(missing, X, k):
+    X = np.asarray(X, dtype=np.float64)
+    known = ~np.isnan(X) if missing is None or np.isnan(missing) else missing != X
+    return np.array([np.where(known, X, 0.0).sum(axis=0), known.sum(axis=0)])
 
 
 class Categories:

@@ -213,6 +213,8 @@ class Table:
         given = {name: column for name, column in given.items() if column is not None}
         if y is None:
             raise ValueError("y is None; it must be a Dask collection with the partitions of X.")
+        if getattr(X, "ndim", 2) != 2:
+            raise ValueError(f"X must have two dimensions, and has {X.ndim}; a single column is ddf[['name']].")
         for name, column in given.items():
             if not hasattr(column, "dask"):
                 raise TypeError(

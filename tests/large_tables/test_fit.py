@@ -10,6 +10,7 @@ from lazy_table import FEATURES, table
 from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -254,6 +255,22 @@ def test_categories_of_all_partitions():
         RibbonRegressor(make_pipeline(prepare, Ridge()), noise="dof").fit(rows, rows["y"]) for rows in (lazy, frame)
     ]
     assert_same(*fits, frame[:50])
+
+
+@pytest.mark.parametrize("strategy", ["mean", "constant"])
+def test_imputers_know_all_partitions(strategy, frame):
+    holed = frame.assign(a=frame["a"].where(frame["a"] < 1.0))
+    lazy = dd.from_pandas(holed, npartitions=4, sort=False)
+    base = make_pipeline(SimpleImputer(strategy=strategy), StandardScaler(), Ridge())
+    fits = [RibbonRegressor(base, noise="dof").fit(rows[FEATURES], rows["y"]) for rows in (lazy, holed)]
+    assert_same(*fits, holed[FEATURES][:50])
+
+
+def test_a_single_column_is_still_a_table(lazy):
+    with pytest.raises(ValueError, match="two dimensions"):
+        RibbonRegressor().fit(lazy["a"], lazy["y"])
+    with pytest.raises(ValueError, match="two dimensions"):
+        RibbonRegressor().fit(lazy["a"].to_dask_array(), lazy["y"].to_dask_array())
 
 
 def test_classes_of_all_partitions(frame):
