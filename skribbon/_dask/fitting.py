@@ -30,6 +30,8 @@ from .rows import DaskRows
 
 START_ROWS = 10_000  # that the base model is first fitted on
 ROWS_PER_CLASS = 20  # of each class that such a sample has too few of
+CONVEX_STEPS, NETWORK_STEPS = 200, 50  # of Newton at most: units with a kink would go on for hundreds
+SMALL_GRADIENT = 0.05  # standard errors that such a model may keep unsaid
 BY_SHAPE = (PolynomialFeatures, Binarizer)  # transformers that learn nothing but the number of columns
 
 
@@ -81,8 +83,9 @@ def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
 def _at_minimum(base, rows, verbose):
     """The base model with the parameters that minimise its own objective over all rows."""
     centred = rows.at(rows.model.centred(rows.around()))
-    theta, report = minimise(centred, verbose=verbose)
-    if not report.converged and report.gradient_after > NEGLIGIBLE:
+    convex = centred.model.exact_is_psd
+    theta, report = minimise(centred, CONVEX_STEPS if convex else NETWORK_STEPS, verbose=verbose)
+    if not report.converged and report.gradient_after > (NEGLIGIBLE if convex else SMALL_GRADIENT):
         warn_user(
             f"{type(fitted_part(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard "
             f"errors in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
