@@ -1,6 +1,8 @@
 """skribbon: honest uncertainty for differentiable scikit-learn models, from a single fit."""
 
-from . import conformal, curvature, exceptions, inspection, metrics, models, noise
+from typing import TYPE_CHECKING
+
+from . import conformal, curvature, exceptions, metrics, models, noise
 from ._blocks import blocks
 from ._classifier import RibbonClassifier
 from ._cross_validation import cross_val_interval
@@ -8,7 +10,11 @@ from ._cv import RibbonCV
 from ._joint import JointPredictive
 from ._predictive import ClassProbabilities, Predictive
 from ._regressor import RibbonRegressor
-from .models import AutogradClassifier, AutogradRegressor
+from ._when_used import when_used
+
+if TYPE_CHECKING:
+    from . import inspection
+    from .models.autograd import AutogradClassifier, AutogradRegressor
 
 __version__ = "0.1.0"
 
@@ -32,3 +38,13 @@ __all__ = [
     "models",
     "noise",
 ]
+
+# pandas, autograd and matplotlib are imported with these, and not before
+__getattr__, __dir__ = when_used(
+    globals(),
+    AutogradClassifier=".models.autograd",
+    AutogradRegressor=".models.autograd",
+    baselines=".baselines",
+    inspection=".inspection",
+    plotting=".plotting",
+)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
@@ -34,6 +33,9 @@ from ._typing import (
 )
 from .conformal import Calibration, calibrated_classes, conformal_set
 from .curvature import Curvature
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ClassificationMethods:
@@ -332,6 +334,8 @@ class ClassificationMethods:
             prediction  proba_1  lower_1  upper_1  proba_2  lower_2  upper_2
         70           2     0.48     0.39     0.58     0.52     0.42     0.61
         """
+        import pandas as pd
+
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         proba, intervals = distribution.mean(), distribution.interval(level)

@@ -1,16 +1,21 @@
 """Is one linear step enough? Ribbon's shifts against exact refits at the same Dirichlet weights."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ._ribbon import ReweightedCurvature, direct, gradient_change, parameter_shifts, pushforward
 from ._rows import Moments
 from ._training import is_quadratic, least_curvature
 from .models.newton import minimise
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_ROWS = 2000  # at which predictions are compared
 
@@ -61,6 +66,8 @@ class LinearisationReport:
         -------
         DataFrame
         """
+        import pandas as pd
+
         columns = self._compared(self.shifts, self.predictions)
         if self.newton_shifts is not None:
             newton = self._compared(self.newton_shifts, self.newton_predictions)

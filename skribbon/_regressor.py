@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from numbers import Integral
-from typing import Any, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -69,6 +68,9 @@ from .noise import (
     is_covariance,
     resolve_noise,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FAMILY_SAMPLE = 2500  # rows that are asked whether a family describes them
 CLEARLY = 2.5  # Kolmogorov's distance times sqrt(n): chance goes there once in 100,000
@@ -480,6 +482,8 @@ class RegressionMethods:
         0       206.1            7.0           58.1  109.9  302.3
         1        68.1            6.7           39.4    2.3  133.8
         """
+        import pandas as pd
+
         level = check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         epistemic, aleatoric = distribution.standard_errors()

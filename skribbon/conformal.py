@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
@@ -24,6 +23,9 @@ from ._checks import check_count, check_levels, check_name
 from ._predictive import Latent, Predictive
 from ._typing import FloatArray, Levels
 from .exceptions import CalibrationWarning, warn_user
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Calibration", "conformal_quantile"]
 
@@ -340,6 +342,8 @@ class Calibration:
         -------
         Calibration
         """
+        import pandas as pd
+
         weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
         if groups is None:
             return cls(score, scores, weight)
@@ -391,6 +395,8 @@ class Calibration:
         -------
         ndarray of shape (n,) or None
         """
+        import pandas as pd
+
         if groups is not None and (self.labels is None or self.edges is not None):
             raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
         if self.labels is None:
@@ -466,6 +472,8 @@ def _warn_of_few(levels, infinite, like, grouped):
 
 def checked_labels(groups, n):
     """Labels (n,), none of them missing."""
+    import pandas as pd
+
     groups = column_or_1d(np.asarray(groups))
     if len(groups) != n:
         raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
@@ -509,7 +517,9 @@ def calibrated_classes(probabilities, own, weight, groups, score, class_conditio
     scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
     if class_conditional:
         weight = np.ones(len(own)) if weight is None else weight
-        labels = pd.RangeIndex(probabilities.shape[1])
+        from pandas import RangeIndex
+
+        labels = RangeIndex(probabilities.shape[1])
         return Calibration(score, scores, weight, labels=labels, group=own, of_classes=True)
     return Calibration.of_labels(score, scores, weight, groups)
 

@@ -11,7 +11,6 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import betaln
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -322,6 +321,8 @@ class HeteroskedasticNoise(Noise):
             linear = LogLinearScale().fit(X, squared, weight)
             yield lambda best: linear.unseen_, lambda: linear
         if n >= ROWS_FOR_TREES and d <= COLUMNS_FOR_TREES:
+            from sklearn.ensemble import HistGradientBoostingRegressor
+
             trees = HistGradientBoostingRegressor(
                 loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
             )

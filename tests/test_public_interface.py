@@ -5,6 +5,7 @@ import inspect
 import typing
 from functools import cached_property
 
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from numpydoc.docscrape import get_doc_object
@@ -97,8 +98,8 @@ def parameters_of(function):
 
 
 def types_of(function):
-    """Name to type; one that cannot be looked up raises. The package imports matplotlib only where it draws."""
-    return typing.get_type_hints(function, localns={"Axes": Axes})
+    """Name to type; one that cannot be looked up raises. matplotlib and pandas are imported where they are used."""
+    return typing.get_type_hints(function, localns={"Axes": Axes, "pd": pd})
 
 
 def without_type(function):

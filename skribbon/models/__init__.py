@@ -1,19 +1,24 @@
 """Fitted scikit-learn estimators as parametric models."""
 
+from typing import TYPE_CHECKING
+
 # importing a module registers its estimators
 from .._loss import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
-from . import architectures as architectures
+from .._when_used import when_used
 from . import glm as glm
 from . import huber as huber
 from . import linear as linear
 from . import logistic as logistic
 from . import mlp as mlp
 from . import wrappers as wrappers
-from .architectures import Architecture
-from .autograd import AutogradClassifier, AutogradRegressor
 from .base import ParametricModel, as_parametric
 from .newton import polish, with_theta
 from .outputs import takes_outputs
+
+if TYPE_CHECKING:
+    from . import architectures as architectures
+    from .architectures import Architecture
+    from .autograd import AutogradClassifier, AutogradRegressor
 
 __all__ = [
     "Architecture",
@@ -30,3 +35,12 @@ __all__ = [
     "takes_outputs",
     "with_theta",
 ]
+
+# autograd is imported with these, and not before
+__getattr__, __dir__ = when_used(
+    globals(),
+    Architecture=".architectures",
+    AutogradClassifier=".autograd",
+    AutogradRegressor=".autograd",
+    architectures=".architectures",
+)

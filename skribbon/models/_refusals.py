@@ -62,7 +62,8 @@ def way_out(estimator):
 
 def supported(registry):
     """The classes that are taken, a line for each kind."""
-    known = {cls.__name__ for cls in registry if cls is not object} | {"Lasso"}  # which is an ElasticNet
+    known = {cls.__name__ for cls in registry if cls is not object}
+    known |= {"Lasso", "AutogradRegressor", "AutogradClassifier"}  # an ElasticNet; and those that register when used
     kinds = {kind: [name for name in names if name in known] for kind, names in KINDS.items()}
     kinds["registered"] = sorted(known.difference(*KINDS.values()))
     return "\n".join(f"  {kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
