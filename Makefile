@@ -13,6 +13,8 @@ FLOOR_TESTS := tests/curvature tests/inspection tests/models tests/properties $(
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 TEST_ENV := $(ONE_THREAD) SCIPY_ARRAY_API=1
 NO_WINDOW := MPLBACKEND=Agg
+# The same commit gives the same sdist and wheel, byte by byte, whenever and wherever they are built.
+EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
@@ -63,6 +65,7 @@ fuzz: $(STAMP) ## Fit 6,000 random cases, ask 70,000 laws of them and list every
 	SKRIBBON_FUZZ=6000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -o addopts="" -p no:cacheprovider tests/properties
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
+	$(BIN)/python benchmarks/bench_import.py
 	$(BIN)/python benchmarks/bench_core.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_predictions.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
@@ -94,11 +97,12 @@ examples: .venv/.notebook ## Run every script and notebook of the gallery, witho
 # an empty environment, the wheel alone, and the README's code.
 build: .venv/.build ## Build sdist and wheel, and run the README's code with the wheel in an empty environment
 	rm -rf build dist
-	$(BIN)/python -m build --outdir dist . > /dev/null
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m build --outdir dist . > /dev/null
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python .ci/same_sdist.py dist/*.tar.gz
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip install --quiet dist/*.whl
-	$(NO_WINDOW) build/wheel/bin/python tests/markdown_code.py README.md
+	$(NO_WINDOW) build/wheel/bin/python tests/markdown_code.py README.md doc/package.md
 
 clean: ## Remove caches, build output and benchmark results; the virtual environment stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .coverage htmlcov benchmarks/results

@@ -28,7 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "auto_examples/*.ipynb"]
+exclude_patterns = ["_build", "_templates", "auto_examples/*.ipynb", "package.md"]
 templates_path = ["_templates"]
 nitpicky = True  # a reference to a name of ours must lead somewhere
 nitpick_ignore_regex = [("py:.*", "(?!skribbon).*")]  # numpydoc's type words, and names of other projects

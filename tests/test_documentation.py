@@ -87,3 +87,12 @@ def test_reference_has_every_public_name():
     documented = {id(public[name]) for name in listed}
     assert [name for name, found in public.items() if id(found) not in documented] == []
     assert len(documented) == len(listed)  # nothing twice
+
+
+def test_the_page_of_a_package_index_stands_alone():
+    """It is the wheel's description: no file of the clone is beside it, and its first code is README's."""
+    text = (ROOT / "doc" / "package.md").read_text(encoding="utf-8")
+    assert not re.findall(r"\]\((?!https://)", text)
+    assert "<img" not in text
+    assert blocks(text)[0][1] == blocks((ROOT / "README.md").read_text(encoding="utf-8"))[0][1]
+    assert "long_description = file: doc/package.md" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
