@@ -68,6 +68,7 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 	$(BIN)/python benchmarks/bench_import.py
 	$(BIN)/python benchmarks/bench_core.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_predictions.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_growth.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
 	$(BIN)/python benchmarks/bench_dask.py

@@ -5,6 +5,7 @@ import pytest
 
 from skribbon.laws import Latent, TweedieFamily, table
 from skribbon.laws.base import Law
+from skribbon.laws.grid import Grid
 
 LEVELS = np.array([0.001, 0.05, 0.5, 0.95, 0.999])
 
@@ -95,3 +96,49 @@ def test_more_elements_move_an_element_by_less_than_its_error():
     law = many("gamma", n=4000)
     alone, among = law.take(slice(0, 3000)).ppf(0.95), law.ppf(0.95)[:3000]
     np.testing.assert_allclose(alone, among, rtol=2e-6)
+
+
+# ---------------------------------------------------------------------- one grid of f for many laws
+# name: (power, dispersion, counts, mean of f, sd)
+UNSURE = {
+    "over-dispersed counts": (1.0, 20.0, True, 5.0, 0.5),
+    "poisson": (1.0, 1.0, True, 2.0, 0.6),
+    "poisson of few": (1.0, 1.0, True, -1.0, 1.0),
+    "gamma": (2.0, 0.3, False, 1.0, 0.7),
+    "inverse Gaussian": (3.0, 0.1, False, 1.0, 0.6),
+}
+
+
+def unsure(name, shape=(600,), seed=0):
+    power, phi, counts, f, sd = UNSURE[name]
+    rng = np.random.default_rng(seed)
+    family = TweedieFamily(phi, power, counts=counts)
+    return Latent(f + 0.4 * rng.normal(size=shape[-1]), sd * np.exp(0.2 * rng.normal(size=shape)), phi, family)
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_quantiles_from_a_grid_are_those_that_are_searched_for(name):
+    law, q = unsure(name), np.array([0.05, 0.5, 0.95])
+    wide = np.flatnonzero(law._fits_grid())[:60]
+    part = law.take(wide)
+    grid = Grid.of_levels(part, q)
+    assert wide.size == 60
+    assert grid.g.size > 0
+    fast, slow = grid.quantiles(q), Law.ppf(part, q)
+    known = ~np.isnan(fast)
+    assert known.mean() > 0.8
+    np.testing.assert_allclose(fast[known], slow[known], rtol=0 if law.discrete else 1e-5, atol=0)
+    np.testing.assert_allclose(law.ppf(q)[wide], slow, rtol=0 if law.discrete else 1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_log_densities_along_a_path_are_those_of_its_points(name):
+    law = unsure(name, seed=1)
+    scale = np.geomspace(0.01, 2.0, 12)[:, None]
+    path = Latent(
+        law.parameters[0][:60], scale * law.parameters[1][:60], *law.parameters[2][:1], law.constants["family"]
+    )
+    y = np.maximum(np.exp(law.parameters[0][:60]) * np.random.default_rng(2).gamma(2.0, 0.5, 60), 0.01)
+    y = np.ceil(y) if law.discrete else y
+    y[0] *= 1000  # far out, where a grid says nothing
+    np.testing.assert_allclose(path.logpdf(y), Law.logpdf(path, y), rtol=0, atol=2e-5)

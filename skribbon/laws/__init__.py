@@ -6,7 +6,8 @@ quadrature (:class:`Latent`) or in closed form, or a set of equally likely draws
 Which room holds what, the lowest first; each imports from those before it:
 
 - ``quadrature``: nodes and weights.
-- ``search``, ``crps``: quantiles and scores of any law, from its cdf; ``table``: quantiles of many, by interpolation.
+- ``search``, ``crps``: quantiles and scores of any law, from its cdf; ``table``: quantiles of many by interpolation,
+  ``grid``: quantiles and densities of many whose f is as uncertain as y.
 - ``base``: :class:`Law`, which deals with points, chunks and levels.
 - ``location``, ``tweedie``: the laws of y given f, with their special functions.
 - ``shapes``: what additive noise looks like in units of its scale: normal, Student's, or as residuals show it.

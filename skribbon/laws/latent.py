@@ -6,9 +6,10 @@ import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from .base import POINT, Law, in_order
+from .grid import FEWEST, MOST, Grid
 from .mixture import Mixture
 from .quadrature import LEGENDRE, hermite, legendre
-from .table import has_table, interpolated_quantiles
+from .table import FAR, WIDE, has_table, interpolated_quantiles
 
 REACH = 6.0  # standard deviations of f beyond which nothing is integrated
 SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
@@ -294,15 +295,44 @@ class Latent(Law):
         q = np.asarray(q, dtype=float)
         if self.parameters[0].size < MANY or not has_table(self):
             return super().ppf(q)
-        flat = self.take(slice(None))
-        columns = [flat._ppf_of_many(level).reshape(self.shape) for level in q.reshape(-1)]
-        return columns[0] if q.ndim == 0 else in_order(np.stack(columns, axis=-1), q)
+        values = self.take(slice(None))._ppf_of_many(q.reshape(-1)).reshape(*self.shape, -1)
+        return values[..., 0] if q.ndim == 0 else in_order(values, q)
 
-    def _ppf_of_many(self, level):
-        out = interpolated_quantiles(self, level)
+    def _ppf_of_many(self, q):
+        """Quantiles (m, Q): by a grid of f where it is as uncertain as y, else by a table; what is left one by one."""
+        out = np.full((*self.shape, len(q)), np.nan)
+        wide = np.flatnonzero(self._fits_grid())
+        if FEWEST <= wide.size <= MOST and (grid := Grid.of_levels(self.take(wide), q)).g.size:
+            out[wide] = grid.quantiles(q)
+        for column, level in zip(out.T, q, strict=True):
+            rest = np.flatnonzero(np.isnan(column))
+            if rest.size >= MANY:
+                column[rest] = interpolated_quantiles(self.take(rest), level)
+                rest = rest[np.isnan(column[rest])]
+            if rest.size:
+                column[rest] = self.take(rest)._map(lambda law, a: law._ppf_at(a), level)
+        return out
+
+    def _fits_grid(self):
+        """Elements whose f is as uncertain as y, of laws that are smooth in f: compound ones have a seam in it."""
+        f, sd, _ = self.parameters
+        return (self._nodes() == 0) & (np.abs(f) < FAR) & (sd < WIDE) & (self.discrete or not self.atom)
+
+    def logpdf(self, y):
+        shape = np.broadcast_shapes(self.shape, np.shape(y))
+        if self.parameters[0].size < MANY or len(shape) != 2 or shape != self.shape or not has_table(self):
+            return super().logpdf(y)
+        f, sd, phi = self.parameters
+        y = np.broadcast_to(np.asarray(y, dtype=float), shape)
+        fits, out = self._fits_grid(), np.full(shape, np.nan)
+        whole = not self.discrete or (y == np.floor(y)).all()
+        if fits.any() and whole and (y > 0).all() and (y == y[0]).all() and (f == f[0]).all():
+            path = np.flatnonzero(fits.any(axis=1))
+            law = Latent(f[path], np.maximum(sd[path], 1e-12), phi[path], self.constants["family"])
+            if (grid := Grid(law, np.log(y.max()))).g.size:
+                out[path] = np.where(fits[path], grid.logpdf(y[path]), np.nan)
         rest = np.flatnonzero(np.isnan(out))
-        if rest.size:
-            out[rest] = self.take(rest)._map(lambda law, a: law._ppf_at(a), level)
+        out.reshape(-1)[rest] = self.take(rest)._map(lambda law, a: law._logpdf_at(a), y.reshape(-1)[rest])
         return out
 
     def _coordinate(self):
