@@ -72,6 +72,7 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
 	$(BIN)/python benchmarks/bench_dask.py
+	$(BIN)/python benchmarks/bench_peers.py
 
 calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, statsmodels, UCI, California, Adult (over an hour)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks

@@ -1,6 +1,6 @@
 """What Ribbon costs on top of the base model, as ratios within one run, and how much memory it takes.
 
-Usage: python benchmarks/bench_core.py [--only abcde] [--repeats 5] [--clock cpu]
+Usage: python benchmarks/bench_core.py [--only abcdefg] [--repeats 5] [--clock cpu]
 
 On a busy machine, wall-clock ratios of multithreaded code mean little: there, run it with OPENBLAS_NUM_THREADS=1
 OMP_NUM_THREADS=1 and ``--clock cpu``.
@@ -18,37 +18,62 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.neural_network import MLPRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonRegressor
-from skribbon.exceptions import NotStationaryWarning
+from skribbon.exceptions import RibbonWarning
 
 SEED = 0
 
 
-def perceptron(repeats, clock):
-    """(a) MLP 8-64-1, p = 641: the floor is one Gram matrix of the scores, which any sandwich has to form."""
+PLAIN = {"noise": "dof", "law": "normal"}  # a ribbon alone, without a question to the noise
+
+
+def network(n, units, iterations=200):
+    """Rows of eight features and an MLP 8-units-1, stopped early: only its size matters here."""
     rng = np.random.default_rng(SEED)
-    X = rng.standard_normal((15_000, 8))
-    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(len(X))
-    mlp = MLPRegressor(hidden_layer_sizes=(64,), activation="tanh", solver="lbfgs", max_iter=200, random_state=SEED)
+    X = rng.standard_normal((n, 8))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(n)
+    mlp = MLPRegressor(hidden_layer_sizes=(units,), activation="tanh", solver="lbfgs", random_state=SEED)
+    return X, y, mlp.set_params(max_iter=iterations)
+
+
+def perceptron(repeats, clock):
+    """(a) MLP 8-64-1, p = 641: the unit is one Gram matrix of the scores, which a plain sandwich forms twice."""
+    X, y, mlp = network(15_000, 64)
     refit = best_of(1, clock, refit=lambda: mlp.fit(X, y))["refit"]
-    ribbon = RibbonRegressor(FrozenEstimator(mlp), noise="dof").fit(X, y)
-    G = rng.standard_normal((len(X), len(ribbon.model_.theta)))
+    frozen = FrozenEstimator(mlp)
+    ribbon = RibbonRegressor(frozen, **PLAIN).fit(X, y)
+    G = np.random.default_rng(SEED).standard_normal((len(X), len(ribbon.model_.theta)))
     s = best_of(
         2 * repeats,
         clock,
         unit=lambda: G.T @ G,
-        fit=lambda: RibbonRegressor(FrozenEstimator(mlp), noise="dof").fit(X, y),
-        default=lambda: RibbonRegressor(FrozenEstimator(mlp)).fit(X, y),
+        fit=lambda: RibbonRegressor(frozen, correction="HC1", **PLAIN).fit(X, y),
+        default=lambda: RibbonRegressor(frozen).fit(X, y),
         predict=lambda: ribbon.predict_interval(X[:4000]),
     )
     unit = "G'G of 15,000 x 641"
     yield Line("a", "bare G'G, the unit", 1.0, unit, seconds=s["unit"])
-    yield Line("a", "MLP 8-64-1: Ribbon's own part of fit", s["fit"] / s["unit"], unit, 4.5, s["fit"])
-    yield Line("a", "MLP 8-64-1: the same, with the noise asked", s["default"] / s["unit"], unit, seconds=s["default"])
-    yield Line("a", "MLP 8-64-1: predict_interval, 4,000 rows", s["predict"] / s["unit"], unit, 0.6, s["predict"])
+    yield Line("a", "MLP 8-64-1: Ribbon's own part of fit, HC1", s["fit"] / s["unit"], unit, 2.6, s["fit"])
+    yield Line("a", "MLP 8-64-1: the same, with the defaults", s["default"] / s["unit"], unit, 4.0, s["default"])
+    yield Line("a", "MLP 8-64-1: predict_interval, 4,000 rows", s["predict"] / s["unit"], unit, 0.32, s["predict"])
     yield Line("a", "MLP 8-64-1: 100 refits, 200 iterations each", 100 * refit / s["unit"], unit, seconds=100 * refit)
+    yield from _in_products("MLP 8-64-1, HC3", *network(5000, 64), "HC3", 5.0, 2 * repeats, clock)
+    yield from _in_products("MLP 8-256-1, HC1", *network(8000, 256, 100), "HC1", 6.0, 2, clock)
+
+
+def _in_products(what, X, y, mlp, correction, target, repeats, clock):
+    frozen = FrozenEstimator(mlp.fit(X, y))
+    p = sum(a.size for a in (*mlp.coefs_, *mlp.intercepts_))
+    G = np.random.default_rng(SEED).standard_normal((len(X), p))
+    s = best_of(
+        repeats,
+        clock,
+        unit=lambda: G.T @ G,
+        fit=lambda: RibbonRegressor(frozen, correction=correction, **PLAIN).fit(X, y),
+    )
+    yield Line("a", f"{what}: own part, n = {len(X):,}", s["fit"] / s["unit"], f"G'G, p = {p:,}", target, s["fit"])
 
 
 def least_squares(repeats, clock):
@@ -57,7 +82,7 @@ def least_squares(repeats, clock):
     X = rng.standard_normal((1_000_000, 50))
     y = X @ rng.standard_normal(50) + rng.standard_normal(len(X))
     base = LinearRegression()
-    yield from _against_base("b", "n = 10^6, 50 features", base, RibbonRegressor, X, y, 1.6, repeats, clock)
+    yield from _against_base("b", "n = 10^6, 50 features", base, RibbonRegressor, X, y, 1.2, repeats, clock)
     try:
         import statsmodels.api as sm
     except ImportError:
@@ -131,7 +156,57 @@ def memory(repeats, clock):
     yield Line("e", "growth of the traced peak, 5*10^5 to 2*10^6", growth, "of the growth of X", 0.05)
 
 
-CASES = {"a": perceptron, "b": least_squares, "c": logistic, "d": multinomial, "e": memory}
+def many_classes(repeats, clock):
+    """(f) Own part of a multinomial model of many classes, and of a network of 26."""
+    rng = np.random.default_rng(SEED)
+    for K, target in ((26, 5.0), (50, 8.0)):
+        X = rng.standard_normal((5000, 20))
+        y = (X @ rng.standard_normal((20, K)) / 2 + rng.gumbel(size=(5000, K))).argmax(axis=1)
+        base = LogisticRegression(max_iter=1000).fit(X, y)
+        frozen = FrozenEstimator(base)
+        s = best_of(
+            repeats,
+            clock,
+            base=lambda base=base, X=X, y=y: base.fit(X, y),
+            own=lambda frozen=frozen, X=X, y=y: RibbonClassifier(frozen).fit(X, y),
+        )
+        what = f"{K} classes, n = 5,000, 20 features: own part"
+        yield Line("f", what, s["own"] / s["base"], "LogisticRegression.fit", target, s["own"])
+    X = rng.standard_normal((15_000, 16))
+    hidden = np.tanh(X @ rng.standard_normal((16, 30)) / 3)
+    y = (3 * hidden @ rng.standard_normal((30, 26)) / 2 + rng.gumbel(size=(len(X), 26))).argmax(axis=1)
+    frozen = FrozenEstimator(MLPClassifier(max_iter=20, random_state=SEED).fit(X, y))
+    own = best_of(1, clock, own=lambda: RibbonClassifier(frozen).fit(X, y))["own"]
+    yield Line("f", "MLPClassifier, 26 classes, n = 15,000: own part", own, "seconds", 20.0, own)
+
+
+def one_row(repeats, clock):
+    """(g) A single row, as a service asks for it."""
+    rng = np.random.default_rng(SEED)
+    X = rng.standard_normal((500, 8))
+    y = X @ rng.standard_normal(8) + rng.standard_normal(500)
+    for base in (LinearRegression(), MLPRegressor(hidden_layer_sizes=(64,), max_iter=50, random_state=SEED)):
+        ribbon = RibbonRegressor(base).fit(X, y)
+        s = best_of(
+            repeats,
+            clock,
+            base=lambda ribbon=ribbon: [ribbon.estimator_.predict(X[:1]) for _ in range(200)],
+            interval=lambda ribbon=ribbon: [ribbon.predict_interval(X[:1]) for _ in range(200)],
+        )
+        name = type(base).__name__
+        ratio = s["interval"] / s["base"]
+        yield Line("g", f"one row: predict_interval, {name}", ratio, "base.predict", 1.5, s["interval"] / 200)
+
+
+CASES = {
+    "a": perceptron,
+    "b": least_squares,
+    "c": logistic,
+    "d": multinomial,
+    "e": memory,
+    "f": many_classes,
+    "g": one_row,
+}
 
 
 if __name__ == "__main__":
@@ -139,5 +214,5 @@ if __name__ == "__main__":
     arguments = options.parse_args()
     with warnings.catch_warnings():  # the network is stopped early: only its size matters here
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", NotStationaryWarning)
+        warnings.simplefilter("ignore", RibbonWarning)
         measure("core", CASES, arguments)
