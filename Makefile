@@ -1,8 +1,9 @@
 # The one door to the project: `make` prints what it can do. Needs make and Python >= 3.11, nothing else.
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := .venv/.installed
 FLOOR := .venv-floor
+NIGHTLY := .venv-nightly
 # What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
 FLOOR_TESTS := tests/curvature tests/inspection tests/models tests/properties $(patsubst %,tests/test_%.py,\
 	blocks classifier conformal corrections cv degrees_of_freedom groups laws left_out oracles plotting prediction_sets \
@@ -18,7 +19,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
+.PHONY: help demo test coverage floor nightly lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,13 @@ coverage: ## Run the tests as continuous integration does, and list what none of
 
 floor: $(FLOOR)/.installed ## Run most tests with the oldest versions that setup.cfg allows (minutes)
 	$(TEST_ENV) $(FLOOR)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
+
+# INDEX is the address of an index with nightly wheels; without one these are pre-releases. An environment of its own.
+nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (minutes)
+	$(PYTHON) -m venv --clear $(NIGHTLY)
+	$(NIGHTLY)/bin/python -m pip install --quiet -e ".[test]"
+	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade --pre $(if $(INDEX),--index-url $(INDEX)) scikit-learn numpy scipy
+	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
 lint: $(STAMP) ## Check style, docstrings, formatting and types
 	$(BIN)/ruff check .

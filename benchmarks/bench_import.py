@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-REPEATS = 15
-PARTS = "linear_model neural_network pipeline compose model_selection".split()  # of scikit-learn, that skribbon is about
+REPEATS = 7
+PARTS = ("linear_model", "neural_network", "pipeline", "compose", "model_selection")  # of what skribbon is about
 STATEMENTS = {
     "scikit-learn": "import " + ", ".join(f"sklearn.{part}" for part in PARTS),
     "skribbon": "import skribbon",

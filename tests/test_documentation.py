@@ -96,3 +96,8 @@ def test_the_page_of_a_package_index_stands_alone():
     assert "<img" not in text
     assert blocks(text)[0][1] == blocks((ROOT / "README.md").read_text(encoding="utf-8"))[0][1]
     assert "long_description = file: doc/package.md" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
+
+
+def test_the_citation_has_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {skribbon.__version__}\n" in citation
