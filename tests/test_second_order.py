@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 import skribbon._estimator
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._estimator import MAX_SEED
-from skribbon._ribbon import group_gammas
+from skribbon._ribbon import ReweightedCurvature, group_gammas
 from skribbon.exceptions import NewtonStepWarning
 from skribbon.models import polish
 
@@ -135,6 +135,16 @@ def test_steps_are_bounded_where_weights_leave_no_curvature():
     assert np.linalg.norm(shifts) < 1.5 * 20 * np.linalg.norm(linear.ribbon_.shifts)
     interval = ribbon.predict_proba_interval(x)
     assert (interval[..., 0] <= interval[..., 1]).all()
+
+
+def test_flat_directions_count_as_the_least_curvature():
+    M = np.linalg.cholesky(np.linalg.inv(np.diag([4.0, 1.0])))
+    H_w = np.array([np.diag([4.0, 1e-12]), np.diag([4.0, 0.5]), np.diag([4.0, -0.3])])
+    curvature = ReweightedCurvature.of(M, H_w, 0.05)
+    assert curvature.is_flat.tolist() == [True, False, True]
+    assert_allclose(curvature.shifts(np.ones((2, 3))), [[-0.25] * 3, [-20.0, -2.0, -20.0]], rtol=1e-12)
+    far = curvature.second_order(np.ones((2, 3)), 100 * np.ones((2, 3)))  # at most half as much again
+    assert_allclose(far, 1.5 * curvature.shifts(np.ones((2, 3))), rtol=1e-12)
 
 
 # ---------------------------------------------------------------------- what is refused
