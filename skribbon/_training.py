@@ -779,7 +779,8 @@ class Training:
         G, n, alone, g_bar = self.rows.units, self.n, self.rows.groups is None, self.moments.g_bar
         if correction in ("HC0", "HC1"):
             few_groups = 1.0 if alone else G / (G - 1) * (n - 1) / n
-            factor = 1.0 if correction == "HC0" else np.sqrt(few_groups / (1 - self.mean_leverage))
+            # weights that sum to one leave no n - 1 observations: a correction only ever widens
+            factor = 1.0 if correction == "HC0" else np.sqrt(max(few_groups / (1 - self.mean_leverage), 1.0))
             return partial(constant_gradient, factor), factor * g_bar
         if alone:
             return partial(corrected_gradient, self.hat, POWERS[correction]), g_bar

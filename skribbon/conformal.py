@@ -148,13 +148,17 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
     law, target = distribution.law, distribution.target
     z = np.minimum(scores + NUDGE, FAR)
     lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
-    if (scores > FAR).any():
-        reach = np.where(scores > FAR, _reach(scores - FAR, _far_ends(law)[2]), 0.0)
-        lower, upper = lower - reach, upper + reach
+    far = scores > FAR
+    if far.any():
+        reach = _reach(np.where(far, scores - FAR, 0.0), _far_ends(law)[2])
+        lower = np.where(far, lower - outward(reach, lower), lower)
+        upper = np.where(far, upper + outward(reach, upper), upper)
     if law.support != "real":
         lower = np.maximum(lower, 0.0)
     lower, upper = target.decode(lower), target.decode(upper)
     lower, upper = (lower, upper) if target.increasing else (upper, lower)
+    if far.any() and not target.is_identity:
+        lower, upper = (np.where(far, end + side * outward(0.0, end), end) for side, end in ((-1, lower), (1, upper)))
     if np.isfinite([target.lower, target.upper]).any():  # an end of the transform need not be one of y
         lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
     return lower, upper
@@ -214,7 +218,7 @@ def _around(distribution, reach):
 
 def outward(reach, centre):
     """Not less than the distance that it was, as rounding may have it: observations of few values meet the ends."""
-    return reach + LAST_DIGITS * (np.abs(centre) + reach)
+    return reach + LAST_DIGITS * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
 
 
 @dataclass(frozen=True)

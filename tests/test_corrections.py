@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._training import resolvent
 from skribbon.exceptions import LeverageWarning
 from skribbon.models import as_parametric
 
@@ -166,6 +167,19 @@ def test_leverages_are_capped():
         scores = x * (x * theta - y)
         expected = (scores**2 / (1 - np.minimum(h, 0.99)) ** power).mean() / H**2 / 22
         assert ribbon.covariance_[0, 0] == pytest.approx(expected, rel=1e-8)
+    with pytest.warns(LeverageWarning, match="1 of 21 rows"):
+        ribbon = RibbonRegressor(LinearRegression(fit_intercept=False), noise="loo").fit(x[:, None], y)
+    left_out = (y - x * theta) / (1 - np.minimum(h, 0.99))
+    assert ribbon.noise_.dispersion_ == pytest.approx((left_out**2).mean(), rel=1e-8)
+
+
+@pytest.mark.parametrize("power", [-0.5, -1.0])
+def test_leverages_of_several_outputs_are_capped_direction_by_direction(power):
+    pulls, rng = np.array([0.9995, 0.3, 0.0]), np.random.default_rng(0)
+    Q, u = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=3)
+    A, C = (Q * pulls) @ Q.T, np.eye(3)
+    expected = (Q * (1 - np.minimum(pulls, 0.99)) ** power) @ Q.T @ u
+    np.testing.assert_allclose(resolvent(C[None], A[None], u[None], power)[0], expected, rtol=1e-9)
 
 
 # ---------------------------------------------------------------------- leave-one-out

@@ -299,7 +299,7 @@ def weights_are_frequencies(s):
         fit_case(s.case, s.data)
     with warnings.catch_warnings(record=True) as of_plain:
         warnings.simplefilter("always")
-        plain = fit_case(replace(s.case, weights="none"), replace(s.data, weight=None))
+        plain = _twin(replace(s.case, weights="none"), replace(s.data, weight=None))
     plain = plain if s.case.cv is None else plain.estimator_
     dispersion, expected = (float(np.max(r.noise_.dispersion_)) for r in (s.fitted, plain))
     told = any("weight" in str(w.message) for w in caught)
