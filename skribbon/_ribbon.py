@@ -193,8 +193,10 @@ class ReweightedCurvature:
     def second_order(self, U, remainder):
         """Newton's step and what it leaves of the gradient, -H_w^-1 (U_n(w) + remainder), (p, B).
 
-        The second part is small where the step is, and bounded by half of it in the norm of H_r where it is not.
+        The second part is small where the step is, and bounded by half of it in the norm of H_r where it is not. Where
+        the gradient after the step is beyond all numbers, there is none.
         """
+        remainder = np.where(np.isfinite(remainder).all(axis=0), remainder, 0.0)
         first, second = self.solve(U), self.solve(remainder)
         size, most = np.linalg.norm(second, axis=0), np.linalg.norm(first, axis=0) / 2
         share = np.divide(most, size, out=np.ones_like(size), where=size > most)

@@ -626,8 +626,10 @@ class Training:
         H_w = ReweightedCurvature.of(self.H_r.inverse_root, penalised, least_curvature(model))
         shifts = H_w.shifts(U)
         if not is_quadratic(model):
-            moved = self.rows.sum(drawn.at(shifts), width) / total  # the same blocks have the same draws
-            shifts = H_w.second_order(U, moved - np.einsum("bpq,qb->pb", H, shifts))
+            with np.errstate(all="ignore"):  # an inverse link may overflow after a long step
+                moved = self.rows.sum(drawn.at(shifts), width) / total  # the same blocks have the same draws
+                remainder = moved - np.einsum("bpq,qb->pb", H, shifts)
+            shifts = H_w.second_order(U, remainder)
         if H_w.is_flat.mean() > MANY_FLAT:
             warn_user(
                 f"In {int(H_w.is_flat.sum())} of {n_draws} draws the weights leave less than {H_w.least:.2g} of the "

@@ -49,7 +49,8 @@ class LocationScaleTangent(Tangent):
         return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
 
 
-COLLAPSED = 1e-8  # scale over size of the targets: nothing is left of it
+ROUNDING = 1e-8  # of the size of the targets: a scale below is nothing
+COLLAPSED = 1e-6  # of their range: a scale below is what the solver left of one that went to zero
 LARGER_EPSILON = (
     "HuberRegressor's scale has collapsed to zero, where it minimises absolute deviations, which have a kink: use a "
     "larger epsilon, such as 1.35."
@@ -58,7 +59,9 @@ LARGER_EPSILON = (
 
 @as_parametric.register(HuberRegressor)
 def _(estimator, y, sample_weight):
-    if estimator.scale_ <= COLLAPSED * np.abs(y).max():  # a perfect fit, at which all losses are alike, or epsilon = 1
+    if estimator.scale_ <= max(
+        ROUNDING * np.abs(y).max(), COLLAPSED * np.ptp(y)
+    ):  # a perfect fit, at which all losses are alike, or epsilon = 1
         return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
     intercept = [estimator.intercept_] if estimator.fit_intercept else []
     theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
