@@ -95,6 +95,12 @@ def leave_one_out(hat, block):
     return block.f + np.einsum("nkl,nl->nk", A, resolvent(C, A, block.u, -1.0))
 
 
+def leave_one_out_and_leverages(hat, block):
+    """:func:`leave_one_out` (b, 1) and :func:`leverages` (b,) of a single raw prediction: one hat matrix is enough."""
+    C, A = hat(block)
+    return block.f + A[:, 0] * resolvent(C, A, block.u, -1.0), C[:, 0, 0] * A[:, 0, 0]
+
+
 def leave_one_out_steps(hat, block):
     """How theta moves to the fit to all other rows, (b, p), by the same Newton step; and leverages (b,)."""
     V, C = block.tangent.jvp(hat.inverse_root), hat.curvature(block)  # (b, k, r), (b, k, k)
@@ -423,7 +429,8 @@ class Training:
     @cached_property
     def leverages(self):
         """h_i, (n_rows,), none above MAX_LEVERAGE."""
-        h = self._map(partial(leverages, self.hat))
+        single = self.rows.model.n_outputs == 1 and self.rows.groups is None
+        h = self._left_out[1] if single else self._map(partial(leverages, self.hat))
         self._warn_of_lone_rows(int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum()))
         return np.minimum(h, MAX_LEVERAGE)
 
@@ -519,8 +526,14 @@ class Training:
         Where rows have groups, the fit is to all other groups.
         """
         if self.rows.groups is None:
-            return self._map(partial(leave_one_out, self.hat))
+            single = self.rows.model.n_outputs == 1
+            return self._left_out[0] if single else self._map(partial(leave_one_out, self.hat))
         return self._map(partial(leave_group_out, self.steps(-1.0, MAX_LEVERAGE)))
+
+    @cached_property
+    def _left_out(self):
+        """What noise and its law ask for: raw predictions (n_rows, 1) without each row, and leverages (n_rows,)."""
+        return self._map(partial(leave_one_out_and_leverages, self.hat))
 
     def steps(self, power, most):
         """Steps to the fits without each group, (G, p), see :func:`group_steps`."""
