@@ -139,7 +139,9 @@ def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
 def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
     monkeypatch.setattr(_training, "MOST_DECISIVE", 60)
     monkeypatch.setattr(_training, "MOST_LONE", 20)
+    monkeypatch.setattr(_training, "DECISIVE", 0.005)
     monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
+    rng = np.random.default_rng(5)
     X = rng.standard_t(3, size=(3000, 5))
     y = X.sum(axis=1) + rng.normal(size=3000)
     y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
