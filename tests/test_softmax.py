@@ -128,6 +128,18 @@ def test_many_classes(K):
         assert np.abs(quantiles[i] - np.quantile(p, LEVELS, axis=0).T).max() < 0.02
 
 
+@pytest.mark.parametrize("K", [50, 200])
+@pytest.mark.parametrize("std", [0.3, 1.0, 3.0])
+def test_means_of_many_classes_at_several_spreads(K, std):
+    f, S, basis = problem(K, ["independent", "wishart", "correlated"], stds=(std,), seed=5)
+    means = softmax_mean(f, S, basis)
+    for i in range(len(f)):
+        p = draws_of(f[i], S[i], basis, 20_000, seed=9)
+        pairs = (p[:10_000] + p[10_000:]) / 2
+        noise = 4 * pairs.std(axis=0) / np.sqrt(len(pairs))
+        assert (np.abs(means[i] - p.mean(axis=0)) < 1e-3 + noise).all()
+
+
 # ---------------------------------------------------------------------- symmetry
 def permuted(f, S, basis, order):
     """The same logits with classes in another order, in the same basis."""
