@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from numbers import Real
 from typing import Any, Self, get_args
@@ -32,8 +32,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from ._checks import check_count, check_name, check_target, checked_groups, checked_weight, is_lazy
 from ._clipping import Clip
 from ._compat import routing_enabled
+from ._joint import SeparateLatents
 from ._linearisation import LinearisationReport, compare_with_refits
-from ._outputs import train
+from ._outputs import train, with_parts
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
@@ -201,7 +202,7 @@ class UncertainParameters(Wrapper):
 
     def _latent(self, X):
         """The ribbon at all rows of prepared X."""
-        latent = latent_at(self.model_, self.ribbon_, X)
+        latent = latents_at(self.model_, self.ribbon_, X)
         self._warn_of_reach(X)
         return latent
 
@@ -290,6 +291,19 @@ def latent_at(model, ribbon, X):
     return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width), freedom)
 
 
+def latents_at(model, ribbon, X):
+    """The same, output by output where outputs have parameters of their own."""
+    if not ribbon.parts:
+        return latent_at(model, ribbon, X)
+    outputs = tuple(latent_at(own, part, X) for own, part in zip(model.outputs, ribbon.parts, strict=True))
+    source = RawDraws(model, ribbon, X, latent_width(model, ribbon))
+    return SeparateLatents(outputs, partial(_covariance_at, model, ribbon, X), source)
+
+
+def _covariance_at(model, ribbon, X):
+    return latent_at(model, ribbon.gaussian(), X).covariance
+
+
 def weighted_mean(values, weight):
     """Mean over the rows that count; minus infinity where a single one is."""
     values, weight = values[weight > 0], weight[weight > 0]
@@ -361,7 +375,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         exact = self.predictive == "direct" or (newton and not training.rows.model.is_linear)
         ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
         fitted |= {
-            "ribbon_": ribbon.mapped(training.rows.model.uncentred),
+            "ribbon_": with_parts(ribbon.mapped(training.rows.model.uncentred), fitted["model_"]),
             "correction_": training.resolved(self.correction),
             "effective_parameters_": float(training.effective_parameters),
             "n_observations_": float(training.n),

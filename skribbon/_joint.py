@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.special import chdtr, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from ._checks import check_count, check_table_of
-from ._predictive import Degrees, Latent, Predictive
+from ._predictive import Degrees, Latent, Predictive, no_draws
 from ._typing import FloatArray, Levels, RandomState
 from .laws import NormalLaw
 from .laws.crps import energy_scores
@@ -20,8 +21,59 @@ from .laws.crps import energy_scores
 SURE = 1e-15  # levels closer to 0 or 1 than that have no normal score
 
 
+@dataclass(frozen=True, eq=False)
+class SeparateLatents:
+    """Raw predictions of outputs that have parameters of their own; see :class:`Latent`.
+
+    Attributes
+    ----------
+    outputs : tuple of Latent
+    between : callable
+        ``between()`` gives their covariance (n, m, m), which few ask for.
+    source : callable
+        ``source(n_samples, rng)`` gives joint draws of all rows and outputs, (n, m, n_samples).
+    factors : float or ndarray of shape (A,)
+        What the covariance is multiplied by.
+    """
+
+    outputs: tuple[Latent, ...]
+    between: Callable[[], FloatArray]
+    source: Callable[[int, Any], FloatArray]
+    factors: Any = 1.0
+
+    @property
+    def f(self):
+        """Raw predictions, (n, m)."""
+        return np.concatenate([own.f for own in self.outputs], axis=1)
+
+    @property
+    def draws(self):
+        """Those at the stored parameter draws, (..., n, m, B), or None."""
+        drawn = [own.draws for own in self.outputs]
+        return None if drawn[0] is None else np.concatenate(drawn, axis=-2)
+
+    @cached_property
+    def covariance(self):
+        """Of the raw predictions, row by row, (..., n, m, m)."""
+        return np.multiply.outer(self.factors, self.between())
+
+    def scaled(self, factors):
+        """At other alphas."""
+        outputs = tuple(own.scaled(factors) for own in self.outputs)
+        factors = self.factors * np.asarray(factors, dtype=float)
+        return replace(self, outputs=outputs, factors=factors, source=no_draws)
+
+    def moved_to(self, f):
+        """The same spread around other raw predictions."""
+        outputs = tuple(own.moved_to(f[:, [j]]) for j, own in enumerate(self.outputs))
+        return SeparateLatents(outputs, partial(np.asarray, self.covariance), no_draws)  # which hold no rows
+
+
 def output_latents(latent, model, ribbon, X):
     """Uncertain raw predictions of prepared rows X, output by output."""
+    if isinstance(latent, SeparateLatents):
+        yield from latent.outputs
+        return
     for j, own in enumerate(model.outputs):
         freedom = None
         if latent.freedom is not None:
@@ -31,6 +83,8 @@ def output_latents(latent, model, ribbon, X):
 
 def output_latent(latent, j, freedom=None):
     """The j-th of several raw predictions."""
+    if isinstance(latent, SeparateLatents):
+        return latent.outputs[j]
     draws = None if latent.draws is None else latent.draws[..., [j], :]
     source = partial(_draws_of_output, latent.source, j)
     return Latent(latent.f[:, [j]], latent.covariance[..., j : j + 1, j : j + 1], draws, source, freedom)
@@ -58,7 +112,7 @@ class JointPredictive:
     ----------
     outputs : tuple of Predictive
         Of each output alone.
-    latent : Latent
+    latent : Latent or SeparateLatents
         The uncertain raw predictions of all outputs.
     correlation : ndarray of shape (m, m)
         Of the noise.
@@ -78,11 +132,11 @@ class JointPredictive:
     """
 
     outputs: tuple[Predictive, ...]
-    latent: Latent
+    latent: Latent | SeparateLatents
     correlation: FloatArray
 
     def __len__(self):
-        return len(self.latent.f)
+        return len(self.outputs[0])
 
     @property
     def kind(self) -> str:

@@ -44,11 +44,20 @@ def outputs_of(training):
 
 def output_ribbon(ribbon, model, j):
     """The distribution of what parameters one output has."""
+    if ribbon.parts:
+        return ribbon.parts[j]
     freedom = None if ribbon.freedom is None else ribbon.freedom.output(j)
     if not model.outputs_are_separate:
         return replace(ribbon, freedom=freedom)
     d = len(model.theta) // model.n_outputs
     return ribbon.part(slice(j * d, (j + 1) * d), freedom)
+
+
+def with_parts(ribbon, model):
+    """The ribbon with those of single outputs, where they have parameters of their own: most questions are of these."""
+    if not model.outputs_are_separate:
+        return ribbon
+    return replace(ribbon, parts=tuple(output_ribbon(ribbon, model, j) for j in range(model.n_outputs)))
 
 
 def parameters_by_output(training):

@@ -29,7 +29,7 @@ PATH_PAIRS = 1024
 CRPS_LEVELS = (np.arange(200) + 0.5) / 200
 
 
-def _no_draws(n_samples: int, rng: Any) -> FloatArray:
+def no_draws(n_samples: int, rng: Any) -> FloatArray:
     raise ValueError("There are no joint draws of leave-one-out predictions, each of which is of a fit of its own.")
 
 
@@ -62,7 +62,7 @@ class Latent:
     f: FloatArray
     covariance: FloatArray
     draws: FloatArray | None = None
-    source: Callable[[int, Any], FloatArray] = _no_draws
+    source: Callable[[int, Any], FloatArray] = no_draws
     freedom: Callable[[], FloatArray] | None = None
 
     @cached_property
@@ -76,7 +76,7 @@ class Latent:
         return cls(f, batch_gram(root), draws)
 
     @classmethod
-    def concatenate(cls, pieces, source=_no_draws, freedom=None):
+    def concatenate(cls, pieces, source=no_draws, freedom=None):
         """Rows of several into one, with a source of joint draws."""
         if len(pieces) == 1:
             return replace(pieces[0], source=source, freedom=freedom)

@@ -27,7 +27,7 @@ from ._checks import (
     checked_weight,
     index_of,
 )
-from ._estimator import BaseRibbon, calibration_rows, latent_at, lazily, own_copy, targets_of, weighted_mean
+from ._estimator import BaseRibbon, calibration_rows, latent_at, latents_at, lazily, own_copy, targets_of, weighted_mean
 from ._joint import JointPredictive, output_latent, output_latents
 from ._left_out import CrossConformal, Jackknife
 from ._outputs import output_ribbon, outputs_of, parameters_by_output, products_of, residuals
@@ -856,7 +856,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         """What the fits to all other rows say of each row."""
         rows, model, ribbon = training.rows, fitted["model_"], fitted["ribbon_"]
         f = training.leave_one_out()
-        latent = latent_at(model, ribbon, rows.X).moved_to(f)
+        latent = latents_at(model, ribbon, rows.X).moved_to(f)
         told = fitted["noise_"], fitted["law_"], rows.X, fitted["target_scale_"]
         jackknife: Any
         if model.loss.by_output:
@@ -914,7 +914,7 @@ def told_of_outputs(noise, law, model, ribbon, training, stated):
     parts, sample = outputs_of(training), training.sample(SAMPLE)
     products = products_of(training)
     noise, told = fit_noises(noise, parts, products, lambda: (sample.rows.map(residuals), sample.rows.weight))
-    latent = cache(partial(latent_at, model, ribbon, sample.rows.X))
+    latent = cache(partial(latents_at, model, ribbon, sample.rows.X))
     laws, scales = [], []
     for j, (own, part, (own_noise, some, dispersion)) in enumerate(zip(model.outputs, parts, told, strict=True)):
         of_output = partial(_of_output, latent, j)

@@ -285,6 +285,8 @@ class Ribbon:
         Whether predictions evaluate the model at drawn parameters, or follow its tangent.
     freedom : Freedom or None
         Degrees of freedom of its variances; None is infinitely many.
+    parts : tuple of Ribbon
+        Of each output, where outputs have parameters of their own.
     """
 
     root: np.ndarray
@@ -294,6 +296,7 @@ class Ribbon:
     shifts: np.ndarray | None = None
     exact: bool = False
     freedom: Freedom | None = None
+    parts: tuple = ()
 
     @classmethod
     def closed_form(cls, H_r, H_Fc, units, alpha, lone):
@@ -325,8 +328,8 @@ class Ribbon:
     def part(self, rows, freedom):
         """That of some of the parameters."""
         null, lone = (A[rows][:, A[rows].any(axis=0)] for A in (self.null, self.lone))
-        shifts = None if self.shifts is None else self.shifts[rows]
-        return replace(self, root=self.root[rows], null=null, lone=lone, shifts=shifts, freedom=freedom)
+        shifts, root = None if self.shifts is None else self.shifts[rows], triangular_root(self.root[rows])
+        return replace(self, root=root, null=null, lone=lone, shifts=shifts, freedom=freedom, parts=())
 
     @property
     def covariance(self):
@@ -337,7 +340,11 @@ class Ribbon:
     def scaled(self, factor):
         """The ribbon with its covariance multiplied by ``factor``."""
         c = np.sqrt(factor)
-        return replace(self, root=c * self.root, shifts=None if self.shifts is None else c * self.shifts)
+        shifts, parts = (
+            None if self.shifts is None else c * self.shifts,
+            tuple(part.scaled(factor) for part in self.parts),
+        )
+        return replace(self, root=c * self.root, shifts=shifts, parts=parts)
 
     def degrees_of_freedom(self, function):
         """Of the variances of linear functionals; ``function`` takes directions (p, r) to their values (..., r)."""
