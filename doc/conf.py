@@ -7,6 +7,7 @@ from docutils import nodes
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import cheat_sheet
 from gallery_order import ORDER
 
 import skribbon
@@ -80,7 +81,7 @@ html_theme_options = {
     "footer_end": [],
 }
 # where there is no short list of neighbours, the text gets their room
-ALONE = ["index", "getting_started", "method", "api", "generated/*"]
+ALONE = ["index", "getting_started", "cheat_sheet", "method", "api", "generated/*"]
 ALONE += ["choosing", "extending", "contributing", "whats_new"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 toc_object_entries_show_parents = "hide"
@@ -102,6 +103,7 @@ def skip_inherited_from_scikit_learn(app, what, name, member, skip, options):
 
 
 def setup(app):
-    """Connect the two above."""
+    """Connect the two above; draw what pages show."""
+    cheat_sheet.draw(Path(__file__).parent / "generated")
     app.connect("missing-reference", link_scikit_learn)
     app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)

@@ -1,0 +1,111 @@
+"""One page with all that is asked for every day; ``make doc`` draws it as SVG and PDF."""
+
+from pathlib import Path
+
+BOXES = (
+    (
+        "Fit",
+        (
+            ("any scikit-learn model with a smooth loss", "ribbon = RibbonRegressor(Ridge()).fit(X, y)"),
+            ("a pipeline goes inside", "RibbonRegressor(make_pipeline(StandardScaler(), Ridge()))"),
+            ("classes", "RibbonClassifier(LogisticRegression()).fit(X, y)"),
+            ("a model that is fitted already", "RibbonRegressor(FrozenEstimator(model)).fit(X, y)"),
+            ("a function of your own", "AutogradRegressor(f, init)"),
+            ("tuned on held-out rows", "RibbonCV(Ridge()).fit(X, y)"),
+            ("tuned from a single fit", "RibbonCV(Ridge(), cv='loo').fit(X, y)"),
+        ),
+    ),
+    (
+        "Which interval?",
+        (
+            ("where will a new observation fall?", "ribbon.predict_interval(X, 0.9)"),
+            ("where is the mean?", "ribbon.predict_interval(X, 0.9, kind='confidence')"),
+            ("both kinds of uncertainty, in a table", "ribbon.predict_frame(X)"),
+            ("quantiles", "ribbon.predict_quantiles(X, [0.1, 0.5, 0.9])"),
+            ("cdf, density, CRPS, draws", "ribbon.predict_distribution(X).cdf(y)"),
+            ("how sure is a probability?", "ribbon.predict_proba_interval(X)"),
+        ),
+    ),
+    (
+        "Which promise?",
+        (
+            ("approximate, for each x: the default", "ribbon.predict_interval(X)"),
+            ("guaranteed, with rows kept aside", "ribbon.conformalize(X_cal, y_cal)"),
+            ("", "ribbon.predict_interval(X, kind='conformal')"),
+            ("guaranteed, from one fit", "RibbonRegressor(Ridge(), store_loo=True).fit(X, y)"),
+            ("", "ribbon.predict_interval(X, kind='jackknife+')"),
+            ("sets of labels", "ribbon.predict_set(X, 0.95)"),
+        ),
+    ),
+    (
+        "My data are ...",
+        (
+            ("grouped: patients, schools", "ribbon.fit(X, y, groups=patient)"),
+            ("a series in time", "ribbon.fit(X, y, groups=blocks(times))"),
+            ("counted: a row stands for several", "ribbon.fit(X, y, sample_weight=counts)"),
+            ("skewed, or noisier here than there", "RibbonRegressor(Ridge())  # finds it: noise_, law_"),
+            ("counts, amounts", "RibbonRegressor(PoissonRegressor()).fit(X, y)"),
+            ("several outputs", "ribbon.fit(X, Y).predict_interval(X)"),
+            ("larger than memory", "ribbon.fit(ddf[columns], ddf['y'])  # Dask"),
+        ),
+    ),
+    (
+        "Explain",
+        (
+            ("coefficients with p values", "inspection.coefficients(ribbon)"),
+            ("does this matter at all?", "inspection.wald_test(ribbon, 'age = 0, sex = 0')"),
+            ("what if?", "inspection.comparisons(ribbon, X, 'treated')"),
+            ("slopes, totals", "inspection.slopes(ribbon, X, 'age')"),
+            ("which rows made it so?", "inspection.influence(ribbon, X_train, y_train, X)"),
+            ("pictures", "plotting.IntervalDisplay.from_estimator(ribbon, X, y)"),
+        ),
+    ),
+    (
+        "Can I trust it?",
+        (
+            ("coverage on rows that were not seen", "cross_val_interval(ribbon, X, y)"),
+            ("scores for searches", "GridSearchCV(ribbon, grid, scoring=metrics.nll_scorer)"),
+            ("is one linear step enough?", "ribbon.check_linearisation(X, y)"),
+            ("is the model at its minimum?", "ribbon.stationarity_  # near 0"),
+            ("what was chosen", "inspection.summary(ribbon)"),
+            ("no result rather than a doubtful one", "warnings.simplefilter('error', RibbonWarning)"),
+        ),
+    ),
+)
+COLOURS = ("#2166ac", "#1b7837", "#b2182b", "#8c510a", "#5e3c99", "#35706f")
+
+
+def draw(folder):
+    """The sheet, A4 across, as ``cheat_sheet.svg`` and ``cheat_sheet.pdf`` in a folder."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch
+
+    with mpl.rc_context({"svg.hashsalt": "skribbon", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(11.69, 8.27), facecolor="white")
+        figure.text(0.03, 0.955, "skribbon", size=22, weight="bold", va="center")
+        words = "honest uncertainty for differentiable scikit-learn models, from a single fit"
+        figure.text(0.165, 0.953, words, size=11, va="center", color="0.3")
+        for k, ((title, rows), colour) in enumerate(zip(BOXES, COLOURS, strict=True)):
+            left, bottom = 0.03 + 0.3175 * (k % 3), 0.49 - 0.455 * (k // 3)
+            box = FancyBboxPatch((left, bottom), 0.305, 0.425, boxstyle="round,pad=0,rounding_size=0.008")
+            box.set(facecolor="0.985", edgecolor=colour, linewidth=1.2, transform=figure.transFigure)
+            figure.add_artist(box)
+            figure.text(left + 0.012, bottom + 0.392, title, size=13, weight="bold", color=colour, va="center")
+            y = bottom + 0.355
+            for text, code in rows:
+                if not text:  # another line of the same answer
+                    y += 0.0095
+                else:
+                    figure.text(left + 0.012, y, text, size=8.2, color="0.25", va="center")
+                    y -= 0.0215
+                figure.text(left + 0.012, y, code, size=7, family="DejaVu Sans Mono", va="center")
+                y -= 0.0295
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(folder / "cheat_sheet.svg", metadata={"Date": None})
+        figure.savefig(folder / "cheat_sheet.pdf", metadata={"CreationDate": None})
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parent / "generated")
