@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
+from ._checks import is_lazy
 from ._compat import safe_indexing
 from ._steps import last_step
 from ._typing import FloatArray, Levels, MatrixLike, PromiseKind
@@ -41,7 +42,7 @@ def cross_val_interval(
     estimator : estimator with ``predict_interval``
         A Ribbon, a :class:`~skribbon.RibbonCV`, or a pipeline or search that ends in one.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
         Handed to each fit.
     groups : array-like of shape (n_samples,), default=None
@@ -59,7 +60,7 @@ def cross_val_interval(
     Returns
     -------
     ndarray of shape (n_samples, 2) or (n_samples, 2, L)
-        In the order of the rows.
+        In the order of the rows; of several outputs as ``predict_interval`` has it.
 
     Examples
     --------
@@ -75,6 +76,11 @@ def cross_val_interval(
         raise TypeError(
             f"cross_val_interval needs a regressor, and {type(estimator).__name__} is a classifier; "
             "sklearn.model_selection.cross_val_predict(..., method='predict_proba') has its probabilities."
+        )
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, and cross_val_interval needs rows in memory: pass some of them. RibbonCV "
+            "takes Dask collections, and has scores of held-out rows in cv_results_."
         )
     if kind == "conformal":
         raise ValueError("kind='conformal' needs calibration rows, which folds do not have; use 'cv+' of a RibbonCV.")

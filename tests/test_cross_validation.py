@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -53,6 +54,22 @@ def test_through_pipelines_and_searches_with_weights_and_groups():
     search = GridSearchCV(make_pipeline("passthrough", inner), {"ribbonregressor__alpha": [1.0]}, cv=2)
     np.testing.assert_array_equal(cross_val_interval(search, X, Y, cv=CV), cross_val_interval(inner, X, Y, cv=CV))
     assert np.abs(plain - cross_val_interval(inner, X, Y, cv=CV, sample_weight=weight)).max() > 1e-6  # groups matter
+
+
+def test_several_outputs():
+    both = pd.DataFrame({"up": Y, "down": X[:, 0] - Y})
+    found = cross_val_interval(RibbonRegressor(Ridge()), X, both, cv=CV)
+    train, test = CV[1]
+    expected = RibbonRegressor(Ridge()).fit(X[train], both.iloc[train]).predict_interval(X[test])
+    assert found.shape == (120, 2, 2)
+    np.testing.assert_array_equal(found[test], expected)
+
+
+def test_tables_on_dask_are_refused():
+    dask = pytest.importorskip("dask.dataframe")
+    table = dask.from_pandas(pd.DataFrame(X), npartitions=2)
+    with pytest.raises(TypeError, match="needs rows in memory"):
+        cross_val_interval(RibbonRegressor(), table, Y)
 
 
 def test_a_number_of_folds_keeps_groups_together():

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "_blocks": {"_checks"},
     "_steps": set(),
     "_when_used": set(),
-    "_cross_validation": {"_compat", "_steps", "_typing", "exceptions"},
+    "_cross_validation": {"_checks", "_compat", "_steps", "_typing", "exceptions"},
     "_compat": set(),
     "metrics": FOUNDATION | {"metrics", "_steps"},
     "noise": FOUNDATION,
