@@ -79,7 +79,7 @@ def test_a_number_of_folds_keeps_groups_together():
             return super().fit(X, y, sample_weight, groups)
 
     seen = []
-    cross_val_interval(Remembering(Ridge()), X, Y, groups=GROUPS, cv=4)
+    cross_val_interval(Remembering(Ridge()), X, Y, groups=GROUPS[MIXED], cv=4)
     assert [len(labels) for labels in seen] == [18] * 4
 
 
