@@ -72,7 +72,11 @@ class Latent:
 
     @classmethod
     def from_root(cls, f, root, draws=None):
-        """Of a root (n, k, r) of the covariance over all rows."""
+        """Of a root (n, k, r) of the covariance over all rows; several outputs so wide that they overflow are cut."""
+        if f.shape[1] > 1:  # what is infinite in all directions has no direction
+            widest = np.abs(root).max(axis=(1, 2), initial=0.0, keepdims=True)
+            if (widest > LARGEST).any():
+                root = root * np.divide(LARGEST, widest, out=np.ones_like(widest), where=widest > LARGEST)
         return cls(f, batch_gram(root), draws)
 
     @classmethod

@@ -39,6 +39,8 @@ from sklearn.preprocessing import (
 )
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._loss import Categorical
+from skribbon._predictive import ClassProbabilities, Latent
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
 from skribbon.laws import CompoundPoissonGamma
 from skribbon.laws.families import TweedieFamily
@@ -697,3 +699,12 @@ def test_another_alpha_has_its_own_leave_one_out(Ribbon):
     assert once.loo_score_ == pytest.approx(again.loo_score_, rel=1e-10)
     covariance = [ribbon.loo_distribution_.latent.covariance for ribbon in (once, again)]
     np.testing.assert_allclose(*covariance, rtol=1e-9)
+
+
+def test_logits_whose_variances_overflow_have_probabilities():
+    f, root = np.array([[3.0, -1.0], [0.5, 0.2]]), np.array([[[1e221, 0.0], [0.0, 1e200]], [[0.1, 0.0], [0.0, 0.2]]])
+    latent = Latent.from_root(f, root)
+    probabilities = ClassProbabilities(latent, Categorical(3)).mean()
+    assert np.isfinite(latent.covariance).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(latent.covariance[1], np.diag([0.01, 0.04]))
