@@ -103,7 +103,10 @@ class CompoundPoissonGamma(Positive):
         return out
 
     def _cdf(self, y):
-        return self._split(y, compound_cdf, lambda r, c, p: three_moment_cdf((r - 1) / np.sqrt(c), p * np.sqrt(c)))
+        value = self._split(y, compound_cdf, lambda r, c, p: three_moment_cdf((r - 1) / np.sqrt(c), p * np.sqrt(c)))
+        mean, cv2 = self.parameters
+        never = np.isinf(y / mean) | np.isinf(cv2)  # a jump comes less often than numbers can say
+        return np.where(never, 1.0, value) if never.any() else value
 
     def _logpdf(self, y):
         def approximate(ratio, cv2, power):

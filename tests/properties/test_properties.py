@@ -53,6 +53,17 @@ ONCE_BROKEN = [
     Case(family="glm", model="GammaRegressor", params={"alpha": 0.001}, n=50, y="positive", seed=355497),
     Case(family="glm", model="TweedieRegressor", params={"power": 1.9}, y="counts", seed=325300),
     Case(family="glm", model="TweedieRegressor", params={"link": "log"}, d=1, rows="far", seed=548956),
+    Case(
+        family="glm",
+        model="PoissonRegressor",
+        params={"alpha": 1.0, "tol": 1e-9, "max_iter": 200},
+        n=46,
+        d=1,
+        y="rates",
+        y_scale=1.4e11,
+        container="csr_array",
+        seed=189978,
+    ),
     # families at the edge of their range
     Case(family="glm", model="TweedieRegressor", params={"power": 1, "link": "identity"}, d=1, y="zeros", seed=484444),
     Case(family="glm", model="PoissonRegressor", params={"alpha": 0.0}, n=25, d=3, y="zeros", rows="train", seed=97525),
