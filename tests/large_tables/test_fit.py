@@ -397,14 +397,6 @@ def test_passes_are_printed(lazy, capsys):
     assert "rows/s" in printed
 
 
-def test_dask_stays_away_until_it_is_asked_for():
-    import subprocess
-    import sys
-
-    code = "import sys, skribbon; assert 'dask' not in sys.modules and 'distributed' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_without_dask_the_extra_is_named(monkeypatch):
     import builtins
     import sys
