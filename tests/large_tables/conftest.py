@@ -27,7 +27,7 @@ def small_start(monkeypatch):
     monkeypatch.setattr("skribbon._dask.fitting.START_ROWS", 300)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def client():
     from distributed import Client, LocalCluster
 
