@@ -33,6 +33,7 @@ TAIL = 1e-8  # probability beyond which one less a distribution function is most
 FAR = -float(ndtri(TAIL))
 NUDGE = 1e-8  # that an end is not left out by rounding: of a score in units of a normal standard deviation
 LAST_DIGITS = 1e-15
+SEARCHED = 1e-10  # share of an interval's width to which its ends are known
 ROUNDING = 1e-10  # of a sum of weights, and of the sum of probabilities
 
 
@@ -148,6 +149,9 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
     law, target = distribution.law, distribution.target
     z = np.minimum(scores + NUDGE, FAR)
     lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
+    if distribution.latent.draws is not None and not law.discrete:  # a search between draws may end just short of a row
+        slack = SEARCHED * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
+        lower, upper = lower - slack, upper + slack
     far = scores > FAR
     if far.any():
         reach = _reach(np.where(far, scores - FAR, 0.0), _far_ends(law)[2])

@@ -64,6 +64,19 @@ ONCE_BROKEN = [
         container="csr_array",
         seed=189978,
     ),
+    # a calibration row between the humps of few draws
+    Case(
+        family="sgd",
+        model="SGDRegressor",
+        params={"max_iter": 5},
+        prepare="scaler",
+        options={"correction": "HC3", "predictive": "newton", "n_draws": 12, "random_state": 0},
+        n=60,
+        d=3,
+        x=("collinear",),
+        twin="conformal",
+        seed=274422,
+    ),
     # families at the edge of their range
     Case(family="glm", model="TweedieRegressor", params={"power": 1, "link": "identity"}, d=1, y="zeros", seed=484444),
     Case(family="glm", model="PoissonRegressor", params={"alpha": 0.0}, n=25, d=3, y="zeros", rows="train", seed=97525),
