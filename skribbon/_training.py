@@ -684,7 +684,7 @@ class Training:
         if not self.curvature.knows_leverages or (not few and self._rows_are_alike):
             return Freedom.constant(p, most)
         top = self._decisive(few)
-        if not len(top):
+        if not len(top) or not self.H_r.inverse_root.shape[1]:  # of a saturated network nothing is determined
             return Freedom.constant(p, most)
         M, E = self.H_r.inverse_root, self._of_foremost(top, partial(expected_scores, self.hat))
         rows, copies = left_multiply(M, E.reshape(-1, M.shape[1]).T), self.foremost.weight[top]

@@ -77,6 +77,17 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=274422,
     ),
+    # nothing is determined
+    Case(
+        family="network",
+        model="MLPClassifier",
+        params={"alpha": 0.0},
+        n=37,
+        d=8,
+        x=("scaled",),
+        y="labels",
+        seed=549607,
+    ),
     # families at the edge of their range
     Case(family="glm", model="TweedieRegressor", params={"power": 1, "link": "identity"}, d=1, y="zeros", seed=484444),
     Case(family="glm", model="PoissonRegressor", params={"alpha": 0.0}, n=25, d=3, y="zeros", rows="train", seed=97525),
