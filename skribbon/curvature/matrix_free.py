@@ -135,7 +135,7 @@ class MatrixFree(Curvature):
 
 def sampled_curvature(rows, n, shift, m):
     """m random vectors (p, m) with covariance H_r: n^-1/2 sum_i J_i' R_i e_i + sqrt(shift) e."""
-    penalty = np.sqrt(np.maximum(shift, 0.0))[:, None] * np.random.default_rng(0).standard_normal((len(shift), m))
+    penalty = np.sqrt(shift)[:, None] * np.random.default_rng(0).standard_normal((len(shift), m))
     return penalty + rows.sum(partial(_sampled, m)) / np.sqrt(n)
 
 

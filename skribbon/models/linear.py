@@ -349,6 +349,12 @@ def _(estimator, y, sample_weight):
 
 @as_parametric.register(BayesianRidge)
 def _(estimator, y, sample_weight):
+    if not (estimator.lambda_ >= 0 and estimator.alpha_ > 0):
+        raise ValueError(
+            f"BayesianRidge estimated a precision that is not positive (lambda_={estimator.lambda_:.3g}, "
+            f"alpha_={estimator.alpha_:.3g}), as with weights that stand for fewer observations than parameters: scale "
+            "sample_weight to sum to the number of rows, or use Ridge."
+        )
     return linear_model(estimator, Tweedie(), estimator.lambda_ / (estimator.alpha_ * sample_weight.sum()))
 
 

@@ -415,3 +415,11 @@ def test_missing_methods_are_named(method):
     bare = ParametricModel(theta=np.zeros(1), loss=Tweedie(), l2=np.zeros(1))
     with pytest.raises(TypeError, match=f"ParametricModel must define {method}"):
         getattr(bare, method)(X)
+
+
+def test_a_negative_precision_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20.0)
+    fitted = BayesianRidge().fit(X, y)
+    fitted.lambda_ = -1.0
+    with pytest.raises(ValueError, match="scale sample_weight"):
+        as_parametric(fitted, y, np.ones(20))
