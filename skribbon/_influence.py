@@ -1,7 +1,7 @@
 r"""What single training rows, or groups of them, do to predictions, without a refit.
 
 The fit without a row is one Newton step away, :math:`\hat\theta_{(i)} - \hat\theta = H_r^{-1} J_i' (I - C_i A_i)^{-1}
-u_i / n`, with the hat matrix :math:`C_i A_i` of ``_training.py``: exact for least squares and ridge. A prediction with
+u_i / n`, with the hat matrix :math:`C_i A_i` of ``_leverage.py``: exact for least squares and ridge. A prediction with
 Jacobian J_x moves by J_x times that, so all that is needed of the predictions is D = H_r^-1 J_x', and a row costs a few
 products. A row of several copies is left out with all of them.
 """
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from ._groups import Parts, group_steps, group_sums
+from ._leverage import Hat, resolvent
 from ._linalg import batch_gram
 from ._ribbon import dispersion
 from ._rows import Groups, row_blocks
-from ._training import Hat, Training, resolvent
+from ._training import Training
 
 CERTAIN = 1 - 1e-9  # leverage from which rounding leaves nothing of the fit without a row
 MANY = 1000  # times as many rows as are asked for make it worth while to look at few of them

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._draws import is_quadratic, least_curvature
 from ._ribbon import ReweightedCurvature, direct, gradient_change, parameter_shifts, pushforward
 from ._rows import Moments
-from ._training import is_quadratic, least_curvature
 from .models.newton import minimise
 
 if TYPE_CHECKING:

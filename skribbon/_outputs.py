@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
+from ._draws import newton_shifts
+from ._freedom import Freedom, freedom_of
 from ._groups import MAX_LEVERAGE, group_scores, moved
+from ._leverage import POWERS, Largest, most_leverage, resolvent
 from ._linalg import Factor, gram
-from ._ribbon import DirichletSums, Freedom, Ribbon, dirichlet_scores
+from ._ribbon import DirichletSums, Ribbon, dirichlet_scores
 from ._rows import Block, Moments, Rows, Sums
-from ._training import POWERS, Largest, Training, most_leverage, resolvent, score_sums
+from ._training import Training, score_sums
 
 
 def train(rows, curvature, correction, closed_form):
@@ -213,13 +216,13 @@ class SeparateOutputs:
     # ------------------------------------------------------------------ the ribbon
     def ribbon(self, alpha, correction, closed_form, n_draws, seed, newton=False):
         """The ribbon of all outputs, whose marginals are those of the fits to single outputs."""
-        self.parts[0]._warn_of_few_groups()
+        self.parts[0].warn_of_few_groups()
         corrections, units = self._resolved(correction), self.rows.units
         (gradient, centre), H_r = self.centred_scores(corrections), BlockDiagonal([part.H_r for part in self.parts])
         lone = block_diag(*self._of_leader(Training.lone))
         if newton:
             shifts = [
-                part.newton_shifts(alpha, part.centred_scores(rule)[0], n_draws, seed)
+                newton_shifts(part, alpha, part.centred_scores(rule)[0], n_draws, seed)
                 for part, rule in zip(self.parts, corrections, strict=True)
             ]
             ribbon = Ribbon.of_shifts(H_r, np.concatenate(shifts), units, lone)
@@ -239,7 +242,7 @@ class SeparateOutputs:
 
     def _freedom(self, corrections):
         by_part = {id(part): correction for part, correction in zip(self.parts, corrections, strict=True)}
-        found = self._of_leader(lambda part: part.freedom(by_part[id(part)]))
+        found = self._of_leader(lambda part: freedom_of(part, by_part[id(part)]))
         if all(freedom is None for freedom in found):
             return None
         d = len(self.parts[0].rows.model.theta)

@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from ._freedom import Freedom
 from ._linalg import psd_root, triangular_root
 from ._rows import Sums, unpacked
 
@@ -201,68 +202,6 @@ class ReweightedCurvature:
         size, most = np.linalg.norm(second, axis=0), np.linalg.norm(first, axis=0) / 2
         share = np.divide(most, size, out=np.ones_like(size), where=size > most)
         return -self.M @ (first + share * second)
-
-
-@dataclass(frozen=True, eq=False)
-class Freedom:
-    r"""How many independent rows the variance of a linear functional of theta rests on, in Satterthwaite's sense.
-
-    Were the noise what the loss's own curvature says, row i would contribute :math:`c_i^2` to that variance, and
-
-    .. math:: \mathrm{df} = \Big(\sum_i c_i^2\Big)^2 \Big/ \sum_i c_i^4 - 1:
-
-    m - 1 for the mean of a category of m rows, however many others there are. Without a penalty no row has a larger
-    share in a variance than its leverage, so those of small leverage are not looked at one by one.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (p, m r)
-        Directions of single rows, r of each, whose squares add up to c_i^2.
-    copies : ndarray of shape (m,)
-        Their frequencies.
-    root : ndarray of shape (p, r) or None
-        Of the sum of c_i c_i' over all rows; None if ``rows`` are all of them.
-    others : float
-        Number of the other observations.
-    most : float
-        What no df exceeds; without any rows, what all of them are.
-    """
-
-    rows: np.ndarray
-    copies: np.ndarray
-    root: np.ndarray | None = None
-    others: float = 1.0
-    most: float = np.inf
-
-    @classmethod
-    def constant(cls, p, df=np.inf):
-        """The same for all functionals."""
-        return cls(np.zeros((p, 0)), np.zeros(0), most=max(df, 1.0))
-
-    def output(self, j):
-        """That of one of several outputs: all share their parameters."""
-        return self
-
-    def mapped(self, function):
-        """In other coordinates."""
-        root = None if self.root is None else function(self.root)
-        return replace(self, rows=function(self.rows), root=root)
-
-    def of(self, function):
-        """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
-        c = function(self.rows)
-        if not c.shape[-1]:
-            return np.full(c.shape[:-1], self.most)
-        peak = np.abs(c).max(axis=-1, keepdims=True)  # fourth powers overflow soon
-        unit = np.where(np.isfinite(peak) & (peak > 0), peak, 1.0)
-        c2 = np.nan_to_num(c / unit, posinf=1.0, neginf=-1.0) ** 2
-        c2 = c2.reshape(*c2.shape[:-1], len(self.copies), -1).sum(axis=-1)  # (..., m)
-        kept = c2 @ self.copies
-        total = kept if self.root is None else np.maximum(((function(self.root) / unit) ** 2).sum(axis=-1), kept)
-        spread = 3 * (total - kept) ** 2 / self.others  # of rows that contribute as normal features make them
-        fourth = c2**2 @ self.copies + spread
-        df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1
-        return np.clip(df, 1.0, self.most)
 
 
 @dataclass(frozen=True, eq=False)

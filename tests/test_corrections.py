@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._training import resolvent
+from skribbon._leverage import resolvent
 from skribbon.exceptions import LeverageWarning
 from skribbon.models import as_parametric
 

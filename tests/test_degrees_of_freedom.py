@@ -6,7 +6,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _rows, _training
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _freedom, _rows, _training
 from skribbon.laws import Estimate
 
 rng = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
 def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
     monkeypatch.setattr(_training, "MOST_DECISIVE", 60)
     monkeypatch.setattr(_training, "MOST_LONE", 20)
-    monkeypatch.setattr(_training, "DECISIVE", 0.005)
+    monkeypatch.setattr(_freedom, "DECISIVE", 0.005)
     monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
     rng = np.random.default_rng(5)
     X = rng.standard_t(3, size=(3000, 5))
@@ -147,9 +147,9 @@ def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
     y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
     ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
     _, training = ribbon._fit(form(X), y, None, None)
-    found, h = training._foremost_leverages, training.leverages
-    expected = np.sort(h[h >= _training.DECISIVE])[::-1][:10]
-    top = np.sort(found[training._decisive(few=False)])[::-1][: len(expected)]
+    found, h = training.foremost_leverages, training.leverages
+    expected = np.sort(h[h >= _freedom.DECISIVE])[::-1][:10]
+    top = np.sort(found[_freedom.decisive(training, few=False)])[::-1][: len(expected)]
     assert len(found) == 180 // (K - 1 if K else 1)
     assert len(top)
     np.testing.assert_allclose(top, expected, rtol=1e-10)

@@ -22,8 +22,8 @@ from spelling import logistic
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._groups import group_scores, group_steps
+from skribbon._leverage import constant_gradient
 from skribbon._rows import Groups
-from skribbon._training import constant_gradient
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
 from skribbon.inspection import coefficients
 from skribbon.noise import standard_error

@@ -11,8 +11,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.neural_network import MLPClassifier
 
 from skribbon import _rows
+from skribbon._leverage import Largest, leverages
 from skribbon._rows import Block, Moments, Rows, Sums, row_blocks
-from skribbon._training import Largest, Training, leverages
+from skribbon._training import Training
 from skribbon.curvature import EmpiricalFisher, GaussNewton, Hessian
 from skribbon.models import as_parametric
 
