@@ -46,6 +46,12 @@ def leverages(hat, block):
     return np.einsum("nkl,nlk->n", C, A) / block.model.loss.curvature_rank
 
 
+def rough_leverages(hat, block):
+    """The same where M has few columns, so that A_i is not worth forming."""
+    V, share = block.tangent.jvp(hat.inverse_root), np.minimum(block.weight, 1.0) / hat.n
+    return share * np.einsum("nkr,nkr->n", hat.curvature(block) @ V, V) / block.model.loss.curvature_rank
+
+
 def leave_one_out(hat, block):
     """Raw predictions (b, k) of each row under the fit to all others, by one Newton step.
 
@@ -199,7 +205,7 @@ class Foremost:
 def foremost_rows(hat, at_most, block):
     """Of a block; ``hat`` is of random directions."""
     counts = block.take(np.flatnonzero(block.weight > 0))
-    return Foremost(at_most, leverages(hat, counts), counts.Z, counts.y, counts.weight).kept()
+    return Foremost(at_most, rough_leverages(hat, counts), counts.Z, counts.y, counts.weight).kept()
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +232,9 @@ class Largest:
         J = block.tangent.largest() if curvature.knows_leverages else np.inf
         if not np.ndim(J):
             return cls()
-        C = curvature.of_loss(block) * np.minimum(block.weight, 1.0)[:, None, None]
-        return cls(J, float(np.sqrt(np.einsum("nkl,nkl->n", C, C).max())))
+        C = curvature.of_loss(block)
+        size = np.sqrt(np.einsum("nkl,nkl->n", C, C)) * np.minimum(block.weight, 1.0)
+        return cls(J, float(size.max()))
 
     def leverage(self, hat):
         """What no eigenvalue of C_i A_i exceeds: |C_i| tr(A_i), and |J_i M| is at most |J_i| |M|, entry by entry."""

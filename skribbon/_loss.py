@@ -263,6 +263,20 @@ class Loss:
         with np.errstate(invalid="ignore"):  # a mean beyond its range: the sums over rows that count tell of it
             return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
 
+    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Trace of the expected second derivative given x, R R'.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
+
 
 class Tweedie(Loss):
     r"""Half deviance of the Tweedie family, with mean f or exp(f).
@@ -641,13 +655,30 @@ class Categorical(ClassLoss):
         return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
 
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        R = self.curvature_root(f, y)
-        return R @ R.transpose(0, 2, 1)
+        # column j of Helmert's basis is h for the classes before the j-th, -j h for that one, and zero after it, so that
+        # with b = P B entry (j, l) is b_j (h_l - b_l) for j < l, and none of the sums below cancels, however sure P is
+        P = softmax(f @ self.basis.T, axis=1)
+        (n, K), own, j = P.shape, P[:, 1:], np.arange(1, P.shape[1])
+        h = 1 / np.sqrt(j * (j + 1))
+        before, rest = np.cumsum(P[:, :-1], axis=1), np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
+        after = np.append(rest[:, 1:], np.zeros((n, 1)), axis=1)
+        weight = np.reshape(self._weight(y), (-1, 1))
+        b, opposite = weight * h * (before - j * own), h * (j * own + rest)
+        C = np.empty((n, K - 1, K - 1))
+        C[:, j - 1, j - 1] = weight * h**2 * (before * ((j + 1) ** 2 * own + after) + j**2 * own * after)
+        for i in range(K - 2):
+            C[:, i, i + 1 :] = C[:, i + 1 :, i] = b[:, i, None] * opposite[:, i + 1 :]
+        return C
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         P = softmax(f @ self.basis.T, axis=1)
         centred = self.basis.T[None] - (P @ self.basis)[:, :, None]  # (n, k, K)
         return centred * np.sqrt(P * np.reshape(self._weight(y), (-1, 1)))[:, None, :]
+
+    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)
+        others = np.cumsum(P, axis=1)[:, :-1]
+        return 2 * (P[:, 1:] * others).sum(axis=1) * self._weight(y)  # 1 - sum of P^2, by products of pairs
 
     def probabilities(self, f):
         """Raw predictions (n, k, ...) to probabilities (n, K, ...)."""

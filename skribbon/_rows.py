@@ -77,6 +77,11 @@ class Block:
         """Root of the expected curvature of the loss in f, (b, k, r)."""
         return self._counted(self.model.loss.curvature_root(self.f, self.y))
 
+    @property
+    def expected(self):
+        """Trace of the expected curvature of the loss in f, (b,)."""
+        return self._counted(self.model.loss.curvature_trace(self.f, self.y))
+
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
@@ -145,6 +150,8 @@ class Block:
         return self.tangent.hessian_product(*self._second_order(), V)
 
     def _second_order(self):
+        if (self.weight == 1).all():
+            return self.C, self.u
         return self.C * self.weight[:, None, None], self.u * self.weight[:, None]
 
     def kronecker_sums(self):

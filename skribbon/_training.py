@@ -63,8 +63,7 @@ FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 def squared_scores(block):
     """Sums over the block of |u_i|^2, and of its expectation under a classifier's own probabilities, tr C_i."""
-    observed, expected = (block.u**2).sum(axis=1), (block.R**2).sum(axis=(1, 2))
-    return np.array([block.weight @ observed, block.weight @ expected])
+    return np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
 
 
 def score_sums(gradient, block):

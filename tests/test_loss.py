@@ -269,6 +269,21 @@ def test_categorical_curvature_is_exact_where_it_is_sure(sure):
         assert_allclose(loss.basis @ C @ loss.basis.T, expected, rtol=1e-9, atol=1e-9 * q)
 
 
+@pytest.mark.parametrize("gap", [0.0, 3.0, 60.0])
+@pytest.mark.parametrize(("K", "ahead"), [(2, 0), (2, 1), (5, 0), (5, 2), (5, 4), (40, 17)])
+def test_categorical_hessian_is_a_sum_of_squared_differences(K, ahead, gap):
+    loss, y = Categorical(K, np.linspace(0.5, 2, K)), rng.integers(0, K, N).astype(float)
+    f = (rng.normal(size=(N, K)) + gap * (np.arange(K) == ahead)) @ loss.basis
+    P, differences = loss.probabilities(f), loss.basis[:, None] - loss.basis  # (n, K), (K, K, k)
+    expected = np.einsum("n,nc,nd,cdk,cdl->nkl", loss.class_weight[y.astype(int)] / 2, P, P, differences, differences)
+    got = loss.hessian(f, y)
+    size = np.sqrt(np.einsum("nkk,nll->nkl", expected, expected))
+    assert (np.abs(got - expected) <= 1e-13 * K * size).all()
+    R = loss.curvature_root(f, y)
+    assert (np.abs(R @ R.transpose(0, 2, 1) - got) <= 1e-9 * size).all()
+    assert_allclose(loss.curvature_trace(f, y), np.einsum("nkk->n", expected), rtol=1e-12)
+
+
 def test_categorical_at_800_is_finite():
     loss = Categorical(3)
     f = 800 * np.array([[1.0, 0.0], [0.0, -1.0], [-1.0, 1.0]])

@@ -132,8 +132,7 @@ class EmpiricalFisher(DenseCurvature):
 
     @staticmethod
     def _sums(block, scatter):
-        squared_gradient, expected = (block.u**2).sum(axis=1), (block.R**2).sum(axis=(1, 2))
-        return Sums([scatter, block.weight @ squared_gradient, block.weight @ expected])
+        return Sums([scatter, block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         H_F, squared_gradient, expected_curvature = mean

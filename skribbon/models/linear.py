@@ -80,9 +80,8 @@ class LinearPredictor(ParametricModel):
         d = len(self.theta) // k
         if self.outputs_are_separate:
             return (k + 2) * d
-        # rows and a scaled copy of them; of several outputs, the distinct products of features, and of outputs with all
-        # that leads to them
-        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d) + 2 * (k + 1) ** 2
+        # rows and a scaled copy of them; of several outputs, the distinct products of features, and those of outputs
+        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d, (k + 1) ** 2)
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -140,7 +139,8 @@ class LinearTangent(Tangent):
 
     def jvp(self, V):
         blocks = V.reshape(self._k, len(V) // self._k, V.shape[1])  # (k, d, r)
-        return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
+        together = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
+        return np.asarray(self.Z @ together).reshape(-1, *blocks.shape[::2])
 
     def along(self, D):
         blocks = D.reshape(len(D), self._k, -1).transpose(1, 0, 2)  # (k, n, d)
