@@ -31,6 +31,7 @@ __all__ = ["Calibration", "conformal_quantile"]
 
 TAIL = 1e-8  # probability beyond which one less a distribution function is mostly rounding
 FAR = -float(ndtri(TAIL))
+FAR_ROUNDING = 4 * 2.0**-52 / TAIL  # share of that tail, and of a unit of the law there, that is rounding
 NUDGE = 1e-8  # that an end is not left out by rounding: of a score in units of a normal standard deviation
 LAST_DIGITS = 1e-15
 SEARCHED = 1e-10  # share of an interval's width to which its ends are known
@@ -154,7 +155,7 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
         lower, upper = lower - slack, upper + slack
     far = scores > FAR
     if far.any():
-        reach = _reach(np.where(far, scores - FAR, 0.0), _far_ends(law)[2])
+        reach = _reach(np.where(far, scores - FAR + FAR_ROUNDING, 0.0), _far_ends(law)[2])
         lower = np.where(far, lower - outward(reach, lower), lower)
         upper = np.where(far, upper + outward(reach, upper), upper)
     if law.support != "real":

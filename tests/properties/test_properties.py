@@ -159,6 +159,18 @@ ONCE_BROKEN = [
     ),
     Case(family="l1", model="ElasticNet", n=56, y="constant", twin="conformal", seed=126309),
     Case(family="target", model="Ridge", target="reciprocal", n=17, d=1, y="positive", twin="conformal", seed=1),
+    # an observation far beyond the law, where its distribution function is one but for rounding
+    Case(
+        family="glm",
+        model="GammaRegressor",
+        options={"alpha": 4.7},
+        n=4,
+        d=1,
+        x=("constant", "duplicated"),
+        y="heavy",
+        twin="conformal",
+        seed=9798,
+    ),
     # weights and labels that say little
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
