@@ -4,6 +4,7 @@ import json
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,28 +12,42 @@ from pathlib import Path
 import numpy as np
 import scipy
 import sklearn
+from joblib import parallel_config
+from sklearn.utils.parallel import Parallel, delayed
 
 import skribbon
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the data are found
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+PROCESSES = 2
+SITTINGS = "seconds-of-runs"  # beside the records
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A table or figure of the paper.
 
-    ``cells`` maps a name to a function without arguments that returns a dict of numbers, strings and lists; ``report``
-    turns all of them into Markdown and saves the figures into the folder that it is given. ``setting`` holds whatever
-    would make old cells wrong if it changed: they are computed again then.
+    ``cells`` maps a name to a function without arguments that returns a dict of numbers, strings and lists.
+    ``together`` maps a name to a label: cells of one label share a fitted network, and run in one process, in turn.
+    ``report`` turns the cells that there are into Markdown and saves the figures into the folder that it is given.
+    ``setting`` holds whatever would make old cells wrong if it changed: they are computed again then.
     """
 
     name: str
     title: str
     setting: dict
     cells: dict[str, Callable[[], dict]]
+    together: Callable[[str], str]
     report: Callable[[dict, Path], str]
+
+    def tasks(self, kept):
+        """Label to the cells of it that are not there yet."""
+        found = {}
+        for name, cell in self.cells.items():
+            if name not in kept:
+                found.setdefault(self.together(name), {})[name] = cell
+        return found
 
 
 def versions():
@@ -41,30 +56,83 @@ def versions():
     return {**packages, "scikit-learn": sklearn.__version__, "skribbon": skribbon.__version__}
 
 
-def run(experiment, folder):
-    """Compute the cells that are not there yet, and write the report. Stopping and starting again loses one cell."""
+def compute(experiments, folder):
+    """Compute the cells that are not there yet, in two processes; the names of those that failed.
+
+    Stopping and starting again loses the task that each process was at. All experiments advance alike, so that a run
+    that was cut short has something of every table.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{experiment.name}.json"
-    record = _kept(path, experiment)
-    started, total = time.perf_counter(), len(experiment.cells)
-    missing = [name for name in experiment.cells if name not in record["cells"]]
-    for done, name in enumerate(missing, start=total - len(missing)):
-        _show(experiment.name, done, total, name, started)
-        start = time.perf_counter()
-        value = experiment.cells[name]()
-        record["cells"][name] = {"value": _plain(value), "seconds": round(time.perf_counter() - start, 3)}
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    _show(experiment.name, total, total, "done", started)
-    sys.stderr.write("\n")
-    values = {name: record["cells"][name]["value"] for name in experiment.cells}
-    text = f"## {experiment.title}\n\n{experiment.report(values, folder).strip()}\n"
+    records = {experiment.name: record_of(experiment, folder) for experiment in experiments}
+    queue = []
+    for experiment in experiments:
+        tasks = experiment.tasks(records[experiment.name]["cells"])
+        queue += [(i / len(tasks), experiment.name, label, tasks[label]) for i, label in enumerate(tasks)]
+    queue.sort(key=lambda task: task[0])
+    sittings = _sittings(folder) if any(record["cells"] for record in records.values()) else []
+    started, failed = time.perf_counter(), []
+    with parallel_config("loky", n_jobs=PROCESSES, inner_max_num_threads=1):
+        tasks = (delayed(_computed)(name, label, cells) for _, name, label, cells in queue)
+        done = Parallel(return_as="generator_unordered", batch_size=1)(tasks)
+        for number, (name, label, found, errors) in enumerate(done, start=1):
+            records[name]["cells"] |= found
+            failed += errors
+            seconds = time.perf_counter() - started
+            _write(folder / f"{name}.json", records[name])
+            _write(folder / SITTINGS, [*sittings, seconds])
+            _show(number, len(queue), seconds, f"{name}: {label}")
+    return failed
+
+
+def _computed(experiment, label, cells):
+    """The values and CPU seconds of a task's cells, and which of them failed: one does not stop the others."""
+    found, errors = {}, []
+    for name, function in cells.items():
+        try:
+            value, seconds = timed(function)
+        except Exception:
+            traceback.print_exc()
+            errors.append(f"{experiment}: {name}")
+        else:
+            found[name] = {"value": _plain(value), "seconds": round(seconds, 3)}
+    return experiment, label, found, errors
+
+
+def write_report(experiment, folder):
+    """The experiment's section of the page, from the cells that there are; empty if there are none."""
+    cells = record_of(experiment, folder)["cells"]
+    values = {name: cells[name]["value"] for name in experiment.cells if name in cells}
+    if not values:
+        return ""
+    short = f"Cut short: {len(values)} of {len(experiment.cells)} cells.\n\n"
+    body = experiment.report(values, folder).strip()
+    text = f"## {experiment.title}\n\n{short if len(values) < len(experiment.cells) else ''}{body}\n"
     (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
     return text
 
 
-def _kept(path, experiment):
+def cost(experiments, folder):
+    """How long it all took, in a sentence."""
+    seconds = [
+        cell["seconds"] for experiment in experiments for cell in record_of(experiment, folder)["cells"].values()
+    ]
+    sittings = _sittings(folder)
+    runs = "one run" if len(sittings) == 1 else f"{len(sittings)} runs, one going on where the other had stopped,"
+    return (
+        f"All of it was computed in {runs} of {sum(sittings) / 60:.0f} minutes in two processes, which had "
+        f"{sum(seconds) / 60:.0f} minutes of CPU time."
+    )
+
+
+def _sittings(folder):
+    """Seconds of the runs so far."""
+    path = folder / SITTINGS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def record_of(experiment, folder):
     """The record on disk if it was made with the same setting, else a new one."""
-    setting = _plain(experiment.setting)
+    path, setting = folder / f"{experiment.name}.json", _plain(experiment.setting)
     if path.exists():
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["setting"] == setting:
@@ -72,11 +140,14 @@ def _kept(path, experiment):
     return {"experiment": experiment.name, "setting": setting, "versions": versions(), "cells": {}}
 
 
-def _show(name, done, total, what, started):
+def _write(path, record):
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _show(done, total, seconds, what):
     bar = "#" * round(20 * done / total)
-    seconds = time.perf_counter() - started
-    line = f"\r{name:<11}[{bar:<20}] {done}/{total}  {seconds:6.0f} s  {what:<40}"
-    sys.stderr.write(line if sys.stderr.isatty() else line.strip() + "\n")
+    line = f"\r[{bar:<20}] {done}/{total}  {seconds:6.0f} s  {what:<60}"
+    sys.stderr.write(line if sys.stderr.isatty() and done < total else line.strip() + "\n")
     sys.stderr.flush()
 
 
@@ -111,7 +182,7 @@ def mean_sd(values, digits=3):
 
 
 def timed(function):
-    """The value of a function and its seconds."""
-    start = time.perf_counter()
+    """The value of a function and its CPU seconds, which other work on the machine does not lengthen much."""
+    start = time.process_time()
     value = function()
-    return value, time.perf_counter() - start
+    return value, time.process_time() - start

@@ -18,6 +18,8 @@ PAPER = {  # ID, ALL, OOD, CRPS, seconds
     "MC dropout": ("92.8", "92.6", "91.5", "0.3593", "9.7"),
     "Laplace": ("92.0", "95.8", "99.2", "0.4226", "11.3"),
 }
+DEFAULTS = "Ribbon, defaults"
+UNTUNED = "Ribbon, alpha = 1"
 OURS = {  # beyond the paper: noise, and what alpha is tuned on
     "Ribbon, dof noise, closed form": ("dof", "coverage"),
     "Ribbon, heteroskedastic noise": ("heteroskedastic", "coverage"),
@@ -29,16 +31,22 @@ def experiment(quick):
     seeds, max_iter, members = (1, 100, 3) if quick else (2, 400, 5)
     cells = {}
     for seed in range(seeds):
-        for name in PAPER:
+        for name in (*PAPER, UNTUNED):
             cells[f"{name}, network {seed}"] = partial(paper_row, name, seed, max_iter, members)
+        cells[f"{DEFAULTS}, network {seed}"] = partial(default_row, seed, max_iter)
         for name in OURS:
             cells[f"{name}, network {seed}"] = partial(our_row, name, seed, max_iter)
     if not quick:
         for decay in (0.03, 3.0):
             for name in ("Ribbon", "Laplace"):
                 cells[f"{name}, decay {decay:g}"] = partial(paper_row, name, 0, max_iter, members, decay)
-    setting = {"seeds": seeds, "max_iter": max_iter, "decay": DECAY, "members": members, "version": 1}
-    return Experiment("california", "California Housing", setting, cells, report)
+    setting = {"seeds": seeds, "max_iter": max_iter, "decay": DECAY, "members": members, "version": 2}
+    return Experiment("california", "California Housing", setting, cells, network_of, report)
+
+
+def network_of(cell):
+    """The network that a cell is about."""
+    return cell.rsplit(", ", 1)[1]
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +67,7 @@ def base_of(seed, max_iter, decay=DECAY):
 
 
 def paper_row(name, seed, max_iter, members, decay=DECAY):
-    """As the paper has it: residual noise, 100 draws; Ribbon's alpha by coverage of validation rows."""
+    """As the paper has it: residual noise, 100 draws; Ribbon's alpha by coverage of validation rows, or one."""
     X, y, train, validation, *_ = split()
     base = base_of(seed, max_iter, decay)
     method, seconds = after(base, name, X[train], y[train], seed, members=members, correction="HC0")
@@ -69,12 +77,18 @@ def paper_row(name, seed, max_iter, members, decay=DECAY):
     return scores(method, seconds)
 
 
+def default_row(seed, max_iter):
+    """Nothing set, and no validation rows."""
+    X, y, train, *_ = split()
+    ribbon = RibbonRegressor(FrozenEstimator(base_of(seed, max_iter)))
+    return scores(*timed(lambda: ribbon.fit(X[train], y[train])))
+
+
 def our_row(name, seed, max_iter):
     X, y, train, validation, *_ = split()
     noise, scoring = OURS[name]
-    ribbon, seconds = timed(
-        lambda: RibbonRegressor(FrozenEstimator(base_of(seed, max_iter)), noise=noise).fit(X[train], y[train])
-    )
+    ribbon = RibbonRegressor(FrozenEstimator(base_of(seed, max_iter)), noise=noise)
+    _, seconds = timed(lambda: ribbon.fit(X[train], y[train]))
     return scores(RibbonCV(FrozenEstimator(ribbon), scoring=scoring).fit(X[validation], y[validation]), seconds)
 
 
@@ -95,15 +109,17 @@ def scores(method, seconds):
 
 def report(values, folder):
     columns = ("ID %", "ALL %", "OOD %", "CRPS", "seconds")
-    header = ["method", *(name for column in columns for name in (column, "paper")), "RMSE"]
+    header = ["method", "networks", *(name for column in columns for name in (column, "paper")), "RMSE"]
     rows = []
-    for name in (*PAPER, *OURS):
+    for name in (*PAPER, UNTUNED, DEFAULTS, *OURS):
         cells = [value for key, value in values.items() if key.startswith(f"{name}, network")]
         ours = [mean_sd([c[k] for c in cells], d) for k, d in (("id", 1), ("all", 1), ("ood", 1), ("crps", 3))]
         ours.append(mean_sd([c["seconds"] for c in cells], 1))
+        if not cells:
+            continue
         paper = PAPER.get(name, ("",) * 5)
         row = [cell for pair in zip(ours, paper, strict=True) for cell in pair]
-        rows.append([name, *row, mean_sd([c["rmse"] for c in cells])])
+        rows.append([name, len(cells), *row, mean_sd([c["rmse"] for c in cells])])
     parts = [SETTING, table(header, rows), READING]
     grid = [
         [*key.split(", decay "), f"{v['id']:.1f} / {v['all']:.1f} / {v['ood']:.1f}", f"{v['crps']:.3f}"]
@@ -120,8 +136,10 @@ rows; OOD is the tenth of the test rows with the largest Mahalanobis distance. O
 641 parameters, weight decay {DECAY}, at most 400 iterations of L-BFGS (the paper states neither); mean and standard
 deviation over networks. The first four rows follow the paper: noise from training residuals, 100 draws, Ribbon without
 a small-sample correction and alpha tuned to 90 % coverage of validation rows, Laplace's prior precision tuned by
-held-out likelihood; five members. The last three are what skribbon does by default or offers beyond. CRPS is computed
-in closed form where there is one."""
+held-out likelihood; five members. "{UNTUNED}" is the same without the validation rows, the Bayesian bootstrap
+itself. "{DEFAULTS}" is `RibbonRegressor(network)` with nothing set, and without the validation rows too: noise that may
+depend on x, a law that need not be normal, HC2. The last three have their noise stated, and tune alpha on the
+validation rows. CRPS is computed in closed form where there is one."""
 READING = """CRPS depends first on how good the network is, and ours is trained further than the paper's: compare rows
 with each other before comparing them with the paper."""
 GRID = """The same at other weight decays, one network each:"""
