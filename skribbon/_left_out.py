@@ -114,14 +114,14 @@ class Jackknife:
     def _of_straight_block(self, tangent, model, asked):
         """The same where predictions are raw predictions, from the rows that can be at the ends alone."""
         R, q = self.reach
-        far = np.sqrt((tangent.jvp(R.T) ** 2).sum(axis=2).max()) * q  # (n,)
+        far = np.sqrt((tangent.jvp(R.T)[:, 0] ** 2).sum(axis=1).max()) * q  # (n,)
         ends = np.tile([[-np.inf], [np.inf]], (len(tangent.f), 1, len(asked)))
         for level, weight in enumerate(asked):
             if weight > self.weight.sum():
                 continue
             some, before = self._between(far, weight)
             steps = self.steps[some if self.unit is None else self.unit[some]]
-            y, r = tangent.f + tangent.jvp(steps.T)[:, 0], self.residuals[some]  # (b, m), (m,)
+            y, r = tangent.f[:, :1] + tangent.jvp(steps.T)[:, 0], self.residuals[some]  # (b, m), (m,)
             ends[..., [level]] = ends_of_many(y - r, y + r, np.array([weight - before]), self.weight[some])
         return ends
 

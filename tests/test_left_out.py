@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import GammaRegressor, HuberRegressor, LinearRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -135,6 +135,15 @@ def test_jackknife_of_a_glm_is_near_that_of_all_refits(base):
     ours = RibbonRegressor(base, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
     expected = by_refits(base, X, y, X_new)
     assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
+
+
+def test_jackknife_of_a_model_with_a_scale_is_near_that_of_all_refits(monkeypatch):
+    (X, y), X_new, base = draw(150), draw(20, 1)[0], HuberRegressor(alpha=0.0, tol=1e-8, max_iter=1000)
+    ribbon = RibbonRegressor(base, store_loo=True).fit(X, y)
+    ours, expected = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), by_refits(base, X, y, X_new)
+    assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
+    monkeypatch.setattr(_left_out, "_is_straight", lambda model: False)
+    np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), ours, rtol=1e-12)
 
 
 def test_jackknife_covers_at_least_what_is_proved():
