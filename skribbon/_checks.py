@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from ._compat import check_sample_weight
 
@@ -13,6 +14,12 @@ from ._compat import check_sample_weight
 def is_lazy(X):
     """Whether X is a Dask collection, or was made of one: its rows are not in memory."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
+
+
+def check_fitted(estimator, name="model_"):
+    """Refuse what is not fitted, as scikit-learn does, whose own check is slow: it is asked only without ``name``."""
+    if not hasattr(estimator, name):
+        check_is_fitted(estimator)
 
 
 def check_target(estimator, y, outputs=False):

@@ -15,9 +15,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_levels, check_name, check_single_level, check_target, checked_weight, index_of
+from ._checks import (
+    check_fitted,
+    check_levels,
+    check_name,
+    check_single_level,
+    check_target,
+    checked_weight,
+    index_of,
+)
 from ._estimator import BaseRibbon, calibration_rows, latent_at, lazily, weighted_mean
 from ._left_out import CrossConformal, class_scores_of
 from ._predictive import ClassProbabilities, Latent
@@ -291,7 +298,7 @@ class ClassificationMethods:
         array([0.97, 1.41])
         """
         check_name(kind, "kind", ("conformal", "cv+"))
-        check_is_fitted(self)
+        check_fitted(self)
         _, scalar = check_levels(confidence_level, "confidence_level")
         if kind == "cv+":
             if not (groups is None and sample_weight is None):

@@ -18,7 +18,6 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
 from ._alpha_path import (
     Path,
@@ -35,7 +34,7 @@ from ._alpha_path import (
     validate,
     with_pooled_noise,
 )
-from ._checks import check_single_level, check_target, checked_weight, group_codes, is_lazy
+from ._checks import check_fitted, check_single_level, check_target, checked_weight, group_codes, is_lazy
 from ._classifier import RibbonClassifier
 from ._compat import routing_enabled
 from ._estimator import BaseModelAttributes, BaseRibbon, FittedRepr, adopt, dask_room
@@ -71,7 +70,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     @available_if(has_method)
     @wraps(original)
     def method(self, *args, **kwargs):
-        check_is_fitted(self)
+        check_fitted(self, "estimator_")
         result = getattr(self.estimator_, name)(*args, **kwargs)
         return self if result is self.estimator_ else result
 
@@ -531,7 +530,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         -------
         float
         """
-        check_is_fitted(self)
+        check_fitted(self, "estimator_")
         return self.estimator_.score(X, y, sample_weight=sample_weight)
 
     @property

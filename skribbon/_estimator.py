@@ -27,9 +27,9 @@ from sklearn.utils import (
     get_tags,
 )
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import has_fit_parameter, validate_data
 
-from ._checks import check_count, check_name, check_target, checked_groups, checked_weight, is_lazy
+from ._checks import check_count, check_fitted, check_name, check_target, checked_groups, checked_weight, is_lazy
 from ._clipping import Clip
 from ._compat import routing_enabled
 from ._joint import SeparateLatents
@@ -70,7 +70,7 @@ class FittedModel:
 
     def _validated(self, X):
         """X as the base model takes it; a copy where the base model would overwrite it."""
-        check_is_fitted(self)
+        check_fitted(self)
         _check_table(X)
         if self.model_.preprocess:  # transformers check X, may take text or columns in any order, and may overwrite it
             return own_copy(getattr(self, "estimator_", None), X)
@@ -245,7 +245,7 @@ class UncertainParameters(Wrapper):
     @property
     def covariance_(self) -> FloatArray:
         """Covariance (p, p) of the parameters ``model_.theta``, coefficients first and the intercept last."""
-        check_is_fitted(self)
+        check_fitted(self)
         p = len(self.model_.theta)
         if 8 * p**2 > machine_bytes() / 2:
             raise MemoryError(f"{p} parameters have a covariance of {8e-9 * p**2:.3g} GB; use its root, ribbon_.root.")
@@ -490,7 +490,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         >>> print(ratio.mean().round(2))
         0.5
         """
-        check_is_fitted(self)
+        check_fitted(self)
         other = copy.copy(self)
         other.__dict__.pop("conformal_", None)  # whose scores are of this alpha
         other.alpha = alpha

@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from ._checks import (
+    check_fitted,
     check_levels,
     check_name,
     check_observations,
@@ -178,7 +178,7 @@ class RegressionMethods:
         >>> y_std.round(1)
         array([58.5, 40. ])
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov exclude each other; set one of them.")
         y_pred = self._predict_mean(X)
@@ -387,7 +387,7 @@ class RegressionMethods:
         """What is for conformal kinds alone, and what these need."""
         if kind != "conformal" and not (groups is None and sample_weight is None):
             raise ValueError(f"groups and sample_weight are for kind='conformal'; leave them out of kind={kind!r}.")
-        check_is_fitted(self)
+        check_fitted(self)
         if kind == "conformal" and not hasattr(self, "conformal_"):
             raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
 
@@ -828,7 +828,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         >>> ribbon.output("Waist").predict_interval(X[:1]).round(0)
         array([[31., 39.]])
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if not self.model_.loss.by_output:
             raise ValueError("There is a single output; use the Ribbon itself.")
         j, model = output_position(self.output_names_, output), self.model_

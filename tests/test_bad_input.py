@@ -1,5 +1,6 @@
 """Bad input meets a clear error that names what is wrong; borderline input gives finite numbers or a warning."""
 
+import re
 import warnings
 
 import numpy as np
@@ -26,6 +27,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from sklearn.utils import check_array
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import (
@@ -35,6 +37,7 @@ from skribbon.exceptions import (
     RibbonWarning,
     UndeterminedDirectionWarning,
 )
+from skribbon.models.base import check_matrix
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -181,6 +184,42 @@ def test_missing_values(Ribbon):
     for method in methods:
         with pytest.raises(ValueError, match="NaN"):
             method(broken)
+
+
+TABLES = {
+    "floats": X,
+    "float32": X.astype(np.float32),
+    "columns first": np.asfortranarray(X),
+    "other bytes": X.astype(X.dtype.newbyteorder()),
+    "whole numbers": np.arange(12).reshape(4, 3),
+    "float16": X.astype(np.float16),
+    "a list": X[:2].tolist(),
+    "a matrix": np.ma.masked_array(X, mask=False),
+    "text": np.array([["a", "b"]]),
+    "one row": X[0],
+    "no rows": X[:0],
+    "no columns": X[:, :0],
+    "infinite": np.array([[np.inf, -np.inf, 1.0]]),
+    "not a number": np.array([[1.0], [np.nan]]),
+    "sum too large": np.full((3, 1), 1e308),
+    "float32 too large": np.full((3, 1), 3e38, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_the_short_check_of_a_table_is_the_long_one(table):
+    """Which scikit-learn's is: the same array, of the same type, or the same words."""
+    try:
+        expected = check_array(table, accept_sparse="csr", dtype=[np.float64, np.float32])
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error).splitlines()[0])):
+            check_matrix(table)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = check_matrix(table)
+    assert (type(found), found.dtype, found is table) == (type(expected), expected.dtype, expected is table)
+    assert_allclose(found, expected, rtol=0)
 
 
 @BOTH

@@ -322,7 +322,7 @@ class ParametricModel:
         for transformer in self.preprocess:
             X = transformer.transform(X)
         check_inputs(self.inputs, X)
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return check_matrix(X)
 
     def rows(self, X: Any) -> Any:
         """A block of prepared rows as float64.
@@ -420,6 +420,18 @@ def check_inputs(inputs, X):
             f"X has {shape[1]} features, but {type(inputs).__name__} is expecting {inputs.n_features_in_} features as "
             "input."
         )
+
+
+def check_matrix(X):
+    """X as finite floats (n, d), dense or CSR.
+
+    A plain array of floats is asked the one question that it could fail, which costs a tenth of all the others.
+    """
+    if type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(X.sum()):
+                return X
+    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 
 def training_rows(model, X, y, weight, group=None):

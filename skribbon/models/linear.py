@@ -138,6 +138,8 @@ class LinearTangent(Tangent):
         return J.reshape(n, k, k * d)
 
     def jvp(self, V):
+        if self._k == 1:
+            return np.asarray(self.Z @ V)[:, None]
         blocks = V.reshape(self._k, len(V) // self._k, V.shape[1])  # (k, d, r)
         together = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
         return np.asarray(self.Z @ together).reshape(-1, *blocks.shape[::2])
