@@ -137,13 +137,13 @@ def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
 
     Of groups g_i is G/n S_g, the sum over n/G rows brought to the size of one.
     """
-    weighted, total = sums[:-1] / rows_per_unit, sums[-1]
+    weighted, total = sums[:-1], sums[-1]
     if not np.all(total > 0):
         raise ValueError(
             f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
             "use a larger alpha, or predictive='gaussian', which draws no weights."
         )
-    means = weighted / total
+    means = weighted / (rows_per_unit * total)
     return means[:, :-1] - means[:, -1:]
 
 

@@ -73,8 +73,9 @@ def score_sums(gradient, block):
 
 
 def first_pass(curvature, scatter, block):
-    """All sums over the rows that H_r is made of, and a bound on what a row's leverage can be."""
-    return Sums([Moments.of_block(curvature, scatter, block), Largest.of_block(curvature, block)])
+    """All sums over the rows that H_r is made of, a bound on what a row's leverage can be, and sizes of scores."""
+    sizes = squared_scores(block) if block.model.loss.n_classes else np.zeros(2)
+    return Sums([Moments.of_block(curvature, scatter, block), Largest.of_block(curvature, block), sizes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,8 @@ class Training:
         Sum over the observations of tr(C_i A_i), the traces of their blocks of the hat matrix.
     largest : Largest
         What bounds the leverages before any row is looked at again.
+    squared_scores : ndarray of shape (2,)
+        Of a classifier, see :func:`squared_scores`.
     """
 
     rows: Rows
@@ -99,6 +102,7 @@ class Training:
     curvature: Any
     effective_parameters: float
     largest: Largest = field(default_factory=Largest)
+    squared_scores: np.ndarray = field(default_factory=partial(np.zeros, 2))
     said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
     whole: Rows | None = None  # all rows, where ``rows`` are some of them
     known_steps: dict = field(default_factory=dict)
@@ -113,8 +117,8 @@ class Training:
         """
         scatter = closed_form and cls.takes_scores_as_they_are(rows, curvature, correction)
         with np.errstate(all="ignore"):  # what overflows is told below
-            moments, largest = rows.sum(partial(first_pass, curvature, scatter))
-        return cls.from_moments(rows, curvature, moments, largest)
+            moments, largest, sizes = rows.sum(partial(first_pass, curvature, scatter))
+        return replace(cls.from_moments(rows, curvature, moments, largest), squared_scores=sizes)
 
     @classmethod
     def from_moments(cls, rows, curvature, moments, largest):
@@ -380,7 +384,7 @@ class Training:
 
     def warn_of_separation(self):
         """Say so where a classifier's scores are too small for its own probabilities."""
-        observed, expected = self.rows.sum(squared_scores)
+        observed, expected = self.squared_scores
         if observed < SEPARATION * expected:
             warn_user(
                 "The classifier is right about its training rows far more often than its own probabilities say, as "

@@ -158,3 +158,15 @@ def summed_gram(slots, inputs, deltas):
             parts[k, m] = products @ (d @ deltas[m]).reshape(len(d), -1)
     shapes = tuple((len(a), d.shape[2]) for a, d in zip(inputs, deltas, strict=True))
     return LayerSums(slots, shapes, parts, frozenset())
+
+
+def weighted_products(a, d, weights):
+    """sum_i w_i a_i d_i', ravelled, for each w of ``weights`` (B, b), (B, in out): a (b, in) and d (b, out).
+
+    One product of matrices each, the narrower of them weighted.
+    """
+    out = np.empty((len(weights), a.shape[1] * d.shape[1]), a.dtype)
+    for w, product in zip(weights[:, :, None], out, strict=True):
+        left, right = (a * w, d) if a.shape[1] <= d.shape[1] else (a, d * w)
+        np.matmul(left.T, right, out=product.reshape(a.shape[1], -1))
+    return out

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import unpacked
-from skribbon.models import _layers
+from skribbon.models import _layers, mlp
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.mlp import MultilayerPerceptron
 
@@ -70,6 +70,36 @@ def test_products_with_the_jacobian(name, r):
         assert_allclose(tangent.jvp(W), J @ W, atol=1e-11)
     assert_allclose(tangent.vjp(U), np.einsum("nkp,nkr->pr", J, U), atol=1e-11)
     assert_allclose(tangent.weighted_scores(u, c), np.einsum("nkp,nk,nr->pr", J, u, c), atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_sums_do_not_depend_on_how_many_rows_are_at_hand(name, monkeypatch):
+    tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(4)
+    (n, k), weight = tangent.f.shape, rng.random(len(tangent.f))
+    R = rng.normal(size=(n, k, 2))
+    squares, sums = tangent.squares(R), tangent.kronecker_sums(R, weight)
+    monkeypatch.setattr(mlp, "CACHE", 1)  # row by row
+    assert_allclose(tangent.squares(R), squares, rtol=1e-12)
+    for (A, S), (a, s) in zip(tangent.kronecker_sums(R, weight), sums, strict=True):
+        assert_allclose(A, a, rtol=1e-12)
+        assert_allclose(S, s, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_single_precision_of_weighted_scores_is_far_below_what_they_are_along_any_direction(name, monkeypatch):
+    """Along eigenvectors of the scores' own scatter, down to curvatures of 1e-10 of the largest."""
+    tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(5)
+    (n, k), r = tangent.f.shape, 200
+    u, c = rng.normal(size=(n, k)), rng.standard_gamma(1.0, (n, r)) - 1
+    exact = tangent.weighted_scores(u, c)
+    monkeypatch.setattr(mlp, "LARGE", 0)
+    error = tangent.weighted_scores(u, c) - exact
+    assert 0 < np.abs(error).max() < 1e-5 * np.abs(exact).max()
+    values, vectors = np.linalg.eigh(tangent.gram(u[:, :, None]))
+    along = vectors[:, values > 1e-10 * values[-1]]
+    sizes, errors = (np.sqrt(np.mean((along.T @ V) ** 2, axis=1)) for V in (exact, error))
+    assert (errors < 0.02 * sizes).all()
+    assert_allclose(tangent.weighted_scores(1e100 * u, c), 1e100 * exact, rtol=1e-3, atol=1e95 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (5, 3), (20, 2)])  # features, classes: the last has too many pairs
