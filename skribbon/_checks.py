@@ -1,4 +1,4 @@
-"""Checks of what users hand over; what does not pass is refused by an error that names it and the way out."""
+"""Checks of user input; an error names what is wrong and how to fix it."""
 
 from numbers import Integral
 
@@ -38,7 +38,7 @@ def check_target(estimator, y, outputs=False):
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {shape}: {name} models one output of this base model. Fit "
-            f"one for each column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict "
+            f"one per column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict "
             "intervals."
         )
     y = column_or_1d(y, warn=True)
@@ -105,8 +105,8 @@ def check_group_totals(total):
     """More than one group has a weight."""
     if (total > 0).sum() < 2:
         raise ValueError(
-            "groups has a single label among the rows that count: nothing tells how groups differ. Fit without groups "
-            "if the rows are independent, or collect more groups."
+            "groups has a single label among the rows that count, which cannot show how groups differ. Fit without "
+            "groups if the rows are independent, or collect more groups."
         )
 
 
@@ -122,7 +122,7 @@ def check_levels(values, name):
 
 
 def check_single_level(value):
-    """One level, where there is room for one only."""
+    """A single level."""
     levels, scalar = check_levels(value, "confidence_level")
     if not scalar:
         raise ValueError(f"confidence_level must be a single number here, got {value!r}.")
@@ -143,5 +143,5 @@ def check_name(value, name, allowed):
 
 
 def index_of(X):
-    """The index of a table, None of anything else: a list has an ``index`` too."""
+    """The index of a table, None for anything else: a list has an ``index`` too."""
     return X.index if hasattr(X, "iloc") else None

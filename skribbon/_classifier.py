@@ -1,4 +1,4 @@
-"""RibbonClassifier, and what every classifier with uncertain logits says of new rows."""
+"""RibbonClassifier, and the predict methods of every classifier whose logits are uncertain."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 
 class ClassificationMethods:
-    """Predict methods of a classifier, each a short sentence on :meth:`predict_distribution`.
+    """Predict methods of a classifier, each a thin layer over :meth:`predict_distribution`.
 
-    A subclass is fitted with ``model_`` and ``classes_``, and writes ``_latent(X)``, the distribution of the raw
-    predictions of all rows of prepared X.
+    A fitted subclass has ``model_`` and ``classes_``. It implements ``_latent(X)``, the distribution of the raw
+    predictions at the rows of prepared X.
     """
 
     model_: Any
@@ -61,7 +61,7 @@ class ClassificationMethods:
     _folds_: CrossConformal
 
     def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
-        """Distribution of the class probabilities of each row.
+        """Distribution of the class probabilities at each row.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class ClassificationMethods:
         return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss)
 
     def _prepared(self, X):
-        """X behind the base model's transformers."""
+        """X as the base model's transformers leave it."""
         X = self._validated(X)
         return self.model_.prepare(X)
 
@@ -137,7 +137,7 @@ class ClassificationMethods:
     def predict_proba_samples(
         self, X: MatrixLike, n_samples: int = 100, random_state: RandomState = None
     ) -> FloatArray:
-        """Draws of the class probabilities; each draw is one classifier over all rows.
+        """Draw class probabilities; each draw is one classifier evaluated at all rows.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class ClassificationMethods:
         Returns
         -------
         ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
-            Lower and upper ends; the last axis is there if a sequence of levels was given.
+            Lower and upper ends; the last axis is present if a sequence of levels was given.
 
         Examples
         --------
@@ -200,29 +200,31 @@ class ClassificationMethods:
         randomised: bool = False,
         random_state: RandomState = None,
     ) -> Self:
-        """Learn from rows that were not fitted on how many classes a set must hold to cover what it says.
+        """Learn from held-out rows how large label sets must be to reach their nominal coverage.
 
-        Nothing is fitted again. :meth:`predict_set` then holds the class of a new row with a probability of at least
-        its level, however wrong the model is, if calibration rows and new rows are exchangeable.
+        Nothing is refitted. Afterwards :meth:`predict_set` contains the class of a new row with a probability of at
+        least the level, however wrong the model is, provided that the calibration rows and the new rows are
+        exchangeable.
 
         Parameters
         ----------
         X_cal : {array-like, sparse matrix} of shape (m, n_features)
         y_cal : array-like of shape (m,)
         sample_weight : array-like of shape (m,), default=None
-            How much more often rows to predict are like each of these than these are among themselves; the rows to
-            predict then need the same ratio. Without it there, a weight is a number of copies.
+            Under covariate shift, the density ratio of the features, rows to predict over calibration rows, up to a
+            constant factor. :meth:`predict_set` then needs the same ratio for the rows to predict; if it is given none,
+            these weights count copies of the calibration rows instead.
         groups : array-like of shape (m,), default=None
-            Labels: the promise then holds within each group, by its own calibration rows.
+            Group labels. The guarantee then holds within each group, from that group's own calibration rows.
         score : {"lac", "aps"}, default="lac"
-            "lac" takes all classes above one probability, which makes the smallest sets on average; "aps" the most
-            probable classes up to a sum of probabilities, which makes larger sets for harder rows.
+            "lac" includes all classes above one probability, which gives the smallest sets on average; "aps" includes
+            the most probable classes up to a total probability, which gives larger sets for harder rows.
         class_conditional : bool, default=False
-            The promise holds for each true class, by its own calibration rows.
+            Whether the guarantee holds for each true class, from that class's own calibration rows.
         randomised : bool, default=False
-            Whether the last class of an "aps" set is in it by chance, so that sets cover hardly more than they say.
+            Whether the last class of an "aps" set is included at random, so that coverage hardly exceeds the level.
         random_state : int, RandomState or None, default=None
-            Of that chance.
+            Seed of that randomisation.
 
         Returns
         -------
@@ -264,29 +266,29 @@ class ClassificationMethods:
         allow_empty: bool = True,
         random_state: RandomState = None,
     ) -> NDArray[np.bool_]:
-        """Sets of classes that hold the true one with a probability that is proved.
+        """Sets of classes that contain the true one with a guaranteed probability.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         confidence_level : float or sequence of L floats, default=0.9
         kind : {"conformal", "cv+"}, default="conformal"
-            "conformal" after :meth:`conformalize`; "cv+" of a :class:`~skribbon.RibbonCV` with ``store_folds=True``, by
-            the score "lac".
+            "conformal" after :meth:`conformalize`; "cv+" from a :class:`~skribbon.RibbonCV` with ``store_folds=True``,
+            with the score "lac".
         groups : array-like of shape (n_samples,), default=None
-            Labels of the rows, after :meth:`conformalize` with groups.
+            Group labels of the rows, if :meth:`conformalize` was given groups.
         sample_weight : array-like of shape (n_samples,), default=None
-            Of the rows, under a shift, on the scale of the weights that :meth:`conformalize` had.
+            Weights of the rows under covariate shift, on the same scale as the weights given to :meth:`conformalize`.
         allow_empty : bool, default=True
-            Whether a set may be empty: no class is usual there. Otherwise it holds the most probable class, and sets
-            cover somewhat more than the level.
+            Whether a set may be empty, when no class conforms. Otherwise it contains at least the most probable class,
+            and coverage somewhat exceeds the level.
         random_state : int, RandomState or None, default=None
-            Of sets that are randomised.
+            Seed for randomised sets.
 
         Returns
         -------
         ndarray of bool, of shape (n_samples, K) or (n_samples, K, L)
-            In the order of ``classes_``; the last axis is there if a sequence of levels was given.
+            In the order of ``classes_``; the last axis is present if a sequence of levels was given.
 
         Examples
         --------
@@ -302,9 +304,9 @@ class ClassificationMethods:
         _, scalar = check_levels(confidence_level, "confidence_level")
         if kind == "cv+":
             if not (groups is None and sample_weight is None):
-                raise ValueError("groups and sample_weight are for kind='conformal'; leave them out of kind='cv+'.")
+                raise ValueError("groups and sample_weight are for kind='conformal'; do not pass them with kind='cv+'.")
             if not hasattr(self, "_folds_"):
-                raise ValueError("kind='cv+' needs the fits of folds: use RibbonCV(..., store_folds=True).")
+                raise ValueError("kind='cv+' needs the fits of the folds: use RibbonCV(..., store_folds=True).")
             sets = self._folds_.sets(self._validated(X), confidence_level, partial(class_scores_of, "lac"))
         else:
             if not hasattr(self, "conformal_"):
@@ -319,7 +321,7 @@ class ClassificationMethods:
 
     @lazily
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
-        """Predicted class, and every class probability with its interval, as a table.
+        """Tabulate the predicted class, and every class probability with its interval.
 
         Parameters
         ----------
@@ -329,7 +331,7 @@ class ClassificationMethods:
         Returns
         -------
         DataFrame
-            Columns prediction, and proba, lower and upper of each class; the index of X is kept.
+            Columns prediction, then proba, lower and upper for each class; the index of X is kept.
 
         Examples
         --------
@@ -359,7 +361,7 @@ class ClassificationMethods:
 
 
 def _uniform(randomised, random_state, n):
-    """Random numbers (n,), or zero in place of them."""
+    """Uniform random numbers (n,), or zero without randomisation."""
     return check_random_state(random_state).uniform(size=n) if randomised else 0.0
 
 
@@ -378,8 +380,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
 
-    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients; the logits'
-    distribution that follows is carried through the softmax, never linearised there.
+    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The resulting
+    distribution of the logits is carried through the softmax itself, not through a linearisation of it.
 
     Parameters
     ----------
@@ -388,47 +390,49 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
-        times the sandwich, of G groups G/(G + 1); (n - 1)/n, or (G - 1)/G, is the sandwich itself.
+        times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
     temperature : float, default=1.0
-        What all logits are divided by. A penalised model is mostly less sure than it could be, which no alpha can mend
-        and a temperature below one does; :class:`RibbonCV` chooses both on held-out rows.
+        Divides all logits. A penalised model is usually less confident than it could be, which a temperature below one
+        can correct and no alpha can; :class:`RibbonCV` chooses both on held-out rows.
     curvature : str or Curvature, default="auto"
-        H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher", the empirical
-        Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers), "low_rank", "diag",
-        "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" is exact where that can never be
-        indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
-        :mod:`skribbon.curvature`.
+        The curvature H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher",
+        the empirical Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers),
+        "low_rank", "diag", "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" uses the exact
+        Hessian where it can never be indefinite and Gauss-Newton elsewhere; if memory or time call for an
+        approximation, it warns. See :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
-        that was not trained to a minimum and has more than a quarter of an effective parameter per row, it adds the
-        smallest damping that leaves a quarter, and says so.
+        Added to the diagonal of H_r. "auto" adds nothing and keeps directions that nothing determines fixed. The
+        exception is a network that was not trained to a minimum and has more than a quarter of an effective parameter
+        per row: it gets the smallest damping that leaves a quarter, with a warning.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
-        Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC2, but HC1 where no row has a leverage to speak
-        of, or leverages are not known exactly. "HC1" and "HC2" have Student's quantiles in intervals of probabilities,
-        with degrees of freedom by the rows that a prediction rests on. With
-        ``groups`` these are CR0 to CR3, and "auto" is CR2 where leverages are known; degrees of freedom are then by the
-        groups that a prediction rests on, and one less than there are groups with "HC1" and "HC3".
+        Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
+        row's own leverage; "HC3" leave-one-out scores. "auto" is HC2, but HC1 if all leverages are negligible or not
+        known exactly. With "HC1" and "HC2", intervals of probabilities use Student's t quantiles, with degrees of
+        freedom from the rows that a prediction rests on. With ``groups`` the corrections are CR0 to CR3, and "auto" is
+        CR2 if leverages are known; degrees of freedom then come from the groups that a prediction rests on, or are the
+        number of groups minus one with "HC1" and "HC3".
     predictive : {"gaussian", "pushforward", "direct", "newton"}, default="gaussian"
-        How parameter uncertainty reaches the logits: the closed form; ``n_draws`` Dirichlet draws along the model's
-        tangent; the model itself evaluated at those draws; or at draws that are a Newton step with the curvature of
-        their own weights away, for least squares and ridge exact refits. "newton" holds a p x p array per draw.
+        How parameter uncertainty reaches the logits: "gaussian", the closed form; "pushforward", ``n_draws`` Dirichlet
+        draws along the model's tangent; "direct", the model itself evaluated at those draws; "newton", the model at
+        draws that take a full Newton step with the curvature of their own weights. "newton" needs a p x p array per
+        draw.
     n_draws : int, default=100
-        Number of Dirichlet draws kept when ``predictive`` is not "gaussian", or where there are too many parameters for
-        the closed form.
+        Number of Dirichlet draws kept if ``predictive`` is not "gaussian", or if there are too many parameters for the
+        closed form.
     clip_scores : float, default=None
-        Bounds what one row may do: no score counts for more than so many times the median of their lengths, in the norm
-        in which they move predictions. What rows far out tell of the uncertainty is then lost: intervals get narrower.
+        Bounds the influence of a single row: scores longer than this many times the median length are cut to it, in the
+        norm in which they move predictions. What extreme rows reveal about the uncertainty is then lost, and intervals
+        get narrower.
     clip_steps : float, default=None
-        Bounds what one draw may do: no step is longer than so many times its length if rows varied as the loss says.
-        With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps, in place of the closed form.
+        Bounds a single draw: no step is longer than this many times the length it would have if the rows varied as the
+        loss assumes. With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps instead of the
+        closed form.
     store_loo : bool, default=False
-        Keep what the fit to all other rows, to first order, says of each training row: ``loo_score_`` and
-        ``loo_distribution_``.
+        Keep leave-one-out results for each training row, to first order: ``loo_score_`` and ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
-        Seeds the draws, and every ``random_state`` inside the base model that is None.
+        Seed of the draws, and of every ``random_state`` inside the base model that is None.
     verbose : int, default=0
-        Prints a line for every pass over a Dask table, and for every Newton step there, if positive.
+        If positive, print a line for every pass and every Newton step over a Dask table.
 
     Attributes
     ----------
@@ -442,21 +446,22 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     covariance_ : ndarray of shape (p, p)
         Covariance of ``model_.theta``.
     curvature_ : Curvature
-        What ``curvature`` stood for.
+        The curvature that was used.
     correction_ : str
-        What ``correction`` stood for.
+        The correction that was used.
     stationarity_ : float
-        Training gradient in standard errors of itself; near zero at an optimum.
+        Size of the training gradient, in its own standard errors; near zero at an optimum.
     effective_parameters_ : float
-        Trace of the hat matrix: the parameters that the penalty leaves.
+        Trace of the hat matrix: the number of parameters that the penalty leaves free.
     n_observations_ : float
         Sum of the weights.
     n_groups_ : int or None
-        Number of groups, if rows were given any and they hold more than one observation.
+        Number of groups; None without ``groups``, or if every group is a single observation.
     loo_score_ : float
-        Mean log probability of the training labels, each under the fit to all other rows, or groups. If ``store_loo``.
+        Mean log probability of the training labels, each under the fit to all other rows, or groups. Only if
+        ``store_loo``.
     loo_distribution_ : ClassProbabilities
-        Of the training rows, each by the fit to all others, or to all other groups. If ``store_loo``.
+        Class probabilities of each training row under the fit to all other rows, or groups. Only if ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
@@ -528,8 +533,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
             intervals with their unit.
         groups : array-like of shape (n_samples,), default=None
-            Labels of rows that depend on each other, such as those of one person or day: each group gets one Dirichlet
-            weight. A weight counts a row as often within its group.
+            Group labels: rows with the same label may depend on each other, such as those of one person or one day.
+            Each group gets one Dirichlet weight; ``sample_weight`` counts rows within their group.
 
         Returns
         -------
@@ -555,23 +560,23 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         if not isinstance(self.temperature, Real) or not np.isfinite(self.temperature) or self.temperature <= 0:
             raise ValueError(
                 f"temperature must be a finite number > 0, got {self.temperature!r}. All logits are divided by it: 1 "
-                "leaves them as they are, larger values make the classifier less sure."
+                "leaves them unchanged, larger values make the classifier less confident."
             )
 
     def with_alpha(self, alpha: float, temperature: float | None = None) -> Self:
-        """The fitted Ribbon as it would be at another alpha and temperature: nothing is fitted again.
+        """Return the fitted Ribbon at another alpha and temperature, without refitting.
 
         Parameters
         ----------
         alpha : float
             Dirichlet concentration; larger means less uncertainty.
         temperature : float, default=None
-            What all logits are divided by; as it is if None.
+            Divides all logits; unchanged if None.
 
         Returns
         -------
         RibbonClassifier
-            A copy that shares all else with this one. Drawn weights are scaled, not drawn again.
+            A copy that shares everything else with this one. Drawn weights are rescaled, not redrawn.
 
         Examples
         --------

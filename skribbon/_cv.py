@@ -1,4 +1,4 @@
-"""RibbonCV: alpha and temperature tuned on rows that the model has not seen, at the price of the fits alone."""
+"""RibbonCV: alpha and temperature tuned on held-out rows, at no cost beyond the fits of the folds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from .exceptions import (
 from .noise import HeteroskedasticNoise
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
-DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # tried by themselves where a model could follow its rows closely
+DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # tried without being asked if a model is flexible enough to follow its rows closely
 CLASSIFICATION = ("nll", "brier", "ece")
 
 P = ParamSpec("P")
@@ -61,7 +61,7 @@ R = TypeVar("R")
 
 
 def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[RibbonCV, P], R]:
-    """A Ribbon's method, handed over to the fitted Ribbon; there only if that has it."""
+    """A Ribbon's method, delegated to the fitted Ribbon; available only if that one has it."""
     name = original.__name__
 
     def has_method(self):
@@ -78,9 +78,9 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimator):
-    r"""Ribbon whose concentration alpha, and temperature of a classifier, are chosen on held-out rows.
+    r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
-    Each fold costs one base fit and one curvature; then the whole path of alphas is scored in closed form, because
+    Each fold costs one base fit and one curvature; the whole path of alphas is then scored in closed form, because
     alpha enters the covariance only as a factor,
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}.
@@ -88,55 +88,56 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
     Parameters
     ----------
     estimator : estimator, default=None
-        A RibbonRegressor, a RibbonClassifier, or a bare base model, which is wrapped by its kind; RibbonRegressor() if
-        None. A *fitted* Ribbon in a :class:`~sklearn.frozen.FrozenEstimator` is tuned on the rows given to ``fit``,
-        all of which are then validation rows.
+        A RibbonRegressor, a RibbonClassifier, or a bare base model, which is wrapped in the matching one;
+        RibbonRegressor() if None. A *fitted* Ribbon in a :class:`~sklearn.frozen.FrozenEstimator` is tuned on the rows
+        given to ``fit``, all of which are then validation rows.
     alphas : array-like of positive floats, default=None
         Candidates; 37 values from 1e-4 to 100 if None.
     scoring : str or callable, default=None
-        "nll", "crps", "interval_score" or "coverage" for regressors (the paper's: the alpha whose pooled empirical
-        coverage by the ``confidence_level`` interval is nearest to the level, sought between the candidates too);
-        "nll", "brier", "ece" for classifiers; the name of a scikit-learn scorer, or a callable ``(estimator, X, y)``,
-        greater is better. "nll" if None. But for "coverage" alpha stays 1 unless another is better by a standard
-        error, and by 0.005 nats or half a per cent of another score. Of K > 2 classes at most 2,000 rows or
-        1,000,000 / K^2, whichever is more, are looked at for a named score; and where that is more than 0.1 nats from
-        the best it is known to a hundredth only.
+        For regressors "nll", "crps", "interval_score" or "coverage"; for classifiers "nll", "brier" or "ece"; or the
+        name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is better. "nll" if None. "coverage"
+        is the paper's choice: the alpha, also between the candidates, at which the pooled empirical coverage of the
+        ``confidence_level`` intervals is nearest to the level. With any other score alpha stays 1 unless another value
+        is better by a standard error, and by 0.005 nats or half a per cent of the score. With K > 2 classes, named
+        scores use at most 2,000 or 1,000,000 / K^2 rows, whichever is more; scores more than 0.1 nats from the best are
+        computed to a hundredth only.
     dampings : array-like of floats >= 0, "auto" or None, default="auto"
-        Candidates for the Ribbon's ``damping``, chosen together with alpha; the base model is not fitted again for
-        them. None leaves ``damping`` as the Ribbon has it; so does "auto", unless the model is not linear and has more
-        than 15 parameters per 100 rows: then it tries 0.001, 0.01, 0.1 and 1 too.
+        Candidates for the Ribbon's ``damping``, chosen together with alpha; they need no further base fits. None keeps
+        the Ribbon's ``damping``; so does "auto", unless the model is nonlinear and has more than 15 parameters per 100
+        rows: then 0.001, 0.01, 0.1 and 1 are tried too.
     temperatures : array-like of positive floats, default=None
-        Candidates for a classifier's ``temperature``, chosen together with alpha. Both stay 1 unless something else is
-        better by a standard error; then the smallest departure within one of the best is taken, the temperature before
-        alpha. None climbs from 1 to the best of 19 values from 0.56 to 100; ``[1.0]`` leaves it out.
+        Candidates for a classifier's ``temperature``, chosen together with alpha. Both stay 1 unless another pair is
+        better by a standard error; then the pair closest to 1 within a standard error of the best is taken, where a
+        change of temperature is preferred to one of alpha. None climbs from 1 to the best of 19 values from 0.56 to
+        100; ``[1.0]`` does not tune it.
     confidence_level : float, default=0.9
-        Level of the interval that "coverage" and "interval_score" look at.
+        Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
-        As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others by one Newton step
-        from a single fit, so that alpha costs no refit at all. Of a Dask table a number of folds, or "partitions",
-        which holds out whole partitions in five folds; at most 20,000 held-out rows of a fold are scored.
+        As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
+        from a single fit, so that tuning costs no refit at all. For a Dask table: a number of folds, or "partitions",
+        which holds out whole partitions in five folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
-        Keep the fits of the folds, for intervals of kind "cv+" that cover what they promise at no further fit.
+        Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed, without further fits.
     n_jobs : int, default=None
-        Folds fitted in parallel.
+        Number of folds to fit in parallel.
     verbose : int, default=0
-        One line per fold if positive.
+        If positive, print a line per fold.
 
     Attributes
     ----------
     alpha_ : float
-        The choice.
+        The chosen alpha.
     temperature_ : float
-        The choice, of a classifier.
+        The chosen temperature. Classifiers only.
     best_score_ : float
-        Its score, greater is better; for "coverage" minus the distance from the level.
+        Score of the choice, greater is better; for "coverage", minus the distance from the level.
     cv_results_ : dict of ndarray
-        ``alpha``, ``temperature`` of a classifier, ``damping`` if there are candidates, and for every metric
-        ``mean_test_*`` and ``split*_test_*``; made for ``pandas.DataFrame``.
+        ``alpha``, ``temperature`` for a classifier, ``damping`` if there are candidates, and for every metric
+        ``mean_test_*`` and ``split*_test_*``; ready for ``pandas.DataFrame``.
     estimator_ : RibbonRegressor or RibbonClassifier
-        Fitted on all rows with ``alpha_``, and the temperature and damping that went with it.
+        Fitted on all rows with ``alpha_`` and the temperature and damping chosen with it.
     classes_ : ndarray of shape (K,)
-        Of a classifier.
+        Classifiers only.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -192,12 +193,12 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Scores are means over the outputs.
+            Scores are averaged over several outputs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies; they enter the fits and the scores.
+            Frequencies; used in the fits and the scores.
         groups : array-like of shape (n_samples,), default=None
-            Labels of rows that depend on each other: each group gets one Dirichlet weight, and folds keep it together
-            where ``cv`` is a number or None. Any other splitter gets the labels too.
+            Group labels: rows with the same label may depend on each other. Each group gets one Dirichlet weight, and
+            folds keep it together if ``cv`` is a number or None. Any other splitter is passed the labels too.
 
         Returns
         -------
@@ -212,7 +213,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         X, y, sample_weight, groups = self._checked_columns(X, y, sample_weight, groups)
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
-        notes: list[tuple] = []  # warnings of the folds and of the last fit
+        notes: list[tuple] = []  # warnings from the folds and from the final fit
         if is_lazy(X):
             folds = self._lazy_folds(ribbons, n_sure, X, notes)
         else:
@@ -249,26 +250,26 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
 
     @staticmethod
     def _checked_columns(X, y, sample_weight, groups):
-        """All that was given, row by row; a table on Dask checks itself."""
+        """Everything that was passed, checked row by row; a Dask table checks itself."""
         if is_lazy(X):
             return X, y, sample_weight, groups
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
         if groups is not None:
-            group_codes(groups, len(y))  # says what is wrong with them
+            group_codes(groups, len(y))  # raises if they are unusable
             groups = np.asarray(groups).ravel()
         return X, y, sample_weight, groups
 
     def _candidates(self, ribbon):
-        """The Ribbon at every damping that was asked for, and how many of them are looked at in any case."""
+        """The Ribbon at every damping to try, and how many of them are tried in any case."""
         automatic = isinstance(self.dampings, str) and self.dampings == "auto"
         if self.dampings is None or (automatic and not _has_automatic_damping(ribbon)):
             return [ribbon], 1
         if automatic:
             return [ribbon, *(_at_damping(ribbon, value) for value in DAMPINGS)], 1
         if isinstance(ribbon, FrozenEstimator):
-            raise ValueError("dampings need a curvature each, and the Ribbon is frozen; leave dampings=None.")
+            raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
         values = np.unique(np.asarray(self.dampings, dtype=float))
         if values.size == 0 or not np.all(np.isfinite(values) & (values >= 0)):
             raise ValueError(
@@ -277,11 +278,11 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         return [_at_damping(ribbon, value) for value in values], len(values)
 
     def _folds(self, ribbons, n_sure, X, y, sample_weight, groups, notes):
-        """For every candidate a list of folds."""
+        """A list of folds for every candidate."""
         ribbon = ribbons[0]
         if self.store_folds and (self._leave_one_out or isinstance(ribbon, FrozenEstimator)):
             raise ValueError(
-                "store_folds needs folds, and here a single fit has seen all rows, or none. With cv='loo' use "
+                "store_folds needs folds, but here a single fit has seen all rows, or none. With cv='loo' use "
                 "kind='jackknife+'; with a frozen Ribbon, conformalize."
             )
         if isinstance(ribbon, FrozenEstimator):
@@ -321,23 +322,23 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         )
         folds = [fold for fold, _ in results]
         notes.extend(note for _, said in results for note in said)
-        # a fold without some category has fewer parameters, and may need no damping: only what all folds have counts
+        # a fold that lacks a category has fewer parameters, and may need no damping: only what all folds share counts
         by_candidate = [list(same) for same in zip(*folds, strict=False)]
         return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
     def _lazy_folds(self, ribbons, n_sure, table, notes):
-        """The same of a table on Dask: fits are to all of its other rows, and scores of some of the held-out ones."""
+        """The same for a Dask table: each fit uses all other rows, each score a sample of the held-out ones."""
         ribbon = ribbons[0]
         if self.store_folds:
-            raise ValueError("store_folds keeps scores of every row, and X is a Dask collection; use a sample of it.")
+            raise ValueError("store_folds keeps a score for every row, but X is a Dask collection; use a sample.")
         if isinstance(ribbon, FrozenEstimator):
             part = dask_room().some_rows(table, is_classifier(ribbon.estimator))
             return [[validate(ribbon.estimator, *part)]]
         by_partition = isinstance(self.cv, str) and self.cv == "partitions"
         if not (self.cv is None or by_partition or isinstance(self.cv, Integral)) or _noise_from_folds(ribbon):
             raise ValueError(
-                "On a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, and "
-                f"noise is not 'cv'; got cv={self.cv!r}. Folds keep groups together."
+                "For a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, and "
+                f"noise must not be 'cv'; got cv={self.cv!r}. Folds keep groups together."
             )
         folds, n_folds = [], 5 if self.cv is None or by_partition else int(self.cv)
         if n_folds < 2:
@@ -376,7 +377,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
 
     def _refit(self, ribbon, best, X, y, sample_weight, groups):
         if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            return best.folds[0].ribbon.with_alpha(best.alpha)  # alpha only scales what is fitted already
+            return best.folds[0].ribbon.with_alpha(best.alpha)  # alpha only rescales what is already fitted
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
         final = clone(ribbon).set_params(alpha=best.alpha)
@@ -395,7 +396,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
 
     # ------------------------------------------------------------------ the choice
     def _tempered(self, folds, ribbons, temperatures, alphas, level, scoring):
-        """The choice of each candidate, a classifier, among alphas and temperatures, and one table of all of them."""
+        """For each candidate classifier its choice of alpha and temperature, and one table of all of them."""
         paths, tables = [], []
         for same in folds:
             scored = same if self.store_folds or callable(scoring) else rows_to_compare(same)
@@ -413,7 +414,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         return paths, self._joined(tables, ribbons)
 
     def _joined(self, tables, ribbons):
-        """One table of all candidates; the damping is not a number where it was left to the Ribbon."""
+        """One table of all candidates; the damping is nan where it was left to the Ribbon."""
         if len(tables) == 1 and (self.dampings is None or isinstance(self.dampings, str)):
             return tables[0]
         dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
@@ -428,16 +429,16 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         if best == len(alphas) - 1 and covered is not None and covered >= level:
             reason = (
                 f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
-                f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha can narrow it. Intervals of kind "
-                "'confidence' have next to no width then: for them use a Ribbon with alpha=1. If the noise differs "
-                "from row to row, or is not normal, leave noise and law to the rows: noise='auto'."
+                f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha gives narrower intervals. Intervals "
+                "of kind 'confidence' then have almost no width: for those use a Ribbon with alpha=1. If the noise "
+                "varies from row to row or is not normal, let the data decide: noise='auto'."
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
         elif not _matters(path, alphas, scoring) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
-            return  # where alpha hardly matters, or logits are too small already, being at the edge says nothing
+            return  # if alpha hardly matters, or logits are too small already, the edge means nothing
         elif best == len(alphas) - 1:
-            reason = f"The largest alpha, {alphas[best]:g}, is best: the data ask for no epistemic part."
+            reason = f"The largest alpha, {alphas[best]:g}, is best: the data call for no epistemic part."
         elif best == 0:
             reason = f"The smallest alpha, {alphas[0]:g}, is best; extend alphas downwards, or check the noise."
         else:
@@ -447,20 +448,20 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
     # ------------------------------------------------------------------ checks
     def _checked_alphas(self):
         if self.alphas is None:
-            return np.logspace(-4, 2, 37)  # beyond, next to nothing is left of a confidence interval
+            return np.logspace(-4, 2, 37)  # beyond that, almost nothing is left of a confidence interval
         alphas = np.unique(np.asarray(self.alphas, dtype=float))
         if alphas.size == 0 or not np.all(np.isfinite(alphas) & (alphas > 0)):
             raise ValueError(f"alphas must be a non-empty sequence of finite numbers > 0, got {self.alphas!r}.")
         return alphas
 
     def _checked_temperatures(self, ribbon):
-        """Candidates of a classifier in ascending order; None of a regressor."""
+        """A classifier's candidates in ascending order; None for a regressor."""
         if not is_classifier(ribbon):
             if self.temperatures is not None:
                 raise ValueError("temperatures are for classifiers, whose logits they divide; leave temperatures=None.")
             return None
         if self.temperatures is None:
-            return np.logspace(-0.25, 2, 19)  # where held-out rows are all right, they cannot tell how much surer
+            return np.logspace(-0.25, 2, 19)  # without held-out errors nothing tells how far down to go
         values = np.unique(np.asarray(self.temperatures, dtype=float))
         if values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
             raise ValueError(
@@ -469,7 +470,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         return values
 
     def _checked_scoring(self, ribbon):
-        """The name of one of our own scores, or a callable."""
+        """The name of a built-in score, or a callable."""
         kind, known = ("classifier", CLASSIFICATION) if is_classifier(ribbon) else ("regressor", REGRESSION)
         scoring = known[0] if self.scoring is None else self.scoring
         if callable(scoring) or scoring in known:
@@ -494,7 +495,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
             )
         if getattr(scoring, "reports", False):
             raise ValueError(
-                f"scoring={scoring!r} would choose the widest intervals; use 'coverage', which is nearest to the level."
+                f"scoring={scoring!r} would choose the widest intervals; use 'coverage', which aims at the level."
             )
         return scoring
 
@@ -518,7 +519,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
     decision_function = _delegated(RibbonClassifier.decision_function)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R^2 of a regressor, which alpha does not move, or accuracy of a classifier, which it hardly moves.
+        """R^2 of a regressor, which does not depend on alpha, or accuracy of a classifier, which hardly does.
 
         Parameters
         ----------
@@ -538,7 +539,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         """Class labels, of a classifier."""
         return self.estimator_.classes_
 
-    # ------------------------------------------------------------------ scikit-learn's manners
+    # ------------------------------------------------------------------ scikit-learn's conventions
     def _facts(self):
         if not hasattr(self, "alpha_"):
             return {}
@@ -590,14 +591,14 @@ def _holds_out_each_once(splits, n):
 
 
 def _crossed(best):
-    """The folds as they were chosen, with the scores of the rows that they held out."""
+    """The chosen folds, with the scores of the rows that they held out."""
     ribbons = [fold.ribbon.with_alpha(best.alpha) for fold in best.folds]
     score = partial(own_class_scores, "lac") if is_classifier(ribbons[0]) else distribution_scores
     return CrossConformal.of(best.folds, ribbons, score)
 
 
 def _stacked(tables):
-    """One table of several, with the columns that all of them have."""
+    """Several tables stacked into one, with the columns that they share."""
     names = [name for name in tables[0] if all(name in table for table in tables)]
     return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
@@ -622,11 +623,11 @@ def _at_damping(ribbon, value):
 
 
 def _law_from_folds(ribbon, fold):
-    """Whether what the noise looks like is left to the rows, of a Ribbon whose noise is additive."""
+    """Whether the noise is additive and its law is left to the data."""
     if is_classifier(ribbon) or not fold.ribbon.model_.loss.law(1.0).location:
         return False
     left = [isinstance(value, str) and value == "auto" for value in (ribbon.law, ribbon.noise)]
-    noises = getattr(fold.ribbon.noise_, "noises", (fold.ribbon.noise_,))  # of several outputs, one each
+    noises = getattr(fold.ribbon.noise_, "noises", (fold.ribbon.noise_,))  # one for each of several outputs
     return left[0] and (left[1] or any(isinstance(noise, HeteroskedasticNoise) for noise in noises))
 
 

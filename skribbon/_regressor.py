@@ -1,4 +1,4 @@
-"""RibbonRegressor, and what every regressor with an uncertain raw prediction says of new rows."""
+"""RibbonRegressor, and the predict methods of every regressor whose raw prediction is uncertain."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ from .noise import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FAMILY_SAMPLE = 2500  # rows that are asked whether a family describes them
+FAMILY_SAMPLE = 2500  # rows on which a family is checked
 CLEARLY = 2.5  # Kolmogorov's distance times sqrt(n): chance goes there once in 100,000
-MATTERS = 0.05  # distance below which many rows may object for all that matters
+MATTERS = 0.05  # a smaller distance does not matter in practice, however many rows show it
 
 
 class RegressionMethods:
-    """Predict methods of a regressor, each a short sentence on :meth:`predict_distribution`.
+    """Predict methods of a regressor, each a thin layer over :meth:`predict_distribution`.
 
-    A subclass is fitted with ``model_``, ``noise_``, ``law_`` (normal if not) and ``target_scale_``, and writes
-    ``_latent(X)``, the distribution of the raw predictions of all rows of prepared X; ``_raw_root(X)``, a root of their
+    A fitted subclass has ``model_``, ``noise_``, ``law_`` (normal if absent) and ``target_scale_``. It implements
+    ``_latent(X)``, the distribution of the raw predictions at the rows of prepared X; ``_raw_root(X)``, a root of their
     covariance over all rows together; and ``_predict_mean(X)``, what :meth:`predict` returns.
     """
 
@@ -106,13 +106,13 @@ class RegressionMethods:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         kind : {"prediction", "confidence"}, default="prediction"
-            "prediction" is the law of a new observation; "confidence" that of the mean function only.
+            "prediction" is the distribution of a new observation; "confidence" that of the mean function alone.
 
         Returns
         -------
         Predictive or JointPredictive
-            With ``mean() std() var() quantile(q) interval(level) cdf(y) logpdf(y) crps(y) sample(n_samples)``; of
-            several outputs their arrays have an axis for them behind that of the rows.
+            With ``mean() std() var() quantile(q) interval(level) cdf(y) logpdf(y) crps(y) sample(n_samples)``. With
+            several outputs, the arrays have an axis for the outputs after the axis of the rows.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class RegressionMethods:
         >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
         >>> distribution.mean().round(1), distribution.std().round(1)
         (array([206.1,  68.1]), array([58.5, 40. ]))
-        >>> (1 - distribution.cdf(200.0)).round(2)  # chances of more than 200
+        >>> (1 - distribution.cdf(200.0)).round(2)  # probability of more than 200
         array([0.54, 0.  ])
         """
         check_name(kind, "kind", get_args(IntervalKind))
@@ -156,13 +156,13 @@ class RegressionMethods:
         return_std : bool, default=False
             Also return the total standard deviation, observation noise included.
         return_cov : bool, default=False
-            Also return the joint covariance of the observations, noise on its diagonal; of several outputs that of the
-            outputs, row by row.
+            Also return the joint covariance of the observations, with the noise on its diagonal; for several outputs,
+            the covariance between the outputs at each row.
 
         Returns
         -------
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Exactly what the base model predicts; of an ensemble, the mean of its members.
+            Exactly what the base model predicts; for an ensemble, the mean of its members.
         y_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Only if ``return_std``.
         y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_outputs, n_outputs)
@@ -180,7 +180,7 @@ class RegressionMethods:
         """
         check_fitted(self)
         if return_std and return_cov:
-            raise ValueError("return_std and return_cov exclude each other; set one of them.")
+            raise ValueError("return_std and return_cov are mutually exclusive; set only one of them.")
         y_pred = self._predict_mean(X)
         if return_std:
             return y_pred, self.predict_std(X)
@@ -212,20 +212,22 @@ class RegressionMethods:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         confidence_level : float or sequence of L floats, default=0.9
         kind : {"prediction", "confidence", "conformal", "jackknife+", "cv+"}, default="prediction"
-            "prediction" holds a new observation and "confidence" the mean function, as far as the model is right.
-            The others hold a new observation with a probability that is proved: "conformal" after
-            :meth:`conformalize`; "jackknife+" of a fit with ``store_loo=True``; "cv+" of a :class:`~skribbon.RibbonCV`
-            with ``store_folds=True``.
+            "prediction" is for a new observation and "confidence" for the mean function; both rely on the model being
+            right. The other kinds cover a new observation with a guaranteed probability: "conformal" after
+            :meth:`conformalize`; "jackknife+" after a fit with ``store_loo=True``; "cv+" from a
+            :class:`~skribbon.RibbonCV` with ``store_folds=True``.
         groups : array-like of shape (n_samples,), default=None
-            Labels of the rows, for "conformal" after :meth:`conformalize` with groups.
+            Group labels of the rows, for kind "conformal" if :meth:`conformalize` was given groups.
         sample_weight : array-like of shape (n_samples,), default=None
-            Of the rows, for "conformal" under a shift, on the scale of the weights that :meth:`conformalize` had.
+            Weights of the rows, for kind "conformal" under covariate shift, on the same scale as the weights given to
+            :meth:`conformalize`.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, 2, L)
-            Lower and upper ends; the last axis is there if a sequence of levels was given. Of several outputs
-            (n_samples, n_outputs, 2) or (n_samples, n_outputs, 2, L), each interval for its output alone.
+            Lower and upper ends; the last axis is present if a sequence of levels was given. With several outputs, the
+            shape is (n_samples, n_outputs, 2) or (n_samples, n_outputs, 2, L), and each interval is for its output
+            alone.
 
         Examples
         --------
@@ -247,10 +249,10 @@ class RegressionMethods:
         return self._left_out_interval(X, confidence_level, kind)
 
     def _left_out_interval(self, X, confidence_level, kind):
-        """By fits that have not seen some rows."""
+        """Intervals from fits that left some rows out."""
         if kind == "cv+":
             if not hasattr(self, "_folds_"):
-                raise ValueError("kind='cv+' needs the fits of folds: use RibbonCV(..., store_folds=True).")
+                raise ValueError("kind='cv+' needs the fits of the folds: use RibbonCV(..., store_folds=True).")
             if not self.model_.loss.by_output:
                 return self._folds_.interval(X, confidence_level)
             outputs = [replace(self._folds_, output=j) for j in range(self.model_.n_outputs)]
@@ -277,31 +279,32 @@ class RegressionMethods:
         score: ScoreName = "distribution",
         bins: int | ArrayLike | None = None,
     ) -> Self:
-        """Learn from rows that were not fitted on how wide intervals must be to cover what they say.
+        """Learn from held-out rows how wide intervals must be to reach their nominal coverage.
 
-        Nothing is fitted again. ``predict_interval(X, level, kind="conformal")`` then covers a new observation with a
-        probability of at least the level, however wrong the model is, if calibration rows and new rows are
-        exchangeable; see :mod:`skribbon.conformal`.
+        Nothing is refitted. Afterwards ``predict_interval(X, level, kind="conformal")`` covers a new observation with a
+        probability of at least the level, however wrong the model is, provided that the calibration rows and the new
+        rows are exchangeable; see :mod:`skribbon.conformal`.
 
         Parameters
         ----------
         X_cal : {array-like, sparse matrix} of shape (m, n_features)
         y_cal : array-like of shape (m,) or (m, n_outputs)
-            Several outputs are calibrated one by one, and each interval keeps its promise by itself.
+            Several outputs are calibrated one by one; the guarantee holds for each output separately.
         sample_weight : array-like of shape (m,), default=None
-            How much more often rows to predict are like each of these than these are among themselves, where features
-            are distributed otherwise: the ratio of both densities, or anything proportional to it. The rows to predict
-            then need the same ratio in :meth:`predict_interval`. Without it there, a weight is a number of copies.
+            Under covariate shift, the density ratio of the features, rows to predict over calibration rows, up to a
+            constant factor. :meth:`predict_interval` then needs the same ratio for the rows to predict; if it is given
+            none, these weights count copies of the calibration rows instead.
         groups : array-like of shape (m,), default=None
-            Labels: the promise then holds within each group, by its own calibration rows. These are not the ``groups``
-            of ``fit``, whose rows depend on each other.
+            Group labels. The guarantee then holds within each group, from that group's own calibration rows. Not to be
+            confused with the ``groups`` of ``fit``, which mark rows that depend on each other.
         score : {"distribution", "normalised", "absolute"}, default="distribution"
-            What makes an observation odd: how far out it is in its whole predictive law, so that intervals keep its
-            shape; its distance from the prediction, in units of the predicted standard deviation; or in those of y.
-            Intervals of counts are whole numbers, and cover more than the level.
+            How unusual an observation is: "distribution" is how far out it lies in its predictive distribution, so that
+            intervals keep the shape of that distribution; "normalised" is its distance from the prediction in predicted
+            standard deviations; "absolute" is that distance in units of y. For counts, interval ends are whole numbers,
+            so coverage exceeds the level.
         bins : int or array-like of shape (b - 1,), default=None
-            The promise holds within bins of the predicted standard deviation: so many with equally many calibration
-            rows each, or between these edges.
+            Bins of the predicted standard deviation within each of which the guarantee holds: a number of bins with
+            equally many calibration rows each, or the inner edges between them.
 
         Returns
         -------
@@ -348,8 +351,8 @@ class RegressionMethods:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         quantiles : float or sequence of Q floats, default=(0.05, 0.5, 0.95)
         kind : {"prediction", "confidence", "conformal"}, default="prediction"
-            "conformal", after :meth:`conformalize`, are one-sided bounds whose probability is proved: a new observation
-            is at most that of 0.95 with a probability of at least 0.95, and at least that of 0.05 likewise.
+            "conformal", after :meth:`conformalize`, gives one-sided bounds with a guarantee: a new observation is at
+            most the 0.95 bound with a probability of at least 0.95, and likewise at least the 0.05 bound.
         groups : array-like of shape (n_samples,), default=None
             As in :meth:`predict_interval`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -376,7 +379,7 @@ class RegressionMethods:
         return self._calibrated(conformal_bounds, X, levels, groups, sample_weight)
 
     def _calibrated(self, function, X, *asked):
-        """``function(calibration, distribution, *asked)``, of several outputs each by its own calibration."""
+        """``function(calibration, distribution, *asked)``; each of several outputs with its own calibration."""
         distribution = self.predict_distribution(X)
         if not isinstance(distribution, JointPredictive):
             return function(self.conformal_, distribution, *asked)
@@ -384,9 +387,9 @@ class RegressionMethods:
         return np.stack([function(own, output, *asked) for own, output in pairs], axis=1)
 
     def _check_conformal(self, kind, groups, sample_weight):
-        """What is for conformal kinds alone, and what these need."""
+        """Refuse what only conformal kinds take, and conformal kinds without a calibration."""
         if kind != "conformal" and not (groups is None and sample_weight is None):
-            raise ValueError(f"groups and sample_weight are for kind='conformal'; leave them out of kind={kind!r}.")
+            raise ValueError(f"groups and sample_weight are for kind='conformal'; do not pass them with kind={kind!r}.")
         check_fitted(self)
         if kind == "conformal" and not hasattr(self, "conformal_"):
             raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
@@ -402,9 +405,9 @@ class RegressionMethods:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         kind : {"total", "epistemic", "aleatoric"}, default="total"
-            "epistemic" is the uncertainty of the mean function (for a link or a transformed target by the delta
-            method), "aleatoric" the spread of observations around it (of a transformed target with Student noise, that
-            of normal noise of the same variance).
+            "epistemic" is the uncertainty of the mean function (by the delta method for a link or a transformed
+            target); "aleatoric" is the spread of observations around it (for a transformed target with Student noise,
+            that of normal noise with the same variance).
 
         Returns
         -------
@@ -431,7 +434,7 @@ class RegressionMethods:
         kind: IntervalKind = "prediction",
         random_state: RandomState = None,
     ) -> FloatArray:
-        """Draws of new observations or of the mean function; each draw is one function over all rows.
+        """Draw new observations or the mean function; each draw is one function evaluated at all rows.
 
         Parameters
         ----------
@@ -451,14 +454,14 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> draws = ribbon.predict_samples(X, n_samples=5, kind="confidence", random_state=0)
-        >>> draws.mean(axis=1).round(0)  # the mean over all rows, by each of five drawn functions
+        >>> draws.mean(axis=1).round(0)  # mean over all rows, for each of five drawn functions
         array([150., 152., 151., 150., 151.])
         """
         return self.predict_distribution(X, kind).sample(n_samples, random_state)
 
     @lazily
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
-        """Prediction, its uncertainty and its interval as a table.
+        """Tabulate the prediction, its uncertainty and its interval.
 
         Parameters
         ----------
@@ -468,8 +471,8 @@ class RegressionMethods:
         Returns
         -------
         DataFrame
-            Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept. Of several outputs
-            the names of y's columns are a level above.
+            Columns prediction, std_epistemic, std_aleatoric, lower, upper; the index of X is kept. With several
+            outputs, the names of y's columns are the top level of the columns.
 
         Examples
         --------
@@ -515,7 +518,7 @@ class RegressionMethods:
         Returns
         -------
         ndarray, of the shape of y
-            Of each output alone; see :meth:`JointPredictive.joint_logpdf` for all of them.
+            For each output alone; see :meth:`JointPredictive.joint_logpdf` for the joint density.
 
         Examples
         --------
@@ -540,8 +543,8 @@ class RegressionMethods:
         Returns
         -------
         ndarray, of the shape of y
-            P(Y <= y_i), uniform over observations where the predictive distribution is right and continuous; for counts
-            see :func:`skribbon.metrics.pit_values`.
+            P(Y <= y_i), uniformly distributed if the predictive distribution is right and continuous; for counts see
+            :func:`skribbon.metrics.pit_values`.
 
         Examples
         --------
@@ -559,7 +562,7 @@ class RegressionMethods:
 
     # ------------------------------------------------------------------ of prepared rows
     def _prepared(self, X):
-        """X behind the base model's transformers."""
+        """X as the base model's transformers leave it."""
         X = self._validated(X)
         return self.model_.prepare(X)
 
@@ -577,7 +580,7 @@ def predictive(model, latent, noise, law, X, target, kind="prediction"):
 
 
 def joint_predictive(model, ribbon, latent, noise, laws, X, targets, kind="prediction"):
-    """The same of several outputs, as a JointPredictive."""
+    """The same for several outputs, as a JointPredictive."""
     told = zip(output_latents(latent, model, ribbon, X), model.outputs, noise.predict(X).T, laws, targets, strict=True)
     outputs = tuple(Predictive(own, single.loss, phi, law, target, kind) for own, single, phi, law, target in told)
     return JointPredictive(outputs, latent, noise.correlation)
@@ -607,59 +610,62 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         :class:`~sklearn.frozen.FrozenEstimator` are base models too.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
-        times the sandwich, of G groups G/(G + 1); (n - 1)/n, or (G - 1)/G, is the sandwich itself.
+        times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
     curvature : str or Curvature, default="auto"
-        H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher", the empirical
-        Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers), "low_rank", "diag",
-        "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" is exact where that can never be
-        indefinite, Gauss-Newton elsewhere, and says so where memory or time ask for another. See
-        :mod:`skribbon.curvature`.
+        The curvature H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher",
+        the empirical Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers),
+        "low_rank", "diag", "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" uses the exact
+        Hessian where it can never be indefinite and Gauss-Newton elsewhere; if memory or time call for an
+        approximation, it warns. See :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and holds fixed what nothing determines; but to a network
-        that was not trained to a minimum it adds what such training amounts to, 0.01 in units of the target's variance,
-        or as much as leaves a quarter of an effective parameter per row, and says so.
+        Added to the diagonal of H_r. "auto" adds nothing and keeps directions that nothing determines fixed. The
+        exception is a network that was not trained to a minimum: it gets what stopping early amounts to, 0.01 in units
+        of the target's variance, or as much as leaves a quarter of an effective parameter per row, with a warning.
     noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
         parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" lets it depend on x as far as the
-        data ask; "auto" is that for least-squares models with enough rows to tell, and "dof" for others; a number is
-        taken as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold residuals. Several
-        outputs have that for each, and the correlations of their residuals; a matrix is their covariance, and a number
-        the variance of each, without correlation. See :mod:`skribbon.noise`.
+        data support it; "auto" is "heteroskedastic" for least-squares models with enough rows and "dof" for all others;
+        a number is used as it is; "cv", inside a :class:`~skribbon.RibbonCV`, is the mean square of out-of-fold
+        residuals. With several outputs, each has its own scale, and the residuals give their correlations; a matrix is
+        the covariance of the noise, and a number the variance of each output, uncorrelated. See :mod:`skribbon.noise`.
     law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
-        What the noise around a least-squares model looks like in units of its scale: normal; with Student's tails; or
-        as the leave-one-out residuals show it. "auto" is the first of these that none of the others beats on rows
-        without themselves by more than one standard error. It is normal where ``noise`` is neither "auto" nor
-        "heteroskedastic", and for models with more than 15 effective parameters per 100 rows, whose leave-one-out
-        residuals flatter. A GLM keeps the law of its family. A sequence has one for each output.
+        Shape of the noise around a least-squares model, in units of its scale: normal, Student's t, or the distribution
+        of the leave-one-out residuals. "auto" takes the first of these that no other beats on left-out rows by more
+        than one standard error. It is normal if ``noise`` is neither "auto" nor "heteroskedastic", and for models with
+        more than 15 effective parameters per 100 rows, whose leave-one-out residuals are too optimistic. A GLM keeps
+        the distribution of its family. A sequence gives one law per output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
-        Small-sample correction of the scores: "HC0" none, as in the paper; "HC1" by the mean leverage; "HC2" by each
-        row's own leverage; "HC3" by leave-one-out scores. "auto" is HC1 where no row has a leverage to speak of, or
-        leverages are not known exactly; else HC2, and HC3 of a linear model with more than .15 effective parameters per
-        row. "HC1" and "HC2" have Student's quantiles in confidence intervals, with degrees of freedom by
-        the rows that a prediction rests on. With
-        ``groups`` these are CR0 to CR3, and "auto" is CR2 where leverages are known; degrees of freedom are then by the
-        groups that a prediction rests on, and one less than there are groups with "HC1" and "HC3".
+        Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
+        row's own leverage; "HC3" leave-one-out scores. "auto" is HC1 if all leverages are negligible or not known
+        exactly; otherwise HC2, or HC3 for a linear model with more than 0.15 effective parameters per row. With "HC1"
+        and "HC2", confidence intervals use Student's t quantiles, with degrees of freedom from the rows that a
+        prediction rests on. With ``groups`` the corrections are CR0 to CR3, and "auto" is CR2 if leverages are known;
+        degrees of freedom then come from the groups that a prediction rests on, or are the number of groups minus one
+        with "HC1" and "HC3".
     predictive : {"gaussian", "pushforward", "direct", "newton"}, default="gaussian"
-        How parameter uncertainty reaches predictions: the closed form; ``n_draws`` Dirichlet draws along the model's
-        tangent; the model itself evaluated at those draws; or at draws that are a Newton step with the curvature of
-        their own weights away, for least squares and ridge exact refits. "newton" holds a p x p array per draw.
+        How parameter uncertainty reaches predictions: "gaussian", the closed form; "pushforward", ``n_draws`` Dirichlet
+        draws along the model's tangent; "direct", the model itself evaluated at those draws; "newton", the model at
+        draws that take a full Newton step with the curvature of their own weights, which for least squares and ridge
+        are exact refits. "newton" needs a p x p array per draw.
     n_draws : int, default=100
-        Number of Dirichlet draws kept when ``predictive`` is not "gaussian", or where there are too many parameters for
-        the closed form.
+        Number of Dirichlet draws kept if ``predictive`` is not "gaussian", or if there are too many parameters for the
+        closed form.
     clip_scores : float, default=None
-        Bounds what one row may do: no score counts for more than so many times the median of their lengths, in the norm
-        in which they move predictions. What rows far out tell of the uncertainty is then lost: intervals get narrower.
+        Bounds the influence of a single row: scores longer than this many times the median length are cut to it, in the
+        norm in which they move predictions. What extreme rows reveal about the uncertainty is then lost, and intervals
+        get narrower.
     clip_steps : float, default=None
-        Bounds what one draw may do: no step is longer than so many times its length if rows varied as the loss says.
-        With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps, in place of the closed form.
+        Bounds a single draw: no step is longer than this many times the length it would have if the rows varied as the
+        loss assumes. With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps instead of the
+        closed form.
     store_loo : bool, default=False
-        Keep what the fit to all other rows, to first order, says of each training row: ``loo_residuals_``,
-        ``loo_score_`` and ``loo_distribution_``; and these fits' parameters, for intervals of kind "jackknife+".
+        Keep leave-one-out results for each training row, to first order: ``loo_residuals_``, ``loo_score_`` and
+        ``loo_distribution_``, and the parameters of the leave-one-out fits, for intervals of kind "jackknife+".
     random_state : int, RandomState or None, default=None
-        Seeds the draws, and every ``random_state`` inside the base model that is None.
+        Seed of the draws, and of every ``random_state`` inside the base model that is None.
     verbose : int, default=0
-        Prints a line for every pass over a Dask table, and for every Newton step there, if positive.
+        If positive, print a line for every pass and every Newton step over a Dask table.
 
     Attributes
     ----------
@@ -672,38 +678,40 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     covariance_ : ndarray of shape (p, p)
         Covariance of ``model_.theta``.
     curvature_ : Curvature
-        What ``curvature`` stood for.
+        The curvature that was used.
     noise_ : Noise
-        The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion, of several outputs their
-        covariance.
+        The fitted noise model; ``noise_.dispersion_`` is its (mean) variance or dispersion, or the covariance of
+        several outputs.
     law_ : NoiseLaw or tuple of NoiseLaw
-        What ``law`` stood for; of several outputs, for each.
+        The law that was used; one per output if there are several.
     output_names_ : ndarray of shape (n_outputs,)
-        Columns of y, or their numbers. Only if y has several outputs.
+        Column names of y, or their positions. Only if y has several outputs.
     effective_parameters_ : float
-        Trace of the hat matrix: the parameters that the penalty leaves.
+        Trace of the hat matrix: the number of parameters that the penalty leaves free.
     n_observations_ : float
         Sum of the weights.
     n_groups_ : int or None
-        Number of groups, if rows were given any and they hold more than one observation.
+        Number of groups; None without ``groups``, or if every group is a single observation.
     loo_residuals_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        y_i minus its prediction by the fit to all other rows, to first order, on the fitted scale. If ``store_loo``.
+        y_i minus its prediction from the fit to all other rows, to first order, on the fitted scale. Only if
+        ``store_loo``.
     loo_score_ : float
-        Mean log density of the training rows, each under the fit to all others, and over outputs. If ``store_loo``.
+        Mean log density of the training rows, each under the fit to all others, averaged over outputs. Only if
+        ``store_loo``.
     correction_ : str
-        What ``correction`` stood for.
+        The correction that was used.
     stationarity_ : float
-        Training gradient in standard errors of itself; near zero at an optimum.
+        Size of the training gradient, in its own standard errors; near zero at an optimum.
     loo_distribution_ : Predictive or JointPredictive
-        Distribution of the training rows, each by the fit to all others. If ``store_loo``.
+        Predictive distribution of each training row under the fit to all others. Only if ``store_loo``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
 
     Notes
     -----
-    ``sample_weight`` means frequency: an integer weight equals that many copies of the row, so a constant weight of 3
-    narrows the intervals by about sqrt(3).
+    ``sample_weight`` means frequency: an integer weight is equivalent to that many copies of the row, so a constant
+    weight of 3 narrows confidence intervals by a factor of about sqrt(3).
 
     Examples
     --------
@@ -770,14 +778,14 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several outputs for base models that take them: LinearRegression, Ridge, RidgeCV, MLPRegressor and
+            Several outputs are supported by these base models: LinearRegression, Ridge, RidgeCV, MLPRegressor and
             AutogradRegressor with squared errors, also in pipelines and with targets transformed column by column.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
             intervals with their unit.
         groups : array-like of shape (n_samples,), default=None
-            Labels of rows that depend on each other, such as those of one person or day: each group gets one Dirichlet
-            weight. A weight counts a row as often within its group.
+            Group labels: rows with the same label may depend on each other, such as those of one person or one day.
+            Each group gets one Dirichlet weight; ``sample_weight`` counts rows within their group.
 
         Returns
         -------
@@ -788,11 +796,11 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         if not is_covariance(noise):
             noise = resolve_noise(noise, auto=True)
         elif np.ndim(y) != 2:
-            raise ValueError("noise is a covariance of several outputs, and y has one; give its variance, a number.")
+            raise ValueError("noise is a covariance matrix of several outputs, but y has one; pass a number.")
         if isinstance(law, tuple) and np.shape(y)[1:] != (len(law),):
-            raise ValueError(f"law has {len(law)} laws, one for each output, and y has shape {np.shape(y)}.")
+            raise ValueError(f"law has {len(law)} laws, one for each output, but y has shape {np.shape(y)}.")
         fitted, training = self._fit(X, y, sample_weight, groups)
-        stated = not isinstance(noise, str | HeteroskedasticNoise)  # and whoever states the noise states all of it
+        stated = not isinstance(noise, str | HeteroskedasticNoise)  # a user who states the noise means all of it
         model = fitted["model_"]
         if model.loss.by_output:
             fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
@@ -806,14 +814,14 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return self._adopt(fitted)
 
     def output(self, output: Any) -> RibbonRegressor:
-        """One of several outputs as a fitted Ribbon of its own: nothing is fitted again.
+        """Return one of several outputs as a fitted Ribbon of its own, without refitting.
 
-        What takes a Ribbon of one output takes this: displays, metrics, and all of :mod:`skribbon.inspection`.
+        The result works wherever a single-output Ribbon does: displays, metrics, and all of :mod:`skribbon.inspection`.
 
         Parameters
         ----------
         output : label or int
-            One of ``output_names_``, or its position where that is no name.
+            One of ``output_names_``, or a position if that is not itself a name.
 
         Returns
         -------
@@ -830,7 +838,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         """
         check_fitted(self)
         if not self.model_.loss.by_output:
-            raise ValueError("There is a single output; use the Ribbon itself.")
+            raise ValueError("There is only one output; use the Ribbon itself.")
         j, model = output_position(self.output_names_, output), self.model_
         other = copy.copy(self)
         for name in ("law_", "target_scale_", "conformal_", "_jackknife_"):
@@ -853,7 +861,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return takes_outputs(self._get_estimator())
 
     def _left_out(self, fitted, training, y):
-        """What the fits to all other rows say of each row."""
+        """Leave-one-out results for each row."""
         rows, model, ribbon = training.rows, fitted["model_"], fitted["ribbon_"]
         f = training.leave_one_out()
         latent = latents_at(model, ribbon, rows.X).moved_to(f)
@@ -889,17 +897,17 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
 
 def output_position(names, output):
-    """Where an output is among the names of all."""
+    """Position of an output among the names."""
     match = np.flatnonzero(names == output)
     if match.size:
         return int(match[0])
     if isinstance(output, Integral) and -len(names) <= output < len(names):
         return int(output) % len(names)
-    raise ValueError(f"output={output!r} is none of the outputs; they are {', '.join(map(str, names[:10]))}.")
+    raise ValueError(f"output={output!r} is not one of the outputs: {', '.join(map(str, names[:10]))}.")
 
 
 def told_of_one(noise, law, model, ribbon, training, stated):
-    """Noise, its law and the scale of the target, of a single output."""
+    """Noise, its law and the scale of the target, for a single output."""
     noise, sample, dispersion = fit_noise(noise, training)
     latent = partial(latent_at, model, ribbon, sample.rows.X)
     return {
@@ -929,7 +937,7 @@ def _of_output(latent, j):
 
 
 def fit_law(law, model, noise, latent, training, dispersion, stated):
-    """What the noise around some training rows looks like, given dispersions that they would have been told unseen.
+    """Law of the noise around a sample of training rows, given the dispersions predicted for them as unseen rows.
 
     ``latent()`` gives the raw predictions of these rows.
     """
@@ -938,7 +946,7 @@ def fit_law(law, model, noise, latent, training, dispersion, stated):
     if not model.loss.law(1.0).location:
         if not automatic:
             name = type(model.loss).__name__
-            raise ValueError(f"law={law!r} is of additive noise; {name} has the law of its family. Use law='auto'.")
+            raise ValueError(f"law={law!r} is for additive noise, but {name} has the law of its family; use 'auto'.")
         if not stated:
             warn_of_family(model, training.sample(FAMILY_SAMPLE), noise)
         return NORMAL
@@ -953,9 +961,9 @@ def fit_law(law, model, noise, latent, training, dispersion, stated):
 
 
 def warn_of_family(model, training, noise):
-    """Say so where rows without themselves, by randomised quantile residuals, clearly object to the model's family.
+    """Warn if randomised quantile residuals of left-out rows clearly contradict the model's family.
 
-    Rows of fractional weight are not asked: a rate weighted by its exposure has another law than a single count.
+    Rows of fractional weight are left out: a rate weighted by its exposure has a different law from a single count.
     """
     rows = training.rows
     if not _flatters_little(training) or rows.n < FEWEST or np.any(rows.weight % 1):
@@ -967,17 +975,17 @@ def warn_of_family(model, training, noise):
     order, share = np.argsort(u), rows.weight / rows.n
     reached = np.cumsum(share[order])
     distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
-    n = min(rows.n, len(u))  # copies of a row object no louder than it does
+    n = min(rows.n, len(u))  # copies of a row are no further evidence
     if distance > max(CLEARLY / np.sqrt(n), MATTERS):
         low, high = share @ (u < 0.05), share @ (u > 0.95)
         warn_user(
             f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5 % "
             f"quantiles and {high:.0%} above its 95 % quantiles, and their distribution function is off by "
-            f"{distance:.2f}. Take another family, or fit a transformed target by least squares.",
+            f"{distance:.2f}. Use another family, or fit a transformed target by least squares.",
             FamilyWarning,
         )
 
 
 def _flatters_little(training):
-    """Whether leave-one-out residuals are known, and much like those of unseen rows."""
+    """Whether leave-one-out residuals are known and close to those of unseen rows."""
     return training.curvature.knows_leverages and training.mean_leverage <= EASY_LEVERAGE

@@ -1,11 +1,12 @@
-r"""Conformal prediction: intervals and sets with a coverage that holds whatever the law of the rows is.
+r"""Conformal prediction: intervals and sets whose coverage holds whatever the distribution of the rows.
 
-A conformity score s(x, y) says how odd y is under the prediction at x. Of m calibration rows that the fit has not seen,
-exchangeable with a new row, the new score is at most their :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest with
-probability at least :math:`1 - \tau`, and at most :math:`1 - \tau + 1/(m + 1)` if scores are continuous. All y that
-score no higher are the interval, or the set. The model decides how wide it is where; the rank makes the promise.
+A conformity score s(x, y) measures how unusual y is given the prediction at x. Take m calibration rows that the fit has
+not seen and that are exchangeable with a new row: the score of the new row is at most their :math:`\lceil (m + 1)(1 -
+\tau) \rceil`-th smallest score with probability at least :math:`1 - \tau`, and at most :math:`1 - \tau + 1/(m + 1)` if
+scores are continuous. The interval, or the set, consists of all y that score no higher. The model decides where it is
+wide and where it is narrow; the rank provides the guarantee.
 
-The estimators' ``conformalize`` makes a :class:`Calibration`; what is here are its parts.
+The estimators' ``conformalize`` makes a :class:`Calibration`; its building blocks are here.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Calibration", "conformal_quantile"]
 
-TAIL = 1e-8  # probability beyond which one less a distribution function is mostly rounding
+TAIL = 1e-8  # tail probability below which 1 - F is mostly rounding error
 FAR = -float(ndtri(TAIL))
-FAR_ROUNDING = 4 * 2.0**-52 / TAIL  # share of that tail, and of a unit of the law there, that is rounding
-NUDGE = 1e-8  # that an end is not left out by rounding: of a score in units of a normal standard deviation
+FAR_ROUNDING = 4 * 2.0**-52 / TAIL  # share of that tail, and of a unit of the law there, that is rounding error
+NUDGE = 1e-8  # keeps an end from being lost to rounding; for a score in units of a normal standard deviation
 LAST_DIGITS = 1e-15
-SEARCHED = 1e-10  # share of an interval's width to which its ends are known
-ROUNDING = 1e-10  # of a sum of weights, and of the sum of probabilities
+SEARCHED = 1e-10  # precision of an interval's ends, relative to its width
+ROUNDING = 1e-10  # relative to a sum of weights, or a sum of probabilities
 
 
 # ---------------------------------------------------------------------- ranks
@@ -45,7 +46,7 @@ def conformal_quantile(
     sample_weight: ArrayLike | None = None,
     test_weight: ArrayLike = 1.0,
 ) -> FloatArray:
-    r"""Score that a new row exceeds with a probability of at most one less the level.
+    r"""Score that a new row exceeds with a probability of at most one minus the level.
 
     The smallest score s with :math:`\sum_{s_i \le s} w_i \ge (1 - \tau)(\sum_i w_i + w)`, with w the weight of the new
     row: the :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest of m scores of equal weight.
@@ -53,17 +54,17 @@ def conformal_quantile(
     Parameters
     ----------
     scores : array-like of shape (m,)
-        Of calibration rows.
+        Scores of the calibration rows.
     confidence_level : float or sequence of L floats
     sample_weight : array-like of shape (m,), default=None
-        Of the calibration rows, ones if None.
+        Weights of the calibration rows; ones if None.
     test_weight : float or array-like of shape (n,), default=1.0
-        Of rows to predict.
+        Weights of the rows to predict.
 
     Returns
     -------
     ndarray of shape (), (L,), (n,) or (n, L)
-        Infinite where there are too few calibration rows for the level.
+        Infinite if there are too few calibration rows for the level.
 
     Examples
     --------
@@ -85,15 +86,15 @@ def conformal_quantile(
 
 
 def weight_to_reach(levels, total):
-    """That of all rows up to an end (L,), of a total against one of a new row."""
+    """Weight (L,) that the rows up to an end must have, out of a total, when a new row has weight one."""
     return levels * (total + 1.0) - ROUNDING * total
 
 
 def ends_of_many(lower, upper, asked, weight=None):
-    """Ends (n, 2, L) that cover a new row by the ends (n, m) that m rows propose: those of jackknife+ and CV+.
+    """Ends (n, 2, L) of jackknife+ and CV+, from the ends (n, m) that m rows propose.
 
-    The upper end is the first of the proposed upper ends up to which their weights (m,) reach what is asked (L,), the
-    lower one the same from below. What was proposed is rearranged.
+    The upper end is the smallest of the proposed upper ends up to which the weights (m,) add up to ``asked`` (L,); the
+    lower end is found likewise from above. The proposed ends are reordered in place.
     """
     m = upper.shape[1]
     if weight is not None and (weight != 1).any():
@@ -114,7 +115,7 @@ def _order(values, place, beyond):
 
 
 def _weighted_order(values, asked, weight):
-    """First of each row of values (n, m), in their order, up to which weights (m,) reach what is asked: (n, L)."""
+    """Smallest of each row of values (n, m) up to which the weights (m,) add up to ``asked``: (n, L)."""
     order = np.argsort(values, axis=1, kind="stable")
     reached = np.cumsum(weight[order], axis=1)
     place = (reached[:, :, None] < asked).sum(axis=1)  # (n, L)
@@ -123,16 +124,16 @@ def _weighted_order(values, asked, weight):
 
 
 def rows_needed(level):
-    """Fewest calibration rows with which the level has a finite end."""
+    """Fewest calibration rows that give a finite end at the level."""
     return int(np.ceil(level / (1 - level) - ROUNDING))
 
 
 # ---------------------------------------------------------------------- scores of observations
 def distribution_score(distribution: Predictive, y: FloatArray) -> FloatArray:
-    """Scores (n,): |F(y) - 1/2| of the whole predictive law, as a quantile of the standard normal law.
+    """Scores (n,): |F(y) - 1/2| under the predictive distribution, as a quantile of the standard normal.
 
-    F is P(Y <= y) below the median and P(Y < y) above, so that a count is no odder than its whole probability allows.
-    Where less than TAIL is left beyond y, scores grow with its distance, in units of the law.
+    F is P(Y <= y) below the median and P(Y < y) above, so that a count is no more unusual than its whole probability
+    allows. If less than TAIL is left beyond y, scores grow with its distance, in units of the distribution.
     """
     t = distribution.target.encode(y)
     tail = np.minimum(distribution.law.cdf(t), 1 - distribution.law.cdf_below(t))
@@ -146,7 +147,7 @@ def distribution_score(distribution: Predictive, y: FloatArray) -> FloatArray:
 
 
 def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Ends (n, L) each of all y whose :func:`distribution_score` is at most scores (L,)."""
+    """Lower and upper ends (n, L) of all y whose :func:`distribution_score` is at most scores (L,)."""
     law, target = distribution.law, distribution.target
     z = np.minimum(scores + NUDGE, FAR)
     lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
@@ -170,20 +171,20 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
 
 
 def _far_ends(law):
-    """Quantiles (n,) that leave TAIL beyond, and what is a standard deviation's worth of the way between them."""
+    """Quantiles (n,) that leave TAIL beyond them, and the distance between them per normal standard deviation."""
     low, high = law.ppf(np.array([TAIL, 1 - TAIL])).T
     return low, high, (high - low) / (2 * FAR)
 
 
 def above_median(distribution, y):
-    """Where more of the law is below y than above, (n,)."""
+    """Whether more of the distribution lies below y than above, (n,)."""
     t = distribution.target.encode(y)
     upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
     return upper if distribution.target.increasing else ~upper
 
 
 def above_prediction(distribution, y):
-    """Where y is more than the prediction, (n,)."""
+    """Whether y is above the prediction, (n,)."""
     return y > distribution.prediction()
 
 
@@ -199,7 +200,7 @@ def normalised_ends(distribution, scores):
 
 
 def _reach(scores, unit):
-    """Distances (n, L) of scores (L,) in units (n,): any of an infinite score, and any in an infinite unit."""
+    """Distances (n, L) for scores (L,) in units (n,): infinite for an infinite score or an infinite unit."""
     unit = unit[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(scores) | np.isinf(unit), np.inf, scores * unit)
@@ -222,7 +223,7 @@ def _around(distribution, reach):
 
 
 def outward(reach, centre):
-    """Not less than the distance that it was, as rounding may have it: observations of few values meet the ends."""
+    """The distance, rounded up: with few distinct values of y, observations fall exactly on the ends."""
     return reach + LAST_DIGITS * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
 
 
@@ -235,9 +236,9 @@ class Score:
     of : callable
         ``of(distribution, y)`` gives scores (n,) of observations.
     above : callable
-        ``above(distribution, y)`` says which of them are on the upper side.
+        ``above(distribution, y)`` tells which of them are on the upper side.
     ends : callable
-        ``ends(distribution, scores)`` gives two arrays (n, L), between which lies what scores no higher.
+        ``ends(distribution, scores)`` gives two arrays (n, L): all y between them score no higher.
     """
 
     of: Callable[[Predictive, FloatArray], FloatArray]
@@ -253,7 +254,7 @@ SCORES = {
 
 
 def interval_of(score, distribution, thresholds):
-    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L), rows of the same ones at a time."""
+    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L); rows with equal thresholds at a time."""
     known, place = np.unique(thresholds, axis=0, return_inverse=True)
     place = place.reshape(-1)
     intervals = np.empty((len(thresholds), 2, thresholds.shape[1]))
@@ -265,7 +266,7 @@ def interval_of(score, distribution, thresholds):
 
 
 def _rows_of(distribution, rows):
-    """The distribution of some of its rows."""
+    """The distribution at some of its rows."""
     latent = distribution.latent
     draws = None if latent.draws is None else latent.draws[rows]
     dispersion = np.broadcast_to(distribution.dispersion, len(distribution))[rows]
@@ -276,8 +277,8 @@ def _rows_of(distribution, rows):
 def class_scores(score, probabilities, u=0.0):
     """Scores (n, K) of all classes under probabilities (n, K).
 
-    "lac" is one less the probability; "aps" the probability of all classes that are no less probable, less a share u
-    (n,) of the own one, zero or uniform.
+    "lac" is one minus the probability; "aps" is the total probability of all classes at least as probable, minus a
+    share u (n,), zero or uniform, of the class's own.
     """
     if score == "lac":
         return 1 - probabilities
@@ -291,30 +292,30 @@ def class_scores(score, probabilities, u=0.0):
 CLASS_SCORES = ("lac", "aps")
 
 
-# ---------------------------------------------------------------------- what calibration rows said
+# ---------------------------------------------------------------------- the calibration
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Conformity scores of calibration rows, and thresholds for new rows; ``conformalize`` makes it.
+    """Conformity scores of calibration rows, and the thresholds for new rows; made by ``conformalize``.
 
     Parameters
     ----------
     score : str
-        What the scores are.
+        Name of the score.
     scores : ndarray of shape (m,)
     weight : ndarray of shape (m,)
-        Of the calibration rows.
+        Weights of the calibration rows.
     above : ndarray of bool, of shape (m,), or None
-        Which observations were on the upper side.
+        Which observations are on the upper side.
     labels : Index or None
-        Of groups within which the promise holds.
+        Labels of the groups within which the guarantee holds.
     group : ndarray of shape (m,) or None
-        Places of the calibration rows' groups among the labels.
+        Positions of the calibration rows' groups among the labels.
     edges : ndarray of shape (b - 1,) or None
-        Between bins of the predicted standard deviation, where these are the groups.
+        Edges between bins of the predicted standard deviation, if these are the groups.
     of_classes : bool
         Whether the groups are the classes.
     randomised : bool
-        Whether scores of classes are smoothed by uniform random numbers.
+        Whether class scores are randomised by uniform random numbers.
 
     Examples
     --------
@@ -338,7 +339,7 @@ class Calibration:
 
     @classmethod
     def of_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
-        """Of scores in groups by label, or all together.
+        """Calibration from scores in labelled groups, or all together.
 
         Parameters
         ----------
@@ -361,7 +362,7 @@ class Calibration:
 
     @classmethod
     def of_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
-        """Of scores in bins of the predicted standard deviation.
+        """Calibration from scores in bins of the predicted standard deviation.
 
         Parameters
         ----------
@@ -369,7 +370,7 @@ class Calibration:
         scores : ndarray of shape (m,)
         weight : array-like of shape (m,) or None
         std : ndarray of shape (m,)
-            Predicted for the calibration rows.
+            Predicted standard deviations of the calibration rows.
         bins : int or array-like of shape (b - 1,)
             Number of bins with equally many calibration rows, or the inner edges between them.
 
@@ -390,15 +391,15 @@ class Calibration:
     def groups_of(
         self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray] | None = None
     ) -> NDArray[np.intp] | None:
-        """Places of the groups of rows to predict.
+        """Positions of the groups of the rows to predict.
 
         Parameters
         ----------
         groups : array-like of shape (n,) or None
-            Labels, where the calibration rows had some.
+            Labels, if the calibration rows had any.
         n : int
         std : callable, default=None
-            Gives the predicted standard deviations (n,), where these tell the groups.
+            Returns the predicted standard deviations (n,), if these define the groups.
 
         Returns
         -------
@@ -413,7 +414,7 @@ class Calibration:
         if self.edges is not None and std is not None:
             return self.labels.get_indexer(pd.Index(np.searchsorted(self.edges, std())))
         if groups is None:
-            raise ValueError("The calibration rows had groups: give the groups of the rows to predict too.")
+            raise ValueError("The calibration rows had groups: pass the groups of the rows to predict too.")
         labels = checked_labels(groups, n)
         code = self.labels.get_indexer(pd.Index(labels))
         if (code < 0).any():
@@ -428,7 +429,7 @@ class Calibration:
         group: NDArray[np.intp] | None = None,
         test_weight: ArrayLike | None = None,
     ) -> FloatArray:
-        """Largest scores that the sets of rows to predict may hold.
+        """Largest scores allowed in the intervals or sets of the rows to predict.
 
         Parameters
         ----------
@@ -436,9 +437,9 @@ class Calibration:
         n : int
             Number of rows.
         group : ndarray of shape (n,), default=None
-            Places of their groups among the labels.
+            Positions of their groups among the labels.
         test_weight : array-like of shape (n,), default=None
-            Their weights, on the scale of those of the calibration rows; ones if None.
+            Their weights, on the same scale as those of the calibration rows; ones if None.
 
         Returns
         -------
@@ -446,7 +447,7 @@ class Calibration:
         """
         levels, _ = check_levels(confidence_level, "confidence_level")
         v = np.ones(n) if test_weight is None else checked_test_weight(test_weight, n)
-        thresholds, like = np.full((n, len(levels)), np.inf), np.zeros(n)  # of groups that no calibration row had
+        thresholds, like = np.full((n, len(levels)), np.inf), np.zeros(n)  # for groups without calibration rows
         if group is None or self.group is None:
             parts = [(slice(None), slice(None))]
         else:
@@ -461,20 +462,20 @@ class Calibration:
 
 
 def _warn_of_few(levels, infinite, like, grouped):
-    """Say how many calibration rows are missing, where there are the like of so many (n,)."""
+    """Warn how many calibration rows are missing, given how many alike there are (n,)."""
     if not infinite.any():
         return
     level, rows = levels[infinite.any(axis=0)].max(), infinite.any(axis=1)
     needed, found = rows_needed(level), like[rows].min()
     why = (
         f"confidence_level={level:g} needs at least {needed} calibration rows, each of the weight of the row to "
-        f"predict, and there are {found:.4g}{' in its group' if grouped else ''}. Give more to conformalize, or lower "
+        f"predict, but there are {found:.4g}{' in its group' if grouped else ''}. Pass more to conformalize, or lower "
         "the level."
     )
     if found >= needed:
         why = (
-            f"more than {1 - level:.3g} of the calibration rows have targets that the predicted law says cannot be. "
-            "Take score='absolute', or lower the level."
+            f"more than {1 - level:.3g} of the calibration rows have targets that are impossible under the predicted "
+            "law. Use score='absolute', or lower the level."
         )
     warn_user(f"Ends of {rows.sum()} of {len(rows)} rows are infinite: {why}", CalibrationWarning)
 
@@ -487,7 +488,7 @@ def checked_labels(groups, n):
     if len(groups) != n:
         raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
     if pd.isna(groups).any():
-        raise ValueError("groups has missing labels; give such rows a label of their own.")
+        raise ValueError("groups has missing labels; give those rows a label of their own.")
     return groups
 
 
@@ -504,11 +505,11 @@ def calibrated(distribution, y, weight, groups, score, bins):
     """Calibration by observations y (m,) of a regressor's distribution."""
     check_name(score, "score", tuple(SCORES))
     if groups is not None and bins is not None:
-        raise ValueError("groups and bins exclude each other; set one of them.")
+        raise ValueError("groups and bins are mutually exclusive; set only one of them.")
     if score == "distribution" and distribution.law.support != "real" and (distribution.target.encode(y) < 0).any():
         raise ValueError(
-            "y_cal has values that the family of the base model cannot have, below zero: no score of its law can hold "
-            "them. Take score='absolute', or another family."
+            "y_cal has values below zero, which are impossible under the base model's family: no score of its "
+            "distribution covers them. Use score='absolute', or another family."
         )
     scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
@@ -522,7 +523,7 @@ def calibrated_classes(probabilities, own, weight, groups, score, class_conditio
     """Calibration by classes own (m,) of rows with probabilities (m, K); u (m,) are uniform, or zero."""
     check_name(score, "score", CLASS_SCORES)
     if groups is not None and class_conditional:
-        raise ValueError("groups and class_conditional exclude each other; set one of them.")
+        raise ValueError("groups and class_conditional are mutually exclusive; set only one of them.")
     scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
     if class_conditional:
         weight = np.ones(len(own)) if weight is None else weight
@@ -557,7 +558,7 @@ def conformal_interval(calibration, distribution, confidence_level, groups, weig
 
 
 def conformal_bounds(calibration, distribution, quantiles, groups, weight):
-    """Bounds (n, Q): from 0.5 on, not exceeded with at least that probability; below, not undercut with the rest."""
+    """Bounds (n, Q): from 0.5 up, not exceeded with at least that probability; below 0.5, not undercut with 1 - q."""
     group = calibration.groups_of(groups, len(distribution), distribution.std)
     signed = np.where(calibration.above, 1.0, -1.0) * calibration.scores
     bounds = np.empty((len(distribution), len(quantiles)))

@@ -1,4 +1,4 @@
-"""What skribbon says when a premise of the method fails.
+"""Errors and warnings raised when a premise of the method fails.
 
 Every warning has a class of its own, so that it can be turned into an error, or ignored once it is understood.
 """
@@ -32,22 +32,22 @@ __all__ = [
 class CurvatureError(ValueError):
     """The penalised curvature H_r is not positive semi-definite, so it has no meaningful inverse.
 
-    Raised by ``fit`` where the parameters are not a minimum of the training loss, mostly with ``curvature="hessian"``.
-    Train the base model to convergence, or use ``curvature="ggn"``, which is never indefinite, or a ``damping`` above
-    the number that the message names.
+    Raised by ``fit`` if the parameters are not a minimum of the training loss, usually with ``curvature="hessian"``.
+    Train the base model to convergence, use ``curvature="ggn"``, which is never indefinite, or set ``damping`` above
+    the number given in the message.
     """
 
 
 class RibbonWarning(UserWarning):
-    """Base class of every warning that skribbon raises about the method's own premises.
+    """Base class of all warnings that skribbon raises about the premises of the method.
 
-    A filter on it reaches all of them.
+    A warning filter on this class applies to all of them.
 
     Examples
     --------
     >>> import warnings
     >>> from skribbon.exceptions import RibbonWarning
-    >>> warnings.simplefilter("error", RibbonWarning)  # no result rather than a doubtful one
+    >>> warnings.simplefilter("error", RibbonWarning)  # prefer no result to a doubtful one
     """
 
 
@@ -55,90 +55,91 @@ class NotStationaryWarning(RibbonWarning):
     """The fitted parameters are not a minimum: mean score plus penalty gradient is far from zero.
 
     Raised by ``fit``; ``stationarity_`` holds the distance, in standard errors of the mean score. Train longer, tighten
-    ``tol``, use a deterministic solver without early stopping, or move the model there by
+    ``tol``, use a deterministic solver without early stopping, or move the model to its minimum with
     :func:`skribbon.models.polish`.
     """
 
 
 class UndeterminedDirectionWarning(RibbonWarning):
-    """Predictions were asked for inputs that move along directions the training data say nothing about.
+    """Some inputs reach into directions that the training data do not determine.
 
-    Raised by the predict methods: columns are collinear or constant, rows are too few, or units of a network are
-    saturated, and the uncertainty of such inputs is understated. Drop redundant columns, or train on rows like
-    these. A penalty silences the warning, but adds no width along such directions.
+    Raised by the predict methods if columns are collinear or constant, rows are too few, or units of a network are
+    saturated; the uncertainty of such inputs is understated. Drop redundant columns, or train on rows like these
+    inputs. A penalty silences the warning, but adds no width along such directions.
     """
 
 
 class SelectionWarning(RibbonWarning):
     """Parameters at an L1 or sign bound were dropped; intervals are conditional on that selection.
 
-    Raised by ``fit`` of a Lasso, an elastic net or ``positive=True``. Where the selection itself is uncertain, use a
-    ridge penalty, which selects nothing, or :class:`~skribbon.baselines.BootstrapRegressor`, which selects anew.
+    Raised by ``fit`` with a Lasso, an elastic net or ``positive=True``. If the selection itself is uncertain, use a
+    ridge penalty, which selects nothing, or :class:`~skribbon.baselines.BootstrapRegressor`, which selects anew in
+    every refit.
     """
 
 
 class LeverageWarning(RibbonWarning):
     """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated.
 
-    Raised by ``fit`` where corrections or the noise ask for leverages. Penalise the base model more, or use a number
-    for ``noise`` and ``correction="HC0"``, which ask for none.
+    Raised by ``fit`` if the correction or the noise model needs leverages. Penalise the base model more, or use a
+    number for ``noise`` and ``correction="HC0"``, which need none.
     """
 
 
 class NewtonStepWarning(RibbonWarning):
-    """Drawn weights leave so little curvature in some direction that a Newton step along it is bounded.
+    """Drawn weights leave so little curvature in some direction that the Newton step along it was bounded.
 
-    Raised by ``fit`` with ``predictive="newton"``, mostly of classifiers whose classes a few rows tell apart: exact
-    refits at such weights would be far away, or nowhere. Use a larger ``alpha``, penalise the base model more, or take
-    ``predictive="pushforward"``, whose steps have the curvature of all rows.
+    Raised by ``fit`` with ``predictive="newton"``, usually for classifiers whose classes are told apart by a few rows:
+    exact refits at such weights would be far away, or would not exist. Use a larger ``alpha``, penalise the base model
+    more, or use ``predictive="pushforward"``, whose steps use the curvature of all rows.
     """
 
 
 class FewGroupsWarning(RibbonWarning):
-    """There are too few groups of rows for what is to be learnt from how they differ.
+    """There are too few groups of rows to learn the uncertainty from the differences between them.
 
-    Raised by ``fit`` with ``groups``. Student's quantiles, with one degree of freedom less than there are groups, allow
-    for a variance that is known from few groups; nothing allows for directions of the parameters in which fewer groups
-    differ than there are parameters. Collect more groups, drop columns, or penalise the base model.
+    Raised by ``fit`` with ``groups``. Student's t quantiles, with the number of groups minus one as degrees of freedom,
+    allow for a variance estimated from few groups; nothing can make up for having fewer groups than parameters. Collect
+    more groups, drop columns, or penalise the base model.
     """
 
 
 class SeparationWarning(RibbonWarning):
-    """A classifier is right about its training rows far more often than its own probabilities say.
+    """A classifier is right about its training rows far more often than its own probabilities suggest.
 
-    Raised by ``fit`` where classes can be separated, or a network has learnt its rows by heart: the scores that the
-    ribbon is made of vanish, and so does its width, where it should be widest. Penalise the base model more.
+    Raised by ``fit`` if the classes are separable, or a network has memorised its rows: the scores that the ribbon is
+    built from vanish, and so does its width, just where it should be widest. Penalise the base model more.
     """
 
 
 class FamilyWarning(RibbonWarning):
     """The family of a generalised linear model does not describe how observations spread around its means.
 
-    Raised by ``fit`` where the rows' own distribution functions are far from uniform. Confidence intervals stay what
-    they are; prediction intervals and densities are those of the family. Take another family, or fit a transformed
-    target by least squares, whose noise is taken from the rows.
+    Raised by ``fit`` if the predictive distribution functions, evaluated at the observations, are far from uniform.
+    Confidence intervals remain valid; prediction intervals and densities are those of the family. Use another family,
+    or fit a transformed target by least squares, whose noise is learnt from the data.
     """
 
 
 class FlexibleModelWarning(RibbonWarning):
     """A network has so many effective parameters per row that its training rows cannot judge it.
 
-    Raised by ``fit`` of a model that is not at a minimum, or has nearly a parameter for every row: corrections by
-    leverage would charge for parameters that training never used, with intervals many times too wide, and leave-one-out
-    would flatter. ``damping="auto"`` has added a damping. :class:`~skribbon.RibbonCV` chooses one on held-out rows
-    instead; a number for ``damping`` is taken as it is.
+    Raised by ``fit`` for a model that is not at a minimum, or that has nearly one parameter per row: corrections by
+    leverage would charge for parameters that training never used and make intervals many times too wide, and
+    leave-one-out would be too optimistic. ``damping="auto"`` has added a damping. :class:`~skribbon.RibbonCV` chooses
+    one on held-out rows instead; a number for ``damping`` is used as it is.
     """
 
 
 class ApproximateCurvatureWarning(RibbonWarning):
     """The model is too large for a dense curvature, and an approximate one was chosen for it.
 
-    Raised by ``fit`` with ``curvature="auto"``. Name a curvature to choose for yourself; the warning is then gone.
+    Raised by ``fit`` with ``curvature="auto"``. Name a curvature to make the choice yourself and silence the warning.
     """
 
 
 class SolverWarning(RibbonWarning):
-    """An iterative solve stopped before it had converged.
+    """An iterative solver stopped before it converged.
 
     Raised by :class:`~skribbon.curvature.MatrixFree`; uncertainty is understated along the flattest directions. Add
     ``damping``, penalise the base model more, or raise ``max_iter``.
@@ -146,7 +147,7 @@ class SolverWarning(RibbonWarning):
 
 
 class AlphaEdgeWarning(RibbonWarning):
-    """The best alpha lies at the edge of what was searched, or does not matter to the scoring.
+    """The best alpha lies at the edge of the search range, or the scoring does not depend on it.
 
     Raised by ``fit`` of :class:`~skribbon.RibbonCV`. Extend ``alphas`` on that side, check the noise model, or score
     the whole predictive distribution, with ``scoring="nll"``: R^2 and accuracy do not depend on alpha.
@@ -154,16 +155,16 @@ class AlphaEdgeWarning(RibbonWarning):
 
 
 class CalibrationWarning(RibbonWarning):
-    """Calibration rows cannot give the promise that was asked for.
+    """The calibration rows cannot support the guarantee that was asked for.
 
-    Raised by ``conformalize`` where they are the rows that the model was fitted on, which says nothing of new ones, and
-    by predict methods of conformal kinds where there are too few of them for the level, so that ends are infinite. Keep
-    rows aside for calibration, give more of them, or lower the level.
+    Raised by ``conformalize`` if they are the rows that the model was fitted on, which reveal nothing about new ones,
+    and by the conformal kinds of the predict methods if there are too few of them for the level, so that ends are
+    infinite. Set rows aside for calibration, use more of them, or lower the level.
     """
 
 
 class SlowDerivativeWarning(RibbonWarning):
-    """A user's function is written such that autograd can differentiate it only a few rows at a time.
+    """A user's function is written so that autograd can differentiate it only a few rows at a time.
 
     Raised by ``fit`` of a Ribbon around an autograd model with a thousand rows or more. Write the function as products
     ``X @ W + b`` and functions of single elements, or as a formula in the columns ``X[:, j]``, or supply ``jac``.
@@ -180,9 +181,9 @@ def warn_user(message, category):
 
 @contextmanager
 def noted_warnings(notes, place):
-    """Append (place, category, text) to ``notes`` for every warning inside, in place of showing it.
+    """Append (place, category, text) to ``notes`` for every warning inside, instead of showing it.
 
-    Filters stay what they are: what is ignored is not noted, and what is an error stays one.
+    Warning filters still apply: an ignored warning is not noted, and one turned into an error is raised.
     """
     with warnings.catch_warnings(record=True) as caught:
         yield
@@ -190,9 +191,9 @@ def noted_warnings(notes, place):
 
 
 def warn_once_per_kind(notes, n_folds):
-    """Say what was noted once for each kind, numbers aside, and in how many folds.
+    """Show each kind of noted warning once, ignoring numbers, with the number of folds that it came from.
 
-    A place is the number of a fold, or None for the fit to all rows, whose words are taken where it has any.
+    A place is the number of a fold, or None for the fit to all rows, whose wording is preferred.
     """
     kinds = defaultdict(list)
     for place, category, text in notes:

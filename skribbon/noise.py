@@ -1,4 +1,4 @@
-"""The observation noise: how large it is at every row, and what it looks like."""
+"""Observation noise: its scale at every row, and the shape of its distribution."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ __all__ = [
     "TrainNoise",
 ]
 
-SAMPLE = 5000  # rows that are enough to tell how the noise depends on x and what it looks like
+SAMPLE = 5000  # rows that suffice to learn how the noise depends on x, and its shape
 FEWEST_ROWS = 50  # for a scale that depends on x at all
 ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
 MOST_COLUMNS = 50  # of such a scale
 ROWS_FOR_TREES, COLUMNS_FOR_TREES = 400, 200  # trees take dense columns
-OWN_SAY = 0.5  # leverage from which a row moves its own prediction more than all others do, and left out tells nothing
+OWN_SAY = 0.5  # from this leverage on a row determines most of its own prediction, and leaving it out tells nothing
 STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
 
 class Noise(BaseEstimator):
-    r"""How large the observation noise is: the dispersion :math:`\phi(x)`.
+    r"""Scale of the observation noise: the dispersion :math:`\phi(x)`.
 
     That is the variance of a least-squares model's noise, and in general
 
     .. math:: \mathrm{Var}(y \mid x) = \phi(x) V(\mu(x)), \qquad V = 1 \text{ for least squares.}
 
-    To write a new noise model, write ``fit`` and ``predict``, and pass an object as ``noise=`` to RibbonRegressor.
+    To add a noise model, write ``fit`` and ``predict``, and pass an instance as ``noise=`` to RibbonRegressor.
 
     Examples
     --------
@@ -74,11 +74,11 @@ class Noise(BaseEstimator):
         Parameters
         ----------
         training : object
-            With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being what each residual is
-            multiplied by under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of the
-            first times a power of the last, which is a sum over rows wherever they are; ``rows`` with ``X``,
-            ``weight`` and ``groups``; ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number
-            of observations.
+            With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being the factor by which each
+            residual grows under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of
+            ``squared_residuals * growth**power``, which also works for rows on Dask; ``rows`` with ``X``, ``weight``
+            and ``groups``; ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number of
+            observations.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Noise(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows behind the transformers of a pipeline.
+            Rows as the transformers of a pipeline leave them.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class Noise(BaseEstimator):
 
 
 class ConstantNoise(Noise):
-    """The same given dispersion everywhere.
+    """A given dispersion, the same everywhere.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class ConstantNoise(Noise):
 
 
 class TrainNoise(ConstantNoise):
-    r"""Sum of squared residuals over n - 1, as in the paper; too small for a flexible model.
+    r"""Sum of squared residuals divided by n - 1, as in the paper; too small for a flexible model.
 
     .. math:: \hat\sigma^2 = \frac{1}{n - 1} \sum_i r_i^2
 
@@ -166,11 +166,11 @@ class TrainNoise(ConstantNoise):
 
 
 class DofNoise(TrainNoise):
-    r"""Sum of squared residuals over n minus the sum of leverages: an unbiased estimate of the noise alone.
+    r"""Sum of squared residuals divided by n minus the sum of leverages: unbiased for the noise alone.
 
     .. math:: \hat\sigma^2 = \frac{1}{n - \sum_i h_i} \sum_i r_i^2
 
-    Of rows in groups it is the mean of :math:`r_i r_i^{(-g)}`, each residual times that of the fit without its group.
+    With groups, it is the mean of :math:`r_i r_i^{(-g)}`: each residual times that of the fit without the row's group.
 
     Attributes
     ----------
@@ -195,8 +195,8 @@ class LooNoise(TrainNoise):
 
     .. math:: \hat\sigma^2 = \frac1n \sum_i \left(\frac{r_i}{1 - h_i}\right)^2,
 
-    noise *and* estimation error, so that the epistemic part is counted twice. Of rows in groups, residuals are those
-    of the fits to all other groups.
+    which is noise *plus* estimation error, so that the epistemic part is counted twice. With groups, residuals are
+    those of the fits to all other groups.
 
     Attributes
     ----------
@@ -217,34 +217,33 @@ class LooNoise(TrainNoise):
 
 
 class HeteroskedasticNoise(Noise):
-    r"""Noise that depends on x as far as unseen rows ask for it.
+    r"""Noise that depends on x as far as unseen rows support it.
 
-    Squared residuals over 1 - h_i, which are unbiased for the noise, are regressed on x with a gamma loss. The result
-    g(x) enters as
+    Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x with a gamma
+    loss. The result g(x) enters as
 
     .. math:: \phi(x) = c\, g(x)^s, \qquad 0 \le s \le 1,
 
-    with s chosen by the log score of g at rows that it has not seen; s = 0, a constant, unless the best s beats it by
-    more than one standard error. A g that is linear in the logarithm comes first, with leave-one-out in closed form;
-    boosted trees, from 400 rows and up to 200 columns, take its place by the same rule. At most 5,000 rows are looked
-    at.
+    with s chosen by the log score of g on unseen rows; s = 0, constant noise, unless the best s is better by more than
+    one standard error. A log-linear g is tried first, with leave-one-out in closed form; boosted trees, for at least
+    400 rows and at most 200 columns, replace it by the same rule. At most 5,000 rows are used.
 
     Parameters
     ----------
     regressor : regressor, default=None
-        Any regressor with positive predictions in place of those two. Sparse X is made dense for one that does not take
-        it.
+        Any regressor with positive predictions, used instead of those two. Sparse X is made dense for a regressor that
+        does not support it.
     cv : int, default=5
-        Folds of the predictions for unseen rows.
+        Number of folds for the predictions of unseen rows.
 
     Attributes
     ----------
     shrinkage_ : float
-        s: 0 is constant noise, 1 the regressor as it is.
+        The exponent s: 0 is constant noise, 1 the regressor unchanged.
     regressor_ : regressor
-        Fitted on squared residuals relative to their mean; absent where ``shrinkage_`` is 0.
+        Fitted to squared residuals relative to their mean; absent if ``shrinkage_`` is 0.
     dispersion_ : float
-        Mean of the squared residuals over 1 - h_i; where ``shrinkage_`` is 0 what noise="dof" would be.
+        Mean of the squared residuals divided by 1 - h_i; if ``shrinkage_`` is 0, the dispersion of noise="dof".
 
     Examples
     --------
@@ -267,19 +266,19 @@ class HeteroskedasticNoise(Noise):
         return self
 
     def fit_held_out(self, training: Any) -> FloatArray:
-        """Fit, and say of the training rows what they would have been told unseen.
+        """Fit, and return the dispersions that the training rows would have had as unseen rows.
 
         Parameters
         ----------
         training : object
-            As :meth:`fit` takes it.
+            As in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Dispersions.
+            The dispersions.
         """
-        counts = training.rows.weight > 0  # a row without weight is none
+        counts = training.rows.weight > 0  # a row of weight zero does not count
         X, weight = (
             (training.rows.X, training.rows.weight)
             if counts.all()
@@ -304,12 +303,12 @@ class HeteroskedasticNoise(Noise):
         self.shrinkage_, self.scale_ = best.exponent, best.scale
         if self.shrinkage_ > 0:
             self.dispersion_, self.regressor_ = float(mean), chosen()
-            self.range_ = best.g.min(), best.g.max()  # it is not trusted beyond what unseen rows have shown
+            self.range_ = best.g.min(), best.g.max()  # not trusted beyond the range seen on unseen rows
         dispersion[counts] = self.dispersion_ * best.phi
         return dispersion
 
     def _candidates(self, X, squared, weight):
-        """For every kind of scale, what it says of unseen rows given the best so far, and how to fit it to all rows."""
+        """For every kind of scale, its predictions for unseen rows given the best so far, and a function to fit it."""
         n, d = X.shape
         if self.regressor is not None:
             yield (
@@ -332,7 +331,7 @@ class HeteroskedasticNoise(Noise):
             )
 
     def _out_of_fold(self, regressor, X, best, screen=False):
-        """Predictions for unseen rows; with a screen None where a first fold does no better than the best so far."""
+        """Predictions for unseen rows; with ``screen`` None if a first fold does no better than the best so far."""
         target, weight = best.squared, best.weight
         g = np.empty_like(target)
         for k, (train, test) in enumerate(folds_of_groups(self.cv, best.group)):
@@ -354,11 +353,12 @@ class HeteroskedasticNoise(Noise):
 
 
 class JointNoise(Noise):
-    r"""Noise of several outputs: that of each, as if it were alone, and one correlation for all rows.
+    r"""Noise of several outputs: each as if it were alone, and one correlation matrix for all rows.
 
     .. math:: \Sigma_\varepsilon(x) = \mathrm{diag}(\phi(x))^{1/2}\, C\, \mathrm{diag}(\phi(x))^{1/2}
 
-    C are the correlations of the residuals, each in units of its own scale. A fit to y (n, m) has this as ``noise_``.
+    C is the correlation matrix of the residuals, each in units of its own scale. A fit to y (n, m) has this as
+    ``noise_``.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ class JointNoise(Noise):
 
     @property
     def dispersion_(self) -> FloatArray:
-        """Covariance (m, m) of the noise, at the mean dispersions."""
+        """Covariance (m, m) of the noise at the mean dispersions."""
         std = np.sqrt([noise.dispersion_ for noise in self.noises])
         return std[:, None] * self.correlation * std
 
@@ -437,7 +437,7 @@ class ScaleChoice:
 
     @property
     def losses(self):
-        """Twice the negative log density of each row, but for a constant."""
+        """Twice the negative log density of each row, up to a constant."""
         return np.log(self.phi) + self.squared / self.phi
 
     def at(self, rows):
@@ -468,7 +468,7 @@ class LogLinearScale(BaseEstimator):
     """
 
     def fit(self, X, squared, weight):
-        squared = np.minimum(squared, 10.0)  # a single far row shall not turn the scale
+        squared = np.minimum(squared, 10.0)  # a single extreme row must not change the scale
         X = X.toarray() if sparse.issparse(X) else X
         self.mean_ = np.average(X, axis=0, weights=weight)
         spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
@@ -477,7 +477,7 @@ class LogLinearScale(BaseEstimator):
         penalty = np.r_[np.ones(Z.shape[1] - 1), 0.0]
         ridge = np.diag(penalty + 1e-9 * weight.sum())
         beta = np.zeros(Z.shape[1])
-        for _ in range(50):  # convex; steps by the expected curvature would take hundreds where rows are few
+        for _ in range(50):  # convex; steps with the expected curvature would need hundreds if rows are few
             ratio = squared * np.exp(-Z @ beta)
             factor = cho_factor((Z.T * (weight * ratio)) @ Z + ridge)
             step = cho_solve(factor, Z.T @ (weight * (ratio - 1)) - penalty * beta)
@@ -505,21 +505,21 @@ class LogLinearScale(BaseEstimator):
 
 def _fitted(regressor, X, target, weight):
     regressor = clone(regressor)
-    uniform = np.ptp(weight) == 0  # boosting takes a hundred times as long with weights, even equal ones
+    uniform = np.ptp(weight) == 0  # boosting takes a hundred times longer with weights, even equal ones
     weights = {} if uniform or not has_fit_parameter(regressor, "sample_weight") else {"sample_weight": weight}
     with threadpool_limits(1):  # few rows: threads would cost more than they save
         return regressor.fit(_as_taken(X, regressor), target, **weights)
 
 
 def _as_taken(X, regressor):
-    """X, dense where the regressor takes no sparse matrix."""
+    """X, dense if the regressor takes no sparse matrix."""
     return X.toarray() if sparse.issparse(X) and not get_tags(regressor).input_tags.sparse else X
 
 
 def dof_dispersion(training):
-    """Sum of squared residuals over n minus the sum of leverages.
+    """Sum of squared residuals divided by n minus the sum of leverages.
 
-    That takes rows to be independent. Of groups the products of residuals with those of the fit without the group are
+    This assumes independent rows. With groups, products of residuals with those of the fit without the group are
     unbiased, whatever a group's rows have in common.
     """
     if training.rows.groups is not None:
@@ -530,7 +530,7 @@ def dof_dispersion(training):
 
 
 def folds_of_groups(n_folds, group):
-    """Train and test rows of shuffled folds that cut no group."""
+    """Train and test rows of shuffled folds that split no group."""
     codes, place = np.unique(group, return_inverse=True)
     for train, test in KFold(min(n_folds, len(codes)), shuffle=True, random_state=0).split(codes):
         yield np.flatnonzero(np.isin(place, train)), np.flatnonzero(np.isin(place, test))
@@ -542,14 +542,14 @@ def is_better(gain, weight, group=None):
 
 
 def standard_error(values, weight, group=None):
-    """Of the mean of values that count ``weight`` times; those of a group are not independent."""
+    """Standard error of the mean of values that count ``weight`` times; values of one group are not independent."""
     off, n = values - np.average(values, weights=weight), weight.sum()
     if group is None or len(np.unique(group)) == len(group):
         return float(np.sqrt(np.average(off**2, weights=weight) / n))
     return float(np.sqrt(np.sum(np.bincount(group, weights=weight * off) ** 2)) / n)
 
 
-# ---------------------------------------------------------------------- what the noise looks like
+# ---------------------------------------------------------------------- the shape of the noise
 @dataclass(frozen=True, eq=False)
 class Standardised:
     """Held-out residuals in units of their own predicted standard deviation.
@@ -558,7 +558,7 @@ class Standardised:
     ----------
     z, weight : ndarray of shape (n,)
     share : float
-        Of the noise in those variances; the rest was the uncertainty of the predictions.
+        Share of the noise in those variances; the rest is the uncertainty of the predictions.
     """
 
     z: np.ndarray
@@ -567,21 +567,21 @@ class Standardised:
 
     @classmethod
     def of(cls, residuals, dispersion, variance, weight):
-        """Residuals (n,) of predictions with a variance of their own, of observations with a dispersion."""
+        """Standardise residuals (n,) by the dispersion of the observations plus the variance of the predictions."""
         total = dispersion + variance
         kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
         if not kept.any():
             return cls(np.zeros(0), np.zeros(0), 1.0)
         share = dispersion[kept] / total[kept]
         z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
-        typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows are as sure as that
+        typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows have at least this share
         return cls(z, weight, max(typical, 1e-3))
 
     def of_unit_size(self):
-        """The same brought to a mean square of one.
+        """The same, scaled to a mean square of one.
 
-        Where the noise was measured on these very residuals, its size was said already; alpha, which scales the other
-        part of their variance, shall not change what it looks like.
+        If the noise was measured on these very residuals, its scale is known already; alpha, which scales the other
+        part of their variance, must not change its shape.
         """
         size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.n > 0 else 0.0
         return Standardised(self.z / size, self.weight, self.share) if size > 0 else self
@@ -591,7 +591,7 @@ class Standardised:
         return float(self.weight.sum())
 
     def law(self, name):
-        """The law of that name, fitted; "auto" is the first of normal, Student and empirical that none beats."""
+        """The fitted law of that name; "auto" is the first of normal, Student and empirical that no other beats."""
         if name == "normal" or (name == "auto" and not self._tells):
             return NormalLaw()
         if name == "student":
@@ -618,10 +618,10 @@ def simplest(laws, empirical):
 
 
 def best_student(z, weight):
-    """Degrees of freedom and variance by likelihood.
+    """Degrees of freedom and variance by maximum likelihood.
 
-    A variance taken from the mean square would follow the few largest residuals, which the tails explain already.
-    Where there are no residuals, nothing tells of tails.
+    A variance taken from the mean square would follow the few largest residuals, which the tails already explain.
+    Without residuals, nothing is known about the tails.
     """
     if not z.any():
         return StudentLaw(STUDENTS[-1])
@@ -638,18 +638,18 @@ def _student_scales(z2, nu, share, n_steps=50):
     for _ in range(n_steps):
         before = scale2
         scale2 = share @ ((nu + 1) / (nu + z2 / scale2) * z2)
-        scale2 = np.maximum(scale2, 1e-12)  # where most residuals are zero, likelihood asks for a point
+        scale2 = np.maximum(scale2, 1e-12)  # if most residuals are zero, the likelihood has its maximum at a point mass
         if (np.abs(scale2 - before) <= 1e-12 * before).all():
             break
     return scale2
 
 
-# ---------------------------------------------------------------------- what the user wrote
+# ---------------------------------------------------------------------- user input
 _BY_NAME = {"train": TrainNoise, "dof": DofNoise, "loo": LooNoise, "heteroskedastic": HeteroskedasticNoise}
 
 
 def resolve_noise(noise, auto=False):
-    """A Noise object, not fitted, from what the user wrote: a name, a number or an object; "auto" may stay."""
+    """An unfitted Noise object from a name, a number or an object; "auto" may stay."""
     if isinstance(noise, Noise):
         return clone(noise)
     if auto and isinstance(noise, str) and noise == "auto":
@@ -659,16 +659,16 @@ def resolve_noise(noise, auto=False):
     if isinstance(noise, Real) and np.isfinite(noise) and noise >= 0:
         return ConstantNoise(noise)
     if isinstance(noise, str) and noise == "cv":
-        raise ValueError("noise='cv' is made of out-of-fold residuals; put this RibbonRegressor into a RibbonCV.")
+        raise ValueError("noise='cv' is estimated from out-of-fold residuals; wrap this RibbonRegressor in a RibbonCV.")
     names = ", ".join(map(repr, (["auto"] if auto else []) + list(_BY_NAME)))
     raise ValueError(f"noise must be {names}, 'cv' inside a RibbonCV, a number >= 0 or a Noise object, got {noise!r}.")
 
 
 def fit_noise(noise, training):
-    """A fitted Noise, some of the training rows, and the dispersions that it would have told these unseen.
+    """A fitted Noise, a sample of the training rows, and the dispersions that these would have had as unseen rows.
 
-    "auto" asks the rows of an additive model whether the noise depends on x, where they are enough to tell. Only that
-    question is asked of some rows; whatever else the noise is, it is made of all of them.
+    "auto" checks whether the noise of an additive model depends on x, if there are enough rows to tell. Only that check
+    uses the sample; everything else is estimated from all rows.
     """
     sample = training.sample(SAMPLE)
     if isinstance(noise, str):
@@ -685,7 +685,7 @@ def is_covariance(noise):
 
 
 def check_covariance(noise, m):
-    """Variances (m,) and correlations (m, m) of a covariance that the user wrote."""
+    """Variances (m,) and correlations (m, m) of a user's covariance matrix."""
     covariance = np.asarray(noise, dtype=float)
     fine = covariance.shape == (m, m) and np.isfinite(covariance).all() and np.allclose(covariance, covariance.T)
     if not fine or np.linalg.eigvalsh(covariance).min() < -1e-10 * np.abs(covariance).max():
@@ -697,7 +697,7 @@ def check_covariance(noise, m):
 
 
 def correlation_of(covariance):
-    """Correlations (m, m); of what does not vary, none."""
+    """Correlations (m, m); zero for anything that does not vary."""
     std = np.sqrt(np.diag(covariance))
     std = np.where(std > 0, std, np.inf)
     correlation = np.clip(covariance / std[:, None] / std, -1.0, 1.0)
@@ -706,7 +706,7 @@ def correlation_of(covariance):
 
 
 def fit_noises(noise, parts, products, residuals):
-    """A fitted JointNoise, and for each output some training rows with the dispersions that they would be told unseen.
+    """A fitted JointNoise, and for each output a sample of rows with their dispersions as unseen rows.
 
     Parameters
     ----------
@@ -715,7 +715,7 @@ def fit_noises(noise, parts, products, residuals):
     products : ndarray of shape (m, m)
         Sums of products of residuals over all rows.
     residuals : callable
-        Gives those of the same some rows, (n_rows, m), and their weights.
+        Returns those of the same sample, (n_rows, m), and their weights.
     """
     if is_covariance(noise):
         variances, correlation = check_covariance(noise, len(parts))
@@ -724,7 +724,7 @@ def fit_noises(noise, parts, products, residuals):
     told = [fit_noise(clone(noise) if isinstance(noise, Noise) else noise, part) for part in parts]
     noises = tuple(own for own, *_ in told)
     dispersion = np.stack([dispersion for *_, dispersion in told], axis=1)
-    if type(noise) is ConstantNoise:  # a number says that there is nothing else
+    if type(noise) is ConstantNoise:  # a number means that there is no correlation
         correlation = np.eye(len(parts))
     elif not np.ptp(dispersion, axis=0).any():
         correlation = correlation_of(products)

@@ -323,7 +323,7 @@ def test_observations_beyond_the_end_of_a_transform_are_covered_as_often_as_prom
     y_cal[:3] = y.max() + 1  # where a quantile transform knows none
     base = TransformedTargetRegressor(Ridge(), transformer=QuantileTransformer(n_quantiles=20))
     ribbon = RibbonRegressor(base).fit(X, y).conformalize(X_cal, y_cal)
-    with pytest.warns(CalibrationWarning, match="targets that the predicted law says cannot be"):
+    with pytest.warns(CalibrationWarning, match="targets that are impossible under the predicted"):
         covered = [ribbon.predict_interval(X_cal, level, kind="conformal") for level in (0.5, 0.9)]
     for ends, level in zip(covered, (0.5, 0.9), strict=True):
         assert np.sum((ends[:, 0] <= y_cal) & (y_cal <= ends[:, 1])) >= 20 * level
@@ -396,7 +396,7 @@ def test_other_rows_are_not_taken_for_the_training_rows():
             "groups must have a label for each of the 24",
         ),
         (lambda r, X, y: r.conformalize(X, y, groups=[None] * 24), ValueError, "groups has missing labels"),
-        (lambda r, X, y: r.conformalize(X, y, groups=y, bins=2), ValueError, "groups and bins exclude each other"),
+        (lambda r, X, y: r.conformalize(X, y, groups=y, bins=2), ValueError, "groups and bins are mutually exclusive"),
         (lambda r, X, y: r.conformalize(X, y, bins=0), ValueError, "bins must be an integer >= 1"),
         (lambda r, X, y: r.conformalize(X, y, bins=[2.0, 1.0]), ValueError, "increasing inner edges"),
         (lambda r, X, y: r.conformalize(X, y, -y), ValueError, "sample_weight must not be negative"),
@@ -421,7 +421,7 @@ def test_other_rows_are_not_taken_for_the_training_rows():
         (
             lambda r, X, y: r.conformalize(X, y, groups=["a"] * 24).predict_interval(X, kind="conformal"),
             ValueError,
-            "give the groups of the rows to predict",
+            "pass the groups of the rows to predict",
         ),
         (
             lambda r, X, y: r.conformalize(X, y, groups=["a"] * 24).predict_interval(

@@ -119,7 +119,7 @@ def test_ties_go_to_the_sharper_interval(diabetes):
 
 def test_an_edge_is_said_with_its_reason(diabetes):
     X, y = diabetes
-    with pytest.warns(AlphaEdgeWarning, match="no alpha can narrow it"):
+    with pytest.warns(AlphaEdgeWarning, match="no alpha gives narrower intervals"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS, scoring="coverage").fit(X, y)
     with pytest.warns(AlphaEdgeWarning, match="smallest alpha"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0], scoring="coverage").fit(X, y)

@@ -207,7 +207,7 @@ def test_noise_that_is_no_covariance(noise):
 
 
 def test_covariance_for_one_output():
-    with pytest.raises(ValueError, match="covariance of several outputs"):
+    with pytest.raises(ValueError, match="covariance matrix of several outputs"):
         RibbonRegressor(noise=np.eye(1)).fit(X, Y[:, 0])
 
 
@@ -511,9 +511,9 @@ def test_one_output_is_a_ribbon_of_its_own(fit):
     assert_allclose(joint.output(1).predict_std(NEW), one.predict_std(NEW))
     assert_allclose(inspection.predictions(one, NEW)["std_error"], inspection.predictions(alone, NEW)["std_error"])
     assert str(inspection.summary(one))
-    with pytest.raises(ValueError, match="output='d' is none of the outputs; they are a, b, c"):
+    with pytest.raises(ValueError, match="output='d' is not one of the outputs: a, b, c"):
         joint.output("d")
-    with pytest.raises(ValueError, match="single output"):
+    with pytest.raises(ValueError, match="only one output"):
         one.output(0)
 
 

@@ -131,7 +131,7 @@ def test_sets_of_folds_equal_their_definition():
         odder += (own < (1 - fold.predict_proba(X_new))[:, :, None]).sum(axis=2)
     for level in (0.5, 0.9):
         np.testing.assert_array_equal(tuned.predict_set(X_new, level, kind="cv+"), odder < level * 101)
-    with pytest.raises(ValueError, match="leave them out of kind='cv\\+'"):
+    with pytest.raises(ValueError, match="do not pass them with kind='cv\\+'"):
         tuned.predict_set(X_new, kind="cv+", groups=X_new[:, 0])
 
 
@@ -167,7 +167,7 @@ def test_randomised_sets_are_reproducible():
         (lambda r, X, y: r.conformalize(X, np.where(y == "ash", "elm", y)), ValueError, "elm"),
         (lambda r, X, y: r.conformalize(X, y, score="raps"), ValueError, "score must be one of 'lac', 'aps'"),
         (lambda r, X, y: r.conformalize(X, y, randomised=True), ValueError, "is for score='aps'"),
-        (lambda r, X, y: r.conformalize(X, y, groups=y, class_conditional=True), ValueError, "exclude each other"),
+        (lambda r, X, y: r.conformalize(X, y, groups=y, class_conditional=True), ValueError, "mutually exclusive"),
         (lambda r, X, y: r.conformalize(X, y).predict_set(X, 1.5), ValueError, "strictly between 0 and 1"),
         (lambda r, X, y: r.conformalize(X, y).predict_set(X, groups=y), ValueError, "groups needs calibration rows"),
         (
