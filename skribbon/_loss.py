@@ -655,8 +655,8 @@ class Categorical(ClassLoss):
         return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
 
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        # column j of Helmert's basis is h for the classes before the j-th, -j h for that one, and zero after it, so
-        # that with b = P B entry (j, l) is b_j (h_l - b_l) for j < l, and none of the sums below cancels, however sure P is
+        # column j of Helmert's basis is h for the classes before the j-th, -j h for that one, and zero after it: with
+        # b = P B, entry (j, l) is b_j (h_l - b_l) for j < l, and none of the sums below cancels, however sure P is
         P = softmax(f @ self.basis.T, axis=1)
         (n, K), own, j = P.shape, P[:, 1:], np.arange(1, P.shape[1])
         h = 1 / np.sqrt(j * (j + 1))
