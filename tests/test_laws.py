@@ -516,6 +516,21 @@ def test_crps_against_closed_forms(y):
         np.testing.assert_allclose(TweedieFamily(0.0, 2).marginal(f, sd**2).crps(y), exact, rtol=1e-4)
 
 
+@pytest.mark.parametrize("phi", [1.0, 4.0])
+@pytest.mark.parametrize("mu", [1.0, 60.0, 130.0, 200.0, 300.0, 1e3, 1e5, 1e7])
+def test_crps_of_counts_at_every_scale(mu, phi):
+    """Against the sum over all whole numbers."""
+    std = np.sqrt(phi * mu)
+    k = np.arange(max(np.floor(mu - 12 * std), 0), np.ceil(mu + 40 + 15 * std))
+    F = stats.poisson(mu).cdf(k) if phi == 1 else stats.nbinom(mu / (phi - 1), 1 / phi).cdf(k)
+    y = np.maximum(np.rint(mu + std * np.array([-2.2, 0.1, 1.3, 5.0])), 0.0)
+    y = np.concatenate([y, y + 0.3])  # also rates
+    share = np.clip(y[:, None] - k, 0, 1)
+    exact = (share * F**2 + (1 - share) * (1 - F) ** 2).sum(axis=1)
+    law = TweedieFamily(phi, 1).conditional(np.full(y.shape, np.log(mu)))
+    np.testing.assert_allclose(law.crps(y), exact, rtol=1e-6)
+
+
 @pytest.mark.parametrize("noise", [1e-6, 0.3])
 def test_crps_of_mixtures(noise):
     draws, y = np.random.default_rng(8).normal(size=(5, 50)), np.array([0.0, 1.0, -3.0, 0.5, 8.0])

@@ -5,12 +5,22 @@ from scipy.special import ndtr
 
 from .quadrature import LEGENDRE, legendre
 
+SUMMED = 64.0  # counts below are summed; from there on, where the noise is that of eight or more, their cdf is smooth
+
 
 def integrate_crps(law, y):
-    """CRPS = integral of (F(x) - 1[x >= y])^2 dx, for a law and observations of shape (m,).
+    """CRPS = integral of (F(x) - 1[x >= y])^2 dx, for a law and observations of shape (m,)."""
+    if not law.discrete:
+        return _integrate(law, y)
+    whole = np.floor(y)  # from one whole number to the next the score is a line
+    return _integrate(law, whole) + (y - whole) * (2 * np.where(y < 0, 0.0, np.clip(law._cdf(whole), 0, 1)) - 1)
+
+
+def _integrate(law, y):
+    """The same, for whole numbers under a law of counts.
 
     Beyond the levels ``low`` and ``high`` F is 0 or 1. In between the integral is Gauss-Legendre on either side of y,
-    in a coordinate where every scale is near; counts are first summed, as far as a hundred numbers go.
+    in a coordinate where every scale is near; small counts are summed.
     """
     cv = np.fmin(law._std() / law._mean(), 1e100) if law.support != "real" else np.ones(y.shape)
     beyond = np.minimum(4.5 + np.sqrt(np.log1p(cv**2)) / 2, 8.0)  # heavy tails matter further out
@@ -29,16 +39,12 @@ def integrate_crps(law, y):
                 score += (b - a) / 2 * w * scale * np.cosh(u) * (law._cdf(centre + scale * np.sinh(u)) - target) ** 2
         return score
     score += np.maximum(-y, 0)  # below the support
-    start, shift = low, 0.0
+    n_nodes, shift = 2 * LEGENDRE, 0.0
     if law.discrete:
-        shift = 0.5  # the integral of F over [k, k + 1) is that of the smooth cdf half a number earlier
-        start, stop = low, np.minimum(low + 128, high)
-        for j in range(int(np.max(stop - start))):
-            k = start + j
-            F = np.clip(law._cdf(k), 0, 1)
-            share = np.clip(y - k, 0, 1)  # of [k, k + 1) that is below y
-            score += np.where(k < stop, share * F**2 + (1 - share) * (1 - F) ** 2, 0.0)
-        start = stop
+        # the integral of F over [k, k + 1) is, nearly, that of the smooth cdf half a number earlier
+        n_nodes, shift = LEGENDRE, 0.5
+        start = np.clip(SUMMED, low, high)
+        score += _sum_of_counts(law, y, low, start) + _rest_of_counts(law, y, start, high)
     else:  # below a trace of a high quantile F is taken for constant
         cut = np.minimum(np.maximum(low, 1e-8 * law._ppf_at(np.full(y.shape, 0.99))), high)
         F = law._cdf(cut)
@@ -53,11 +59,37 @@ def integrate_crps(law, y):
         part = law if rows.size == y.size else law.take(rows)
         a, b = np.log(begin[rows]), np.log(end[rows])
         total = np.zeros(rows.size)
-        for t, w in zip(*legendre(2 * LEGENDRE), strict=True):
+        for t, w in zip(*legendre(n_nodes), strict=True):
             x = np.exp(a + (b - a) * (t + 1) / 2)
             total += (b - a) / 2 * w * x * (np.clip(part._cdf(x - shift), 0, 1) - target) ** 2
         score[rows] += total
     return score
+
+
+def _sum_of_counts(law, y, start, stop):
+    """The part of the CRPS of counts between whole numbers, number by number."""
+    score = np.zeros(y.shape)
+    for j in range(int(np.max(stop - start))):
+        rows = np.flatnonzero(start + j < stop)
+        k = start[rows] + j
+        F = np.clip((law if rows.size == y.size else law.take(rows))._cdf(k), 0, 1)
+        share = np.clip(y[rows] - k, 0, 1)  # of [k, k + 1) that is below y
+        score[rows] += share * F**2 + (1 - share) * (1 - F) ** 2
+    return score
+
+
+def _rest_of_counts(law, y, start, high):
+    """What the staircase between start and high has more than the smooth function: Euler's and Maclaurin's first term.
+
+    That is -[g'] / 24 of g = (F - 1[x >= y])^2, from start to y and from y to high.
+    """
+
+    def slope(k):
+        return np.clip(law._cdf(k), 0, 1) - np.clip(law._cdf(k - 1), 0, 1)
+
+    at_y = np.where((y > start) & (y < high), slope(y), 0.0)
+    at_start = np.where(high > start, slope(start) * (law._cdf(start - 0.5) - (y <= start)), 0.0)
+    return (at_start - at_y) / 12
 
 
 def points_crps(points, weights, y):
