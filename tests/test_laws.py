@@ -531,6 +531,12 @@ def test_crps_of_counts_at_every_scale(mu, phi):
     np.testing.assert_allclose(law.crps(y), exact, rtol=1e-6)
 
 
+def test_crps_of_counts_together_is_that_of_each():
+    f, y = np.log([0.5, 3.0, 62.0, 300.0, 1e5]), np.array([0.0, 7.0, 62.0, 290.0, 1e5])
+    law = TweedieFamily(2.0, 1).marginal(f, 0.01)
+    np.testing.assert_allclose(law.crps(y), [law.take([i]).crps(y[i])[0] for i in range(5)], rtol=1e-12)
+
+
 @pytest.mark.parametrize("noise", [1e-6, 0.3])
 def test_crps_of_mixtures(noise):
     draws, y = np.random.default_rng(8).normal(size=(5, 50)), np.array([0.0, 1.0, -3.0, 0.5, 8.0])
