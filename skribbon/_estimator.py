@@ -209,7 +209,7 @@ class UncertainParameters(Wrapper):
     def _raw_root(self, X):
         """Root (n, k, r) of the covariance of raw predictions over all rows of prepared X together."""
         model, root = self.model_, self.ribbon_.root
-        blocks = row_blocks(X.shape[0], latent_width(model, self.ribbon_))
+        blocks = row_blocks(X.shape[0], max(model.row_width, model.n_outputs * root.shape[1]))
         return np.concatenate([model.tangent(model.rows(X[rows])).jvp(root) for rows in blocks])
 
     def _warn_of_reach(self, X):
@@ -281,14 +281,10 @@ class UncertainParameters(Wrapper):
 
 def latent_at(model, ribbon, X):
     """The ribbon at all rows of prepared X; memory beyond the result is that of one block."""
-    pieces, width = [], latent_width(model, ribbon)
-    for rows in row_blocks(X.shape[0], width):
-        Z = model.rows(X[rows])
-        tangent = model.tangent(Z)
-        draws = None if ribbon.shifts is None else ribbon.predict(model, Z, ribbon.shifts)
-        pieces.append(Latent.from_root(tangent.f, tangent.jvp(ribbon.root), draws))
+    source = RawDraws(model, ribbon, X)
+    draws = None if ribbon.shifts is None else source.at(ribbon.shifts)
     freedom = None if ribbon.freedom is None else Degrees(model, ribbon, X)
-    return Latent.concatenate(pieces, RawDraws(model, ribbon, X, width), freedom)
+    return Latent(*model.raw_and_covariance(X, ribbon.root), draws, source, freedom)
 
 
 def latents_at(model, ribbon, X):
@@ -296,8 +292,7 @@ def latents_at(model, ribbon, X):
     if not ribbon.parts:
         return latent_at(model, ribbon, X)
     outputs = tuple(latent_at(own, part, X) for own, part in zip(model.outputs, ribbon.parts, strict=True))
-    source = RawDraws(model, ribbon, X, latent_width(model, ribbon))
-    return SeparateLatents(outputs, partial(_covariance_at, model, ribbon, X), source)
+    return SeparateLatents(outputs, partial(_covariance_at, model, ribbon, X), RawDraws(model, ribbon, X))
 
 
 def _covariance_at(model, ribbon, X):
@@ -308,13 +303,6 @@ def weighted_mean(values, weight):
     """Mean over the rows that count; minus infinity where a single one is."""
     values, weight = values[weight > 0], weight[weight > 0]
     return -np.inf if np.any(values == -np.inf) else float(np.average(values, weights=weight))
-
-
-def latent_width(model, ribbon):
-    """Floats that a row takes on the way to its latent prediction."""
-    return max(
-        model.row_width, model.loss.n_outputs * max(A.shape[1] for A in (ribbon.root, ribbon.shifts) if A is not None)
-    )
 
 
 class BaseModelAttributes:

@@ -12,6 +12,7 @@ PANEL = 96  # columns of a triangular matrix that are multiplied at a time
 EXACT_COLUMNS = 1500  # up to here an inverse root has a column per parameter
 N_PROBES = 64  # random columns beyond: a leverage h is then known to sqrt(2/64) h, the sum of n of them far better
 N_FLAT = 16
+LARGEST = 1e150  # whose square is a number
 
 
 def rank_tolerance(p):
@@ -30,6 +31,15 @@ def batch_gram(A):
     if A.shape[1] == 1:
         return np.einsum("nkr,nkr->nk", A, A)[:, :, None]
     return A @ A.transpose(0, 2, 1)
+
+
+def row_covariances(root):
+    """A_i A_i', (n, k, k), of roots A (n, k, r); several outputs so wide that they overflow are cut."""
+    if root.shape[1] > 1:  # what is infinite in all directions has no direction
+        widest = np.abs(root).max(axis=(1, 2), initial=0.0, keepdims=True)
+        if (widest > LARGEST).any():
+            root = root * np.divide(LARGEST, widest, out=np.ones_like(widest), where=widest > LARGEST)
+    return batch_gram(root)
 
 
 def weighted_gram(A, weight, B=None):

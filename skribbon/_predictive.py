@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
 
 from ._checks import check_count, check_levels, check_observations
-from ._linalg import batch_gram
+from ._linalg import LARGEST
 from ._loss import Loss
 from ._rows import row_blocks
 from ._softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
@@ -24,7 +24,6 @@ from .laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, norm
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-LARGEST = 1e150  # whose square is a number
 PATH_PAIRS = 1024
 CRPS_LEVELS = (np.arange(200) + 0.5) / 200
 
@@ -71,15 +70,6 @@ class Latent:
         return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
 
     @classmethod
-    def from_root(cls, f, root, draws=None):
-        """Of a root (n, k, r) of the covariance over all rows; several outputs so wide that they overflow are cut."""
-        if f.shape[1] > 1:  # what is infinite in all directions has no direction
-            widest = np.abs(root).max(axis=(1, 2), initial=0.0, keepdims=True)
-            if (widest > LARGEST).any():
-                root = root * np.divide(LARGEST, widest, out=np.ones_like(widest), where=widest > LARGEST)
-        return cls(f, batch_gram(root), draws)
-
-    @classmethod
     def concatenate(cls, pieces, source=no_draws, freedom=None):
         """Rows of several into one, with a source of joint draws."""
         if len(pieces) == 1:
@@ -123,14 +113,15 @@ class RawDraws:
     model: Any
     ribbon: Any
     X: Any
-    width: int
 
     def __call__(self, n_samples, rng):
-        shifts = self.ribbon.draw(n_samples, rng)
-        blocks = row_blocks(self.X.shape[0], max(self.width, self.model.loss.n_outputs * n_samples))
-        return np.concatenate(
-            [self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts) for rows in blocks]
-        )
+        return self.at(self.ribbon.draw(n_samples, rng))
+
+    def at(self, shifts):
+        """At given parameters, theta plus shifts (p, B): (n, k, B)."""
+        width = max(self.model.row_width, self.model.n_outputs * shifts.shape[1])
+        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(self.X.shape[0], width))
+        return np.concatenate([self.ribbon.predict(self.model, Z, shifts) for Z in blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +133,11 @@ class Degrees:
     X: Any
 
     def __call__(self):
-        rows = self.ribbon.freedom.rows
+        rows, n = self.ribbon.freedom.rows, self.X.shape[0]
+        if not rows.shape[1]:
+            return np.full(n, self.ribbon.freedom.most)  # whatever the row
         width = max(self.model.row_width, self.model.loss.n_outputs * max(rows.shape))
-        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(self.X.shape[0], width))
+        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(n, width))
         pieces = [self.ribbon.degrees_of_freedom(self.model.tangent(Z).jvp).min(axis=1) for Z in blocks]
         return np.concatenate(pieces)
 

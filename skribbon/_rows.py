@@ -164,9 +164,10 @@ class Block:
         return 0.0 if loss.n_classes else float(self.weight @ self._counted(loss.squared_residuals(self.f, self.y)))
 
 
-def row_blocks(n, row_width):
-    """Slices that cut n rows into blocks whose (rows, row_width) float64 array takes about BLOCK_BYTES."""
+def row_blocks(n, row_width, most=None):
+    """Slices of n rows: blocks, of at most so many, whose (rows, row_width) float64 array takes about BLOCK_BYTES."""
     size = max(LEAST_ROWS, BLOCK_BYTES // (8 * max(1, row_width)))
+    size = size if most is None else min(size, most)
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._linalg import gram, right_multiply
+from .._linalg import gram, right_multiply, row_covariances
 from .._loss import Loss
-from .._rows import Groups, Rows
+from .._rows import Groups, Rows, row_blocks
 from .._typing import FloatArray, MatrixLike
 from ._refusals import refusal
 
@@ -198,6 +198,29 @@ class ParametricModel:
         if type(self).jacobian is ParametricModel.jacobian:
             raise TypeError(f"{type(self).__name__} must define jacobian(Z) or tangent(Z).")
         return Tangent(self.raw(Z), self.jacobian(Z))
+
+    def raw_and_covariance(self, X: Any, root: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Raw predictions, and their covariance J_x root root' J_x' where theta has the covariance root root'.
+
+        Memory beyond both is that of one block of rows.
+
+        Parameters
+        ----------
+        X : {ndarray, sparse matrix} of shape (n, d)
+            Prepared rows.
+        root : ndarray of shape (p, r)
+
+        Returns
+        -------
+        f : ndarray of shape (n, k)
+        covariance : ndarray of shape (n, k, k)
+        """
+        n, k = X.shape[0], self.n_outputs
+        f, covariance = np.empty((n, k)), np.empty((n, k, k))
+        for rows in row_blocks(n, max(self.row_width, k * root.shape[1])):
+            tangent = self.tangent(self.rows(X[rows]))
+            f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
+        return f, covariance
 
     def at(self, theta: FloatArray) -> Self:
         """The same model with other parameters; its penalty moves with them.

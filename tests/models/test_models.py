@@ -294,6 +294,31 @@ def test_jacobian_and_jvp(fitted):
         assert_allclose(blocks.jvp(model, Z, V), J @ V, rtol=1e-10, atol=1e-10)
 
 
+VIEWS = {
+    "itself": lambda model, X: model,
+    "centred": lambda model, X: model.centred(X),
+    "last layer": lambda model, X: model.last_layer(),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_raw_and_covariance_are_those_of_the_jacobian(every_case, view, dtype, monkeypatch):
+    """In one block and in several, the last of them shorter."""
+    X = every_case.model.prepare(every_case.case.X).astype(dtype)
+    model = view(every_case.model, X)
+    root = np.random.default_rng(0).normal(size=(len(model.theta), 4))
+    Z = model.rows(X)
+    J = model.jacobian(Z) @ root
+    for rows in (len(X), 7):
+        monkeypatch.setattr("skribbon.models.linear.CACHED_ROWS", rows)
+        monkeypatch.setattr("skribbon._rows.LEAST_ROWS", rows)
+        monkeypatch.setattr("skribbon._rows.BLOCK_BYTES", 1)
+        f, covariance = model.raw_and_covariance(X, root)
+        assert_allclose(f, model.raw(Z), rtol=1e-10, atol=1e-12)
+        assert_same_matrix(covariance, J @ J.transpose(0, 2, 1), 1e-13)
+
+
 def test_vjp(fitted):
     model, Z = fitted.model, fitted.Z
     J, rng = model.jacobian(Z), np.random.default_rng(0)
