@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from ._rows import row_blocks
 from ._typing import FloatArray, LawName, MatrixLike
 from .laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .laws.shapes import is_spread, sample_quantiles
@@ -40,6 +41,7 @@ ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
 MOST_COLUMNS = 50  # of such a scale
 ROWS_FOR_TREES, COLUMNS_FOR_TREES = 400, 200  # trees take dense columns
 OWN_SAY = 0.5  # from this leverage on a row determines most of its own prediction, and leaving it out tells nothing
+CACHED_ROWS = 500  # of a prediction
 STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
 
@@ -495,7 +497,10 @@ class LogLinearScale(BaseEstimator):
         return np.c_[(X - self.mean_) / self.spread_, np.ones(len(X))]
 
     def predict(self, X):
-        return np.exp(np.clip(self._columns(X) @ self.coef_, -700, 700))  # far rows would overflow
+        log_g = np.empty(len(X))
+        for rows in row_blocks(len(X), X.shape[1], CACHED_ROWS):
+            log_g[rows] = (X[rows] - self.mean_) / self.spread_ @ self.coef_[:-1]
+        return np.exp(np.clip(log_g + self.coef_[-1], -700, 700))  # far rows would overflow
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scoringrules
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 from scipy.special import ndtr
 
 from skribbon import laws
-from skribbon.laws import CompoundPoissonGamma, LocationFamily, Mixture, StudentLaw, TweedieFamily
+from skribbon.laws import CompoundPoissonGamma, EmpiricalLaw, LocationFamily, Mixture, StudentLaw, TweedieFamily
 from skribbon.laws.mixture import halfway, rank
 
 N_DRAWS = 200_000
@@ -313,6 +313,55 @@ def test_student_law_by_its_variance(tails):
         assert law.logpdf(y)[0] == pytest.approx(exact.logpdf(y))
         assert law.cdf(y)[0] == pytest.approx(exact.cdf(y))
         assert law.crps(y)[0] == pytest.approx(scoringrules.crps_t(y, tails, 1.5, scale))
+
+
+def _many_located():
+    rng = np.random.default_rng(0)
+    f, variance, n = 3 * rng.normal(size=(3, 700)), rng.exponential(size=(3, 700)), 700
+    variance[0, :5] = 0.0  # points
+    shape = EmpiricalLaw(rng.exponential(size=300) - 1, share=0.8)
+    yield "normal", laws.Normal(f, variance)
+    for name, low in (("student", 2 + 1e-9), ("estimate", 1.0)):
+        Law = {"student": laws.Student, "estimate": laws.Estimate}[name]
+        yield f"{name}, alike", Law(f, variance, 4.5)
+        yield f"{name}, much alike", Law(f, variance, rng.uniform(5, 6, n))
+        yield f"{name}, of all tails", Law(f, variance, np.r_[np.inf, 1e7, 1e6, 1 / rng.uniform(0, 1 / low, n - 3)])
+        yield f"{name}, few", Law(f, variance, 4.5 + np.arange(n) % 2).take(slice(100))
+        yield f"{name}, infinite", Law(np.r_[np.inf, f[0, 1:]], np.r_[np.inf, variance[0, 1:]], rng.uniform(5, 6, n))
+    yield "empirical", shape.marginal(f, variance, 0.0)
+    yield "empirical, less sure", shape.marginal(f, variance, variance * rng.choice([0.0, 0.01, 3.0], n))
+
+
+LOCATED = dict(_many_located())
+
+
+@pytest.mark.parametrize("q", [[0.95, 0.05, 0.5, 1e-4, 0.6], [1 - 1e-9, 0.05, 1e-15]], ids=["usual", "far"])
+@pytest.mark.parametrize("name", LOCATED)
+def test_standard_quantiles_serve_many_rows_at_once(name, q):
+    """Whole arrays against each element on its own, at levels in any order."""
+    law, q = LOCATED[name], np.array(q)
+    quantiles, expected = law.ppf(q), laws.Law.ppf(law, q)
+    finite = np.isfinite(law.parameters[0])
+    np.testing.assert_array_equal(quantiles[~finite], expected[~finite])
+    quantiles, expected, centre = quantiles[finite], expected[finite], law.parameters[0][finite][:, None]
+    assert (np.abs(quantiles - expected) <= 3e-12 * np.abs(expected - centre) + 1e-14 * np.abs(centre)).all()
+    assert (np.diff(quantiles[:, np.argsort(q)], axis=-1) >= 0).all()
+    np.testing.assert_allclose(law.ppf(q[1])[finite], quantiles[:, 1], rtol=1e-11)
+
+
+def test_many_degrees_of_freedom_ask_for_few_quantiles(monkeypatch):
+    asked = []
+
+    def counted(nu, q):
+        values = special.stdtrit(nu, q)
+        asked.append(values.size)
+        return values
+
+    monkeypatch.setattr("skribbon.laws.location.stdtrit", counted)
+    nu = np.random.default_rng(0).uniform(1, 300, 20_000)
+    quantiles = laws.Estimate(0.0, 1.0, nu).ppf([0.05, 0.5, 0.95])
+    assert sum(asked) < 300
+    np.testing.assert_allclose(quantiles[:, 2], special.stdtrit(nu, 0.95), rtol=1e-12)
 
 
 @pytest.mark.parametrize("tails", [2.2, 3.0, 4.0, 4.5, 8.0])

@@ -1,11 +1,17 @@
 """Normal and Student's law."""
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebvander
 from scipy.special import betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from .base import Law
+from .base import Law, in_order
+from .quadrature import chebyshev
 
 NORMAL_TAILS = 1e6  # degrees of freedom from which Student's law is normal to seven digits
+MANY = 500  # degrees of freedom whose quantiles are interpolated
+DEGREES = (12, 24, 48)  # of polynomials, the fewest that suffice
+ROUNDING = 1e-12  # of the logarithm of a quantile
+BLOCK = 4096  # elements that stay in the cache
 
 
 class Normal(Law):
@@ -27,14 +33,7 @@ class Normal(Law):
         return np.sqrt(self.parameters[1])
 
     def ppf(self, q):
-        mean, std, z = self.mean() + 0.0, self.std(), ndtri(np.asarray(q, dtype=float))  # no minus zero
-        if not z.ndim:
-            return mean + std * z
-        out = np.empty((*self.shape, len(z)))
-        for j in range(len(z)):  # three times as fast as along a short last axis
-            np.multiply(std, z[j], out=out[..., j])
-            out[..., j] += mean
-        return out
+        return located(self.mean(), self.std(), ndtri(np.asarray(q, dtype=float)))
 
     def _mean(self):
         return self.parameters[0]
@@ -65,15 +64,44 @@ class Normal(Law):
         return self._mean() + self._std() * rng.standard_normal(self.shape)
 
 
-class Student(Law):
-    """Student's law by its mean, variance and degrees of freedom nu > 2."""
+class LocationScale(Law):
+    """A law that is centre + scale z, with standard quantiles of z that most elements have in common.
+
+    A subclass writes ``_centre``, ``_scale`` and ``_standard(q)``, the quantiles of z (Q,) or (..., Q) at levels (Q,).
+    """
 
     support = "real"
+
+    def ppf(self, q):
+        q = np.asarray(q, dtype=float)
+        centre = self._centre()
+        if not np.isfinite(centre).all():  # points, whatever their scale
+            return super().ppf(q)
+        if not q.ndim:
+            return located(centre, self._scale(), self._standard(q[None]))[..., 0]
+        return in_order(located(centre, self._scale(), self._standard(q)), q)
+
+
+def located(centre, scale, z):
+    """centre + scale z, (...) for one z, (..., Q) for z (Q,) or (..., Q)."""
+    centre = centre + 0.0  # no minus zero
+    if not z.ndim:
+        return centre + scale * z
+    out = np.empty((*centre.shape, z.shape[-1]))
+    for j in range(z.shape[-1]):  # three times as fast as along a short last axis
+        np.multiply(scale, z[..., j], out=out[..., j])
+        out[..., j] += centre
+    return out
+
+
+class Student(LocationScale):
+    """Student's law by its mean, variance and degrees of freedom nu > 2."""
 
     def __init__(self, mean, variance, nu):
         super().__init__(mean, variance, nu)
 
     _mean, _std, _point = Normal._mean, Normal._std, Normal._point
+    _centre = _mean
 
     def _nu(self):
         return np.minimum(self.parameters[2], NORMAL_TAILS)
@@ -96,6 +124,11 @@ class Student(Law):
 
     def _logpdf(self, y):
         return self._standard_logpdf(self._z(y)) - np.log(self._scale())
+
+    def _standard(self, q):
+        nu = self.parameters[2]
+        same = nu.size and (nu == nu.flat[0]).all()
+        return student_quantiles(q, nu.flat[0] if same else nu)
 
     def _ppf(self, q):
         standard = np.where(self.parameters[2] > NORMAL_TAILS, ndtri(q), stdtrit(self._nu(), q))
@@ -124,14 +157,50 @@ class Estimate(Student):
         return np.where(self._nu() > 1, super()._crps(y), np.inf)
 
 
+def student_quantiles(q, nu):
+    """Student's quantiles (..., Q) at levels q (Q,) and degrees of freedom nu (...); normal beyond NORMAL_TAILS."""
+    nu = np.asarray(nu, dtype=float)
+    with np.errstate(all="ignore"):
+        quantiles = _interpolated(q, nu) if nu.size > MANY else None
+    if quantiles is None:
+        quantiles = stdtrit(np.minimum(nu, NORMAL_TAILS)[..., None], q)
+    beyond = nu > NORMAL_TAILS
+    if beyond.any():
+        quantiles[beyond] = ndtri(q)
+    return quantiles
+
+
+def _interpolated(q, nu):
+    """The same of many nu: Student's quantile over the normal one is a smooth function of 1 / nu.
+
+    None where Chebyshev's polynomials do not have it to rounding.
+    """
+    x, z = 1 / nu.ravel(), ndtri(q)
+    low, high = x.min(), x.max()
+    for n in DEGREES:
+        nodes, to_coefficients = chebyshev(n)
+        at = low + (high - low) * (nodes[:, None] + 1) / 2
+        ratio = stdtrit(1 / np.maximum(at, 1 / NORMAL_TAILS), q) / z  # (n, Q)
+        coefficients = to_coefficients @ np.log(np.where(q == 0.5, 1.0, ratio))
+        if np.abs(coefficients[-2:]).sum() <= ROUNDING:  # which is false of what is not a number
+            break
+    else:
+        return None
+    quantiles = np.empty((len(x), len(q)))
+    for start in range(0, len(x), BLOCK):
+        place = (2 * x[start : start + BLOCK] - low - high) / (high - low or 1.0)
+        quantiles[start : start + BLOCK] = z * np.exp(chebvander(place, n - 1) @ coefficients)
+    return quantiles.reshape(*nu.shape, len(q))
+
+
 def normal_levels(q, df):
     """Levels of the normal law at Student's quantiles: (..., Q) for levels q (Q,) and degrees of freedom df (...)."""
-    df = np.asarray(df, dtype=float)[..., None]
-    return np.where(df > NORMAL_TAILS, q, ndtr(stdtrit(np.minimum(df, NORMAL_TAILS), q)))
+    df = np.asarray(df, dtype=float)
+    return np.where(df[..., None] > NORMAL_TAILS, q, ndtr(student_quantiles(q, df)))
 
 
 def student_ratio(q, df):
     """Student's quantile over the normal one, (...), at a level q and degrees of freedom df (...)."""
     if q == 0.5:
         return np.ones_like(df)
-    return np.where(df > NORMAL_TAILS, 1.0, stdtrit(np.minimum(df, NORMAL_TAILS), q) / ndtri(q))
+    return student_quantiles(np.array([q]), df)[..., 0] / ndtri(q)

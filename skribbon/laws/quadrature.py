@@ -18,3 +18,12 @@ def hermite(n):
 def legendre(n):
     """Gauss-Legendre nodes and weights on [-1, 1]."""
     return np.polynomial.legendre.leggauss(n)
+
+
+@cache
+def chebyshev(n):
+    """Chebyshev's points (n,) on [-1, 1], and the matrix (n, n) from values there to coefficients."""
+    angle = np.pi * (np.arange(n) + 0.5) / n
+    inverse = 2 / n * np.cos(np.outer(np.arange(n), angle))
+    inverse[0] /= 2
+    return np.cos(angle), inverse

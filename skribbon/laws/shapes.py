@@ -12,7 +12,7 @@ from scipy.special import ndtr, stdtr, stdtrit
 
 from .._typing import FloatArray
 from .base import Law
-from .location import Normal, Student
+from .location import LocationScale, Normal, Student
 
 TAIL, TAIL_SCALE = 3.0, 1.5  # degrees of freedom and scale of the heavy-tailed part of an empirical law
 LEAST_TAIL = 0.005  # weight of that part in large samples
@@ -280,10 +280,9 @@ class EmpiricalLaw(NoiseLaw):
         return Tabulated(f, total, np.minimum(noise_share(dispersion, total) / self.share, 1.0), shape=self)
 
 
-class Tabulated(Law):
+class Tabulated(LocationScale):
     """An empirical law by its centre, variance and the share of that which is not normal."""
 
-    support = "real"
     _point = Normal._point
 
     def __init__(self, centre, variance, share, shape):
@@ -292,6 +291,9 @@ class Tabulated(Law):
     @property
     def _shape(self):
         return self.constants["shape"]
+
+    def _centre(self):
+        return self.parameters[0]
 
     def _scale(self):
         return np.sqrt(self.parameters[1])
@@ -337,6 +339,17 @@ class Tabulated(Law):
 
     def _ppf(self, q):
         return self.parameters[0] + self._scale() * self._standard_ppf(q, self.parameters[2])
+
+    def _standard(self, q):
+        z, share = self._standard_ppf(q, np.ones(len(q))), self.parameters[2]
+        some = share < 1
+        if not some.any():  # most rows, mostly, are as sure as those that the law was made of
+            return z
+        z = np.array(np.broadcast_to(z, (*self.shape, len(q))))
+        others = self.take(np.flatnonzero(some))
+        for j, level in enumerate(q):
+            z[some, j] = others._map(lambda law, a: law._standard_ppf(a, law.parameters[2]), level)
+        return z
 
     def _standard_ppf(self, q, share):
         """Quantiles of the law of variance one."""

@@ -1,11 +1,12 @@
 """Quantiles of very many laws of one family, interpolated between those of a few."""
 
-from functools import cache, partial
+from functools import partial
 from math import asinh, ceil, log
 
 import numpy as np
 from scipy.special import ndtri
 
+from .quadrature import chebyshev
 from .search import search_inside
 
 TOLERANCE = 1e-7  # relative error of a quantile that the nodes of a box are enough for
@@ -144,7 +145,7 @@ def _fill(value, error, function, place, index):
     counts = [_count(reach) for reach in (high - low) / 2 / SINGULAR]
     if len(index) < FEWEST * counts[0] * counts[1]:
         return
-    (x, to_f), (z, to_v) = map(_chebyshev, counts)
+    (x, to_f), (z, to_v) = map(chebyshev, counts)
     nodes = np.meshgrid(_between(low[0], high[0], x), _between(low[1], high[1], z), indexing="ij")
     coefficients = to_f @ function(*(grid.ravel() for grid in nodes)).reshape(counts) @ to_v.T
     tails = np.array([np.abs(coefficients[-2:]).sum(), np.abs(coefficients[:, -2:]).sum()])
@@ -165,15 +166,6 @@ def _count(reach):
 
 def _between(low, high, x):
     return low + (high - low) * (x + 1) / 2
-
-
-@cache
-def _chebyshev(n):
-    """Chebyshev's points (n,) on [-1, 1], and the matrix (n, n) from values there to coefficients."""
-    angle = np.pi * (np.arange(n) + 0.5) / n
-    inverse = 2 / n * np.cos(np.outer(np.arange(n), angle))
-    inverse[0] /= 2
-    return np.cos(angle), inverse
 
 
 def _evaluate(coefficients, low, high, place):
