@@ -16,10 +16,12 @@ from ._predictive import PATH_PAIRS, ClassProbabilities, Predictive
 from ._ribbon import rescaling
 from ._rows import EASY_LEVERAGE, some_of
 from .exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings
+from .laws import Normal
 from .metrics.calibration import calibration_error
 from .noise import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_of, standard_error
 
 PATH_FLOATS = 2**22  # of one array along the path
+CACHED_FLOATS = 2**14  # of one that is used but once or twice, in normal laws
 WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
 CLIMBING_PAIRS = 32  # of nodes that are enough for it
 ROUGH_PAIRS = 128  # for scores that are
@@ -211,12 +213,17 @@ def regression_path(fold, alphas, level, want_crps=False):
     """Scores of one fold at every alpha: metric name to an array (A,)."""
     factors, latent = fold.factors(alphas), fold.distribution.latent
     width = 32 if latent.draws is None else latent.draws.shape[-1]
-    size = max(1, PATH_FLOATS // (width * len(fold.y)))
+    most = CACHED_FLOATS if _is_normal(fold.distribution) else PATH_FLOATS // width
+    size = max(1, most // len(fold.y))
     pieces = [
         _regression_scores(fold, fold.distribution.scaled(factors[start : start + size]), level, want_crps)
         for start in range(0, len(factors), size)
     ]
     return {metric: np.concatenate([piece[metric] for piece in pieces]) for metric in pieces[0]}
+
+
+def _is_normal(distribution):
+    return all(isinstance(output.law, Normal) for output in outputs_of(distribution))
 
 
 def _regression_scores(fold, path, level, want_crps):

@@ -49,10 +49,19 @@ def check_target(estimator, y, outputs=False):
 
 def check_observations(y, n):
     """Observed values of n rows as numbers, (n,); anything else is refused rather than broadcast."""
-    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    if not _is_finite_vector(y):
+        y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
     if len(y) != n:
         raise ValueError(f"y must have an observation for each of the {n} rows of X, got {len(y)}.")
     return y
+
+
+def _is_finite_vector(y):
+    """Whether y is a plain array (n,) of finite floats: there is no more to ask."""
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype != np.float64 or not y.size:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(y.sum()))
 
 
 def check_table_of(y, shape):

@@ -27,9 +27,10 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._checks import check_observations
 from skribbon.exceptions import (
     CurvatureError,
     LeverageWarning,
@@ -220,6 +221,38 @@ def test_the_short_check_of_a_table_is_the_long_one(table):
         found = check_matrix(table)
     assert (type(found), found.dtype, found is table) == (type(expected), expected.dtype, expected is table)
     assert_allclose(found, expected, rtol=0)
+
+
+COLUMNS = {
+    "floats": Y,
+    "every other": Y[::2],
+    "float32": Y.astype(np.float32),
+    "whole numbers": np.arange(60),
+    "a list": Y.tolist(),
+    "a table of one": Y[:, None],
+    "a table": X,
+    "text": np.array(["a"] * 60),
+    "infinite": np.where(np.arange(60) == 3, np.inf, Y),
+    "not a number": np.where(np.arange(60) == 3, np.nan, Y),
+    "sum too large": np.full(60, 1e308),
+    "empty": Y[:0],
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_the_short_check_of_observations_is_the_long_one(column):
+    try:
+        expected = check_array(column_or_1d(column), ensure_2d=False, dtype=np.float64, input_name="y")
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error).splitlines()[0])):
+            check_observations(column, 60)
+        return
+    found = check_observations(column, len(expected))
+    assert found.dtype == expected.dtype
+    assert_allclose(found, expected, rtol=0)
+    with pytest.raises(ValueError, match="an observation for each of the 61 rows"):
+        check_observations(column, 61)
 
 
 @BOTH

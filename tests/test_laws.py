@@ -349,6 +349,22 @@ def test_standard_quantiles_serve_many_rows_at_once(name, q):
     np.testing.assert_allclose(law.ppf(q[1])[finite], quantiles[:, 1], rtol=1e-11)
 
 
+@pytest.mark.parametrize(
+    "odd", [None, "point", "huge mean", "infinite mean", "infinite variance", "infinite y", "no y"]
+)
+def test_normal_scores_of_whole_arrays(odd):
+    """Are those of the elements one by one, also where something is infinite or has no spread."""
+    rng = np.random.default_rng(0)
+    f, variance, y = rng.normal(size=50), rng.exponential(size=(3, 50)), 5 * rng.normal(size=50)
+    variance[1, :2] = 0.0 if odd == "point" else np.inf if odd == "infinite variance" else 1.0
+    f[:2] = np.inf if odd == "infinite mean" else 1e308 if odd == "huge mean" else y[:2]
+    y[:2] = np.inf if odd == "infinite y" else np.nan if odd == "no y" else y[:2]
+    law = laws.Normal(f, variance)
+    for method in (laws.Normal.logpdf, laws.Normal.crps):
+        expected = getattr(laws.Law, method.__name__)(law, y)
+        np.testing.assert_allclose(method(law, y), expected, rtol=1e-12, atol=1e-14)
+
+
 def test_many_degrees_of_freedom_ask_for_few_quantiles(monkeypatch):
     asked = []
 

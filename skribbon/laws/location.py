@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
-from scipy.special import betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import betaln, erf, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from .base import Law, in_order
 from .quadrature import chebyshev
@@ -35,6 +35,18 @@ class Normal(Law):
     def ppf(self, q):
         return located(self.mean(), self.std(), ndtri(np.asarray(q, dtype=float)))
 
+    def logpdf(self, y):
+        return self._logpdf(y) if self._is_plain_at(y) else super().logpdf(y)
+
+    def crps(self, y):
+        return self._crps(y) if self._is_plain_at(y) else super().crps(y)
+
+    def _is_plain_at(self, y):
+        """Whether there is nothing but finite numbers, and no point among the laws."""
+        mean, variance = self.parameters
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.isfinite(np.sum(mean) + np.sum(variance) + np.sum(y)) and np.all(variance > 0)
+
     def _mean(self):
         return self.parameters[0]
 
@@ -58,7 +70,7 @@ class Normal(Law):
         std = self._std()
         z = (y - self._mean()) / std
         density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-        return std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+        return std * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
 
     def _sample(self, rng):
         return self._mean() + self._std() * rng.standard_normal(self.shape)
@@ -87,11 +99,11 @@ def located(centre, scale, z):
     centre = centre + 0.0  # no minus zero
     if not z.ndim:
         return centre + scale * z
-    out = np.empty((*centre.shape, z.shape[-1]))
+    out = np.empty((z.shape[-1], *centre.shape))
     for j in range(z.shape[-1]):  # three times as fast as along a short last axis
-        np.multiply(scale, z[..., j], out=out[..., j])
-        out[..., j] += centre
-    return out
+        np.multiply(scale, z[..., j], out=out[j])
+        out[j] += centre
+    return np.moveaxis(out, 0, -1)
 
 
 class Student(LocationScale):
