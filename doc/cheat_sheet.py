@@ -1,4 +1,4 @@
-"""One page with all that is asked for every day; ``make doc`` draws it as SVG and PDF."""
+"""The cheat sheet: everyday calls on one page, as a web page and as SVG and PDF; ``make doc`` makes all three."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BOXES = (
             ("any scikit-learn model with a smooth loss", "ribbon = RibbonRegressor(Ridge()).fit(X, y)"),
             ("a pipeline goes inside", "RibbonRegressor(make_pipeline(StandardScaler(), Ridge()))"),
             ("classes", "RibbonClassifier(LogisticRegression()).fit(X, y)"),
-            ("a model that is fitted already", "RibbonRegressor(FrozenEstimator(model)).fit(X, y)"),
+            ("a model that is already fitted", "RibbonRegressor(FrozenEstimator(model)).fit(X, y)"),
             ("a function of your own", "AutogradRegressor(f, init)"),
             ("tuned on held-out rows", "RibbonCV(Ridge()).fit(X, y)"),
             ("tuned from a single fit", "RibbonCV(Ridge(), cv='loo').fit(X, y)"),
@@ -23,14 +23,14 @@ BOXES = (
             ("both kinds of uncertainty, in a table", "ribbon.predict_frame(X)"),
             ("quantiles", "ribbon.predict_quantiles(X, [0.1, 0.5, 0.9])"),
             ("cdf, density, CRPS, draws", "ribbon.predict_distribution(X).cdf(y)"),
-            ("how sure is a probability?", "ribbon.predict_proba_interval(X)"),
+            ("how certain is a probability?", "ribbon.predict_proba_interval(X)"),
         ),
     ),
     (
         "Which promise?",
         (
             ("approximate, for each x: the default", "ribbon.predict_interval(X)"),
-            ("guaranteed, with rows kept aside", "ribbon.conformalize(X_cal, y_cal)"),
+            ("guaranteed, with rows set aside", "ribbon.conformalize(X_cal, y_cal)"),
             ("", "ribbon.predict_interval(X, kind='conformal')"),
             ("guaranteed, from one fit", "RibbonRegressor(Ridge(), store_loo=True).fit(X, y)"),
             ("", "ribbon.predict_interval(X, kind='jackknife+')"),
@@ -41,9 +41,9 @@ BOXES = (
         "My data are ...",
         (
             ("grouped: patients, schools", "ribbon.fit(X, y, groups=patient)"),
-            ("a series in time", "ribbon.fit(X, y, groups=blocks(times))"),
-            ("counted: a row stands for several", "ribbon.fit(X, y, sample_weight=counts)"),
-            ("skewed, or noisier here than there", "RibbonRegressor(Ridge())  # finds it: noise_, law_"),
+            ("a time series", "ribbon.fit(X, y, groups=blocks(times))"),
+            ("counted: one row stands for several", "ribbon.fit(X, y, sample_weight=counts)"),
+            ("skewed, or noisier in places", "RibbonRegressor(Ridge())  # finds it: noise_, law_"),
             ("counts, amounts", "RibbonRegressor(PoissonRegressor()).fit(X, y)"),
             ("several outputs", "ribbon.fit(X, Y).predict_interval(X)"),
             ("larger than memory", "ribbon.fit(ddf[columns], ddf['y'])  # Dask"),
@@ -56,19 +56,19 @@ BOXES = (
             ("does this matter at all?", "inspection.wald_test(ribbon, 'age = 0, sex = 0')"),
             ("what if?", "inspection.comparisons(ribbon, X, 'treated')"),
             ("slopes, totals", "inspection.slopes(ribbon, X, 'age')"),
-            ("which rows made it so?", "inspection.influence(ribbon, X_train, y_train, X)"),
+            ("which rows are behind it?", "inspection.influence(ribbon, X_train, y_train, X)"),
             ("pictures", "plotting.IntervalDisplay.from_estimator(ribbon, X, y)"),
         ),
     ),
     (
         "Can I trust it?",
         (
-            ("coverage on rows that were not seen", "cross_val_interval(ribbon, X, y)"),
+            ("coverage on unseen rows", "cross_val_interval(ribbon, X, y)"),
             ("scores for searches", "GridSearchCV(ribbon, grid, scoring=metrics.nll_scorer)"),
             ("is one linear step enough?", "ribbon.check_linearisation(X, y)"),
             ("is the model at its minimum?", "ribbon.stationarity_  # near 0"),
             ("what was chosen", "inspection.summary(ribbon)"),
-            ("no result rather than a doubtful one", "warnings.simplefilter('error', RibbonWarning)"),
+            ("prefer no result to a doubtful one", "warnings.simplefilter('error', RibbonWarning)"),
         ),
     ),
 )
@@ -105,6 +105,17 @@ def draw(folder):
         folder.mkdir(parents=True, exist_ok=True)
         figure.savefig(folder / "cheat_sheet.svg", metadata={"Date": None})
         figure.savefig(folder / "cheat_sheet.pdf", metadata={"CreationDate": None})
+
+
+def as_markdown():
+    """The same boxes as cards for the page, which a phone can read and a reader can copy from."""
+    cards = []
+    for title, rows in BOXES:
+        lines = [f":::{{grid-item-card}} {title}", "", "```python"]
+        for text, code in rows:
+            lines += [f"# {text}", code] if text else [code]
+        cards.append("\n".join([*lines, "```", ":::"]))
+    return "\n\n".join(["::::{grid} 1 1 2 2", *cards, "::::", ""])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Sphinx: ``make doc`` builds the pages into doc/_build/html, without a network."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -102,8 +103,18 @@ def skip_inherited_from_scikit_learn(app, what, name, member, skip, options):
     return skip or module.startswith("sklearn.") or name == "get_metadata_routing"
 
 
+def keep_numbers_together(app, doctree, docname):
+    """A number and its error stay on one line of a table's cell."""
+    for entry in doctree.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            text.parent.replace(text, nodes.Text(re.sub(r"(?<=\d) ([±/]) (?=[-\d.])", "\u00a0\\1\u00a0", text)))
+
+
 def setup(app):
-    """Connect the two above; draw what pages show."""
-    cheat_sheet.draw(Path(__file__).parent / "generated")
+    """Connect the three above; draw what pages show."""
+    generated = Path(__file__).parent / "generated"
+    cheat_sheet.draw(generated)
+    (generated / "cheat_sheet.inc").write_text(cheat_sheet.as_markdown(), encoding="utf-8")
+    app.connect("doctree-resolved", keep_numbers_together)
     app.connect("missing-reference", link_scikit_learn)
     app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)

@@ -41,3 +41,7 @@ def test_lines_fit_into_their_boxes(tmp_path):
     assert max(map(len, CODES)) <= 58
     SHEET.draw(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"cheat_sheet.svg", "cheat_sheet.pdf"}
+
+
+def test_the_page_has_every_line_of_the_sheet():
+    assert set(CODES) <= set(SHEET.as_markdown().splitlines())
