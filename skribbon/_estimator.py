@@ -1,4 +1,4 @@
-"""What every estimator around a base model shares: fitting it, its weights, seeds and tags; and what a Ribbon adds."""
+"""What all estimators around a base model share: fitting it, its weights, seeds and tags; and what a Ribbon adds."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class UncertainParameters(Wrapper):
         )
         if far:
             warn_user(
-                f"{far} of {X.shape[0]} rows move along directions that the training data do not determine (collinear "
+                f"{far} of {X.shape[0]} rows reach into directions that the training data do not determine (collinear "
                 "or constant columns, too few rows, saturated units); their uncertainty is understated. Drop redundant "
                 "columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
@@ -227,8 +227,8 @@ class UncertainParameters(Wrapper):
         if leaning:
             warn_user(
                 f"{leaning} of {X.shape[0]} rows lean on a single training row each, or on a single group of them, "
-                "such as the only one of its category: how far off that was cannot be seen, so their uncertainty is "
-                "understated. Merge rare categories, or penalise the base model.",
+                "such as the only one of its category: the error of that row cannot be estimated, so their "
+                "uncertainty is understated. Merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
 
@@ -271,8 +271,8 @@ class UncertainParameters(Wrapper):
         """The training rows under a damping; says so, and what would be better."""
         per_row, damped = training.parameters_per_row, training.damped()
         warn_user(
-            f"The model has {per_row:.2f} effective parameters per row, and may have followed its training rows so "
-            f"closely that they do not tell how far off it is: damping={damped.curvature.damping:.2g} was added. "
+            f"The model has {per_row:.2f} effective parameters per row, and may follow its training rows so closely "
+            f"that they cannot show how far off it is: damping={damped.curvature.damping:.2g} was added. "
             "RibbonCV chooses it on held-out rows.",
             FlexibleModelWarning,
         )
@@ -399,7 +399,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         """The same of Dask collections, whose rows stay where they are."""
         lazy = dask_room()
         if self.store_loo:
-            raise ValueError("store_loo keeps numbers of every row, and X is a Dask collection; use a sample of it.")
+            raise ValueError("store_loo keeps numbers for every row, but X is a Dask collection; use a sample of it.")
         table = lazy.Table.of(X, y, sample_weight, groups, self.verbose)
         estimator = self._get_estimator()
         self._check_kind(estimator)
@@ -416,8 +416,8 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         per_row = training.parameters_per_row
         if not training.rows.model.is_linear and per_row > MOST_FLEXIBLE:
             warn_user(
-                f"loo_score_ flatters a network with {per_row:.2f} effective parameters per row: it keeps what it "
-                "learnt of a row that is left out. Score rows that it was not trained on, by folds.",
+                f"loo_score_ is too optimistic for a network with {per_row:.2f} effective parameters per row: it keeps "
+                "what it learnt from a row that is left out. Score rows that it was not trained on, by folds.",
                 FlexibleModelWarning,
             )
 
@@ -431,8 +431,8 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         size = np.sqrt(np.mean((mean[error > 0] / error[error > 0]) ** 2)) if (error > 0).any() else np.inf
         if size < SAME_ROWS:
             warn_user(
-                "The calibration rows are those that the model was fitted on: their scores say nothing of new rows, "
-                "and nothing is promised. Keep rows aside for conformalize.",
+                "The calibration rows are those that the model was fitted on: their scores say nothing about new rows, "
+                "and nothing is guaranteed. Set rows aside for conformalize.",
                 CalibrationWarning,
             )
 
@@ -456,7 +456,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         return Clip(self.clip_scores, self.clip_steps)
 
     def with_alpha(self, alpha: float) -> Self:
-        """The fitted Ribbon as it would be at another alpha: nothing is fitted again.
+        """Return the fitted Ribbon at another alpha, without refitting.
 
         Parameters
         ----------
@@ -466,7 +466,7 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         Returns
         -------
         Ribbon of the same kind
-            A copy that shares all else with this one. Drawn weights are scaled, not drawn again.
+            A copy that shares everything else with this one. Drawn weights are rescaled, not redrawn.
 
         Examples
         --------
@@ -503,20 +503,20 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         """Compare the linear step, and the Newton step, with exact refits at the same Dirichlet weights.
 
         Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
-        gradient of zero. Where it moves predictions much as the linear step does, the ribbon is what refitting would
-        have given; where only the Newton step comes close, ``predictive="newton"`` would.
+        gradient of zero. If it moves predictions much as the linear step does, the ribbon is what refitting would have
+        given; if only the Newton step comes close, use ``predictive="newton"``.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            What the estimator was fitted on, as y, ``sample_weight`` and ``groups``.
+            The training rows; likewise y, ``sample_weight`` and ``groups``.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
         n_refits : int, default=5
         random_state : int, RandomState or None, default=None
         verbose : int, default=0
-            Prints a line for every refit.
+            If positive, print a line for every refit.
 
         Returns
         -------
@@ -582,14 +582,14 @@ def check_newton(curvature, p, n_draws):
     """Refuse Newton steps with curvatures that weights do not change, or that do not fit the machine."""
     if not curvature.reweights:
         raise ValueError(
-            f"predictive='newton' needs a curvature that drawn weights change, and {type(curvature).__name__} is none; "
-            "use curvature='hessian' or 'ggn', or predictive='pushforward'."
+            f"predictive='newton' needs a curvature that depends on the weights, and {type(curvature).__name__} does "
+            "not; use curvature='hessian' or 'ggn', or predictive='pushforward'."
         )
     needed = 8 * 4 * n_draws * p**2
     if needed > machine_bytes() / 2:
         raise MemoryError(
-            f"predictive='newton' holds a curvature of {p} x {p} for each of {n_draws} draws, some {needed / 1e9:.3g} "
-            "GB; use fewer n_draws, or predictive='pushforward', which holds none."
+            f"predictive='newton' needs a {p} x {p} curvature for each of {n_draws} draws, about {needed / 1e9:.3g} "
+            "GB; use fewer n_draws, or predictive='pushforward', which needs none."
         )
 
 
@@ -601,8 +601,8 @@ def parametric_model(estimator, y, weight):
         model = as_parametric(estimator, y, weight)
     if not np.isfinite(model.theta).all():
         raise ValueError(
-            f"{type(leaf).__name__} was fitted to parameters that are not finite, as without a penalty it is to counts "
-            "that are all zero. Look at the target, scale the columns of X, or penalise the model."
+            f"The fitted parameters of {type(leaf).__name__} are not finite, as happens without a penalty if all "
+            "counts are zero. Check the target, scale the columns of X, or penalise the model."
         )
     return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
 

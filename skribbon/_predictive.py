@@ -196,7 +196,7 @@ class Drawn(Normal):
 class Predictive:
     r"""Distribution of an observation at each of n rows, or of the mean function there.
 
-    It is made by ``predict_distribution``; a row of X is a row here.
+    Made by ``predict_distribution``; its rows are the rows of X.
 
     .. math:: y \mid f \sim \mathrm{law}(f, \phi(x)), \qquad f \sim N(\hat f, J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x')
 
@@ -205,15 +205,15 @@ class Predictive:
     latent : Latent
         The uncertain raw prediction.
     loss : Loss
-        Says how an observation is distributed given the raw prediction.
+        Gives the distribution of an observation given the raw prediction.
     dispersion : ndarray of shape (n,)
-        Of the observations around their mean.
+        Dispersion of the observations around their mean.
     shape : NoiseLaw
-        What the noise around a least-squares prediction looks like.
+        Law of the noise around a least-squares prediction.
     target : TargetScale
-        From the scale that the base model was fitted on to that of y.
+        Maps the scale that the base model was fitted on to that of y.
     kind : {"prediction", "confidence"}
-        Whether an observation or the mean function.
+        The distribution of an observation, or of the mean function.
 
     Examples
     --------
@@ -344,7 +344,7 @@ class Predictive:
         Returns
         -------
         ndarray of shape (n, 2) or (n, 2, L)
-            Lower and upper ends; the last axis is there if a sequence of levels was given.
+            Lower and upper ends; the last axis is present if a sequence of levels was given.
         """
         levels, scalar = check_levels(confidence_level, "confidence_level")
         tails = (1 - levels) / 2
@@ -368,7 +368,7 @@ class Predictive:
         return self.law.cdf(inner) if self.target.increasing else 1 - self.law.cdf_below(inner)
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
-        """P(Y < y): less than :meth:`cdf` at counts, and at other values that have a probability of their own.
+        """P(Y < y): less than :meth:`cdf` for counts, and at other values of positive probability.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ class Predictive:
         return self.law.cdf_below(inner) if self.target.increasing else 1 - self.law.cdf(inner)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        """Logarithm of the density, of counts of the probability.
+        """Logarithm of the density, or of the probability for counts.
 
         Parameters
         ----------
@@ -404,7 +404,7 @@ class Predictive:
 
     @property
     def has_closed_crps(self) -> bool:
-        """Whether :meth:`crps` is a formula, and no integral."""
+        """Whether :meth:`crps` has a closed form."""
         return self._inner_is_outer and isinstance(self.law, Normal | Student)
 
     def crps(self, y: ArrayLike) -> FloatArray:
@@ -428,7 +428,7 @@ class Predictive:
 
     # ------------------------------------------------------------------ draws, parts and paths
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
-        """Draws; each is one function over all rows, with an observation around it at each.
+        """Joint draws; each is one function over all rows, plus the noise of one observation per row.
 
         Parameters
         ----------
@@ -443,7 +443,7 @@ class Predictive:
         return self.drawn(n_samples, rng, rng)
 
     def drawn(self, n_samples: int, functions: Any, noise: Any) -> FloatArray:
-        """As :meth:`sample`, by two random generators: rows in several places share functions, and not their noise.
+        """As :meth:`sample`, with two random generators: rows in several places share functions, but not noise.
 
         Parameters
         ----------
@@ -468,7 +468,8 @@ class Predictive:
         -------
         epistemic : ndarray of shape (n,)
         aleatoric : ndarray of shape (n,)
-            Around the mean at the raw prediction; of a transformed target that of normal noise of the same variance.
+            Around the mean at the raw prediction; for a transformed target, that of normal noise with the same
+            variance.
         """
         f = self.latent.f[:, 0]
         spread = np.sqrt(self.latent.covariance[:, 0, 0])
@@ -484,7 +485,7 @@ class Predictive:
         return epistemic, np.sqrt(np.nan_to_num(variance, nan=np.inf, posinf=np.inf))
 
     def slope(self) -> FloatArray:
-        """Derivative of the prediction in the raw prediction, through link and target transform.
+        """Derivative of the prediction with respect to the raw prediction, through link and target transform.
 
         Returns
         -------
@@ -512,7 +513,7 @@ class Predictive:
         return t if self.target.is_identity else self.target.model.decode_target(t)
 
     def scaled(self, factors: ArrayLike) -> Predictive:
-        """The same with the epistemic covariance multiplied by a factor; several make a leading axis.
+        """The same with the epistemic covariance multiplied by a factor; several factors add a leading axis.
 
         Parameters
         ----------
@@ -534,7 +535,7 @@ def pinball_crps(quantiles, levels, y):
 # ---------------------------------------------------------------------- classification
 @dataclass(frozen=True, eq=False)
 class ClassProbabilities:
-    """Distribution of the class probabilities of n rows, made by ``predict_distribution`` of a classifier.
+    """Distribution of the class probabilities at n rows, made by a classifier's ``predict_distribution``.
 
     Parameters
     ----------
@@ -580,14 +581,15 @@ class ClassProbabilities:
         return mean / mean.sum(axis=-1, keepdims=True)
 
     def mean_path(self, factors: ArrayLike, most_pairs: int = PATH_PAIRS) -> FloatArray:
-        """Averaged probabilities with the covariance multiplied by each of some factors.
+        """Averaged probabilities with the covariance multiplied by each of several factors.
 
         Parameters
         ----------
         factors : array-like of shape (A,)
         most_pairs : int, default=1024
-            Of nodes that stand for the widest laws of more than four classes. With the default, averages over rows are
-            right to a few thousandths where the logits of a row differ by tens, and elsewhere as :meth:`mean` is.
+            Number of nodes for the widest distributions of more than four classes. With the default, averages over rows
+            are accurate to a few thousandths if the logits of a row differ by tens, and otherwise as accurate as
+            :meth:`mean`.
 
         Returns
         -------
@@ -599,7 +601,7 @@ class ClassProbabilities:
         return np.stack([self.scaled(factor).mean() for factor in np.asarray(factors)])
 
     def take(self, rows: ArrayLike) -> ClassProbabilities:
-        """Those of some rows, without joint draws.
+        """The class probabilities of some rows, without joint draws.
 
         Parameters
         ----------
@@ -664,7 +666,7 @@ class ClassProbabilities:
         return intervals[..., 0] if scalar else intervals
 
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
-        """Draws; each is one classifier over all rows.
+        """Joint draws; each is one classifier evaluated at all rows.
 
         Parameters
         ----------
@@ -693,7 +695,7 @@ class ClassProbabilities:
         return replace(self, latent=self.latent.scaled(factor))
 
     def over(self, temperature: float) -> ClassProbabilities:
-        """The same with all logits divided by a temperature: above one, probabilities are nearer to each other.
+        """The same with all logits divided by a temperature; above one, probabilities move closer together.
 
         Parameters
         ----------

@@ -536,7 +536,7 @@ def test_one_output_of_a_network():
         one.predict_interval(Z[:5], kind="confidence"), joint.predict_interval(Z[:5], kind="confidence")[:, 1]
     )
     assert inspection.slopes(one, Z, 0)["std_error"].iloc[0] > 0
-    with pytest.raises(ValueError, match="share the parameters"):
+    with pytest.raises(ValueError, match="share their parameters"):
         inspection.influence(one, Z, Y[:, 1], Z[:2])
 
 

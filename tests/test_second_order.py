@@ -150,7 +150,7 @@ def test_flat_directions_count_as_the_least_curvature():
 # ---------------------------------------------------------------------- what is refused
 @pytest.mark.parametrize("curvature", ["fisher", "diag", "low_rank", "matrix_free"])
 def test_curvatures_that_weights_do_not_change_are_refused(curvature):
-    with pytest.raises(ValueError, match="predictive='newton' needs a curvature that drawn weights change"):
+    with pytest.raises(ValueError, match="predictive='newton' needs a curvature that depends on the weights"):
         newton(RibbonRegressor, Ridge(), curvature=curvature).fit(X, Y)
     report = RibbonRegressor(Ridge(), curvature=curvature).fit(X, Y).check_linearisation(X, Y, n_refits=1)
     assert report.newton_shifts is None

@@ -1,9 +1,8 @@
-"""Inference on what users ask about: coefficients, predictions of groups of rows, how they change, and who made them.
+"""Inference: coefficients, predictions for groups of rows, how they change, and which training rows they rest on.
 
-Every function takes a fitted Ribbon, refits nothing, and returns a table; one about estimates has a standard error, a
-test and an interval in each row. Standard errors are exact where the estimate is linear in the parameters, and else
-those of the delta method; Student's law stands in for the normal one where the degrees of freedom of a variance are
-known.
+Every function takes a fitted Ribbon, refits nothing, and returns a table; tables of estimates have a standard error, a
+test and an interval in each row. Standard errors are exact if the estimate is linear in the parameters, and by the
+delta method otherwise; Student's t replaces the normal distribution if the degrees of freedom of a variance are known.
 """
 
 from ._coefficients import coefficients, contrast, wald_test

@@ -34,9 +34,9 @@ def coefficients(
 ) -> pd.DataFrame:
     """Coefficients of a linear base model with robust standard errors, tests and intervals.
 
-    A coefficient belongs to what the linear model sees, behind the transformers of a pipeline, and is on the scale of
-    a link or of a transformed target. Of a penalised model it estimates the minimiser of the penalised expected loss,
-    and the test is of that: not an unbiased effect.
+    Coefficients belong to the features that the linear model sees, after the transformers of a pipeline, and are on the
+    scale of the link or of the transformed target. In a penalised model a coefficient, and its test, is about the
+    minimiser of the penalised expected loss, not about an unbiased effect.
 
     Parameters
     ----------
@@ -44,19 +44,19 @@ def coefficients(
         Around a linear model, generalised or not.
     confidence_level : float, default=0.9
     exponentiate : bool, default=False
-        Show exp(coefficient): odds ratios of a logistic model, ratios of rates behind a log link. The interval is
-        that of the coefficient, exponentiated; std_error is by the delta method; statistic and p_value stay those of
-        the coefficient.
+        Show exp(coefficient): odds ratios in a logistic model, rate ratios with a log link. The interval of the
+        coefficient is exponentiated; std_error is by the delta method; statistic and p_value remain those of the
+        coefficient.
     feature_names : sequence of str, default=None
         Names of the features that the linear model sees; from ``feature_names_in_`` and the transformers'
-        ``get_feature_names_out`` if None, without the names of a ColumnTransformer's steps where they stay distinct.
+        ``get_feature_names_out`` if None, without the prefixes of a ColumnTransformer's steps if names stay distinct.
 
     Returns
     -------
     DataFrame
-        Columns class (of more than two classes, each with coefficients of its own, which sum to zero over classes),
-        term, estimate, std_error, statistic, df, p_value, conf_low, conf_high; the intercept is the last term. With
-        two classes the coefficients are those of the second one's log odds.
+        Columns class (only with more than two classes, each of which has its own coefficients, summing to zero over
+        classes), term, estimate, std_error, statistic, df, p_value, conf_low, conf_high; the intercept is the last
+        term. With two classes the coefficients are those of the log odds of the second.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def contrast(
     matrix : str or array-like of shape (n_coefficients,) or (n_contrasts, n_coefficients)
         As in :func:`~skribbon.inspection.wald_test`.
     value : float or array-like of shape (n_contrasts,), default=0.0
-        What each combination is tested against; numbers in the text are added to it.
+        Value that each combination is tested against; numbers in the text are added to it.
     confidence_level : float, default=0.9
     feature_names : sequence of str, default=None
         As in :func:`~skribbon.inspection.coefficients`.
@@ -144,21 +144,21 @@ def wald_test(
         Around a linear model, generalised or not.
     hypothesis : str or array-like of shape (n_coefficients,) or (n_constraints, n_coefficients)
         Text over the terms of :func:`~skribbon.inspection.coefficients`, such as "x1 = x2 = 0" or
-        "x1 - 2*x2 = 0.5, x3 = 0"; of more than two classes a term is "class: name". Or a matrix with a column for each
-        row of that table.
+        "x1 - 2*x2 = 0.5, x3 = 0"; with more than two classes a term is "class: name". Or a matrix with a column for
+        each row of that table.
     value : float or array-like of shape (n_constraints,), default=0.0
-        What the combinations are tested against; numbers in the text are added to it.
+        Values that the combinations are tested against; numbers in the text are added to them.
     feature_names : sequence of str, default=None
         As in :func:`~skribbon.inspection.coefficients`.
 
     Returns
     -------
     DataFrame
-        A single row: term (the hypothesis), statistic, df_constraints (how many are independent), df, p_value. Where
-        all variances are taken as known, ``df`` is infinite and the statistic is that of a chi-squared law; else it is
-        Hotelling's, (nu - q + 1) / (nu q) of that for q constraints and nu degrees of freedom, the smallest among
-        them, with an F law of q and ``df``, nu - q + 1. Jointly testing more than half as many constraints as there
-        are degrees of freedom still rejects too often.
+        A single row: term (the hypothesis), statistic, df_constraints (the number of independent constraints), df,
+        p_value. If all variances are treated as known, ``df`` is infinite and the statistic has a chi-squared
+        distribution. Otherwise the statistic is Hotelling's: (nu - q + 1) / (nu q) times that, for q constraints and nu
+        degrees of freedom, the smallest among them, with an F distribution on q and ``df`` = nu - q + 1 degrees of
+        freedom. A joint test of more than nu / 2 constraints still rejects too often.
 
     Examples
     --------
@@ -243,8 +243,8 @@ class Terms:
         if not has_coefficients(model):
             raise TypeError(
                 f"{type(model).__name__} has no coefficients that belong to features: {asking} needs a linear base "
-                "model, such as Ridge or LogisticRegression. Of any model ask skribbon.inspection.slopes, or "
-                "comparisons, how its predictions change along a column."
+                "model, such as Ridge or LogisticRegression. For any other model, skribbon.inspection.slopes and "
+                "comparisons show how its predictions change along a column."
             )
         several = model.classes is not None and len(model.classes) > 2
         d = len(model.theta) - 1 if isinstance(model, LocationScale) else len(model.theta) // model.n_outputs

@@ -35,11 +35,11 @@ def comparisons(
     weights: ArrayLike | None = None,
     confidence_level: float = 0.9,
 ) -> pd.DataFrame:
-    """How predictions change as one column does and all others stay as they are, averaged over rows.
+    """How predictions change when one column changes and all others stay the same, averaged over rows.
 
-    The column is changed in the table as you have it, text and categories included, and goes through the whole
-    pipeline with all else: "what if everybody smoked, against nobody". Whether that is an effect of smoking is for the
-    design of the data to say.
+    The column is changed in your original table, text and categories included, and goes through the whole pipeline with
+    the other columns: "what if everybody smoked, compared with nobody". Whether that is an effect of smoking depends on
+    how the data were collected.
 
     Parameters
     ----------
@@ -47,26 +47,26 @@ def comparisons(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The rows to average over.
     column : str or int
-        Name, or position where X has no names.
+        Name, or position if X has no names.
     values : number or sequence of two or more values, default=None
-        A number is a step from each row's own value; of a sequence, each is compared with the first. None is a step
-        of one for numbers, from 0 to 1 for numbers that are only those, from False to True, and for categories all
-        that X has against the first. Numbers that are codes of categories take a sequence.
+        A number is a step from each row's own value; the values of a sequence are each compared with the first. None is
+        a step of one for numbers, 0 to 1 for columns of only 0 and 1, False to True for booleans, and for categories
+        all those in X compared with the first. For numeric codes of categories, give a sequence.
     by : str, int or array-like of shape (n_samples,), default=None
         A column of X, or a label for each row; None puts all rows in one group.
     transform : {"difference", "ratio"}, default="difference"
-        "ratio" is that of the two means; its interval is made on the scale of logarithms, and its test is of a ratio
-        of one.
+        "ratio" is the ratio of the two means; its interval is computed on the log scale, and its test is against a
+        ratio of one.
     aggregate : {"mean"} or None, default="mean"
-        None gives every row lines of its own.
+        None gives every row its own lines.
     weights : array-like of shape (n_samples,), default=None
-        Of the rows in the mean.
+        Weights of the rows in the mean.
     confidence_level : float, default=0.9
 
     Returns
     -------
     DataFrame
-        Columns term, contrast, group (if ``by``) or row, class (of a classifier), estimate, std_error, statistic, df,
+        Columns term, contrast, group (if ``by``) or row, class (for a classifier), estimate, std_error, statistic, df,
         p_value, conf_low, conf_high. Class probabilities are those at the fitted parameters, see
         :func:`~skribbon.inspection.predictions`.
 
@@ -105,10 +105,10 @@ def slopes(
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
 
-    The derivative is that of central differences, over a ten-thousandth of the column's range to each side, through
-    the whole pipeline; its standard error is that of a difference over two hundredths. Of a linear model without
-    transformers it is the coefficient; of any other it is what a coefficient would have been asked for. Behind steps,
-    such as bins, it is zero almost everywhere: use :func:`~skribbon.inspection.comparisons` there.
+    The derivative is a central difference over a ten-thousandth of the column's range to each side, through the whole
+    pipeline; its standard error is that of a difference over two hundredths. For a linear model without transformers it
+    is the coefficient; for any other model it answers the question that one would put to a coefficient. After steps
+    such as binning it is zero almost everywhere: use :func:`~skribbon.inspection.comparisons` there.
 
     Parameters
     ----------
@@ -116,19 +116,19 @@ def slopes(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The rows to average over.
     column : str or int
-        Name, or position where X has no names.
+        Name, or position if X has no names.
     by : str, int or array-like of shape (n_samples,), default=None
         A column of X, or a label for each row; None puts all rows in one group.
     aggregate : {"mean"} or None, default="mean"
-        None gives every row lines of its own.
+        None gives every row its own lines.
     weights : array-like of shape (n_samples,), default=None
-        Of the rows in the mean.
+        Weights of the rows in the mean.
     confidence_level : float, default=0.9
 
     Returns
     -------
     DataFrame
-        Columns term, contrast ("dY/dX"), group (if ``by``) or row, class (of a classifier), estimate, std_error,
+        Columns term, contrast ("dY/dX"), group (if ``by``) or row, class (for a classifier), estimate, std_error,
         statistic, df, p_value, conf_low, conf_high.
 
     Examples
@@ -222,9 +222,9 @@ def _contrasts(chosen: Column, values: Any, transform: str, transformers: Any) -
         values = _usual_values(chosen)
     if isinstance(values, Real) and not isinstance(values, bool):
         if not chosen.is_numeric:
-            raise ValueError(f"values={values} is a step, and {chosen.name} holds no numbers; give two of its values.")
+            raise ValueError(f"values={values} is a step, but {chosen.name} holds no numbers; give two of its values.")
         if not np.isfinite(float(values)) or values == 0:
-            raise ValueError(f"values={values} is no step; give a number other than zero, or two values.")
+            raise ValueError(f"values={values} is not a step; give a number other than zero, or two values.")
         return None, [chosen.values.to_numpy(dtype=float) + float(values)], [f"{float(values):+g}"]
     if isinstance(values, str) or np.ndim(values) != 1 or len(values) < 2:
         raise ValueError(f"values must be a step or at least two values of {chosen.name}, got {values!r}.")

@@ -37,13 +37,13 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False) 
     if not hasattr(inner, "ribbon_"):
         raise TypeError(
             f"{asking} needs an estimator that holds a covariance of the parameters, such as RibbonRegressor, "
-            f"RibbonClassifier or LaplaceRegressor; {type(inner).__name__} has none. Of a search pass the "
-            "best_estimator_; a pipeline belongs into the Ribbon."
+            f"RibbonClassifier or LaplaceRegressor; {type(inner).__name__} has none. For a search, pass its "
+            "best_estimator_; a pipeline belongs inside the Ribbon."
         )
     if inner.model_.loss.by_output and not several:
         names = inner.output_names_
         raise ValueError(
-            f"{asking} is about one output, and there are {len(names)}: {', '.join(map(str, names[:10]))}. Pass one of "
+            f"{asking} is about one output, but there are {len(names)}: {', '.join(map(str, names[:10]))}. Pass one of "
             f"them, ribbon.output({names.tolist()[0]!r})."
         )
     return inner
@@ -110,15 +110,15 @@ class Inferred:
         if self.far.any():
             warn_user(
                 f"{self.far.sum()} {noun} lie along directions that the training data do not determine "
-                "(collinear or constant columns, too few rows, saturated units): nothing is known of their errors. "
+                "(collinear or constant columns, too few rows, saturated units): their errors are unknown. "
                 "Drop redundant columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
             )
         if self.leaning.any():
             warn_user(
                 f"{self.leaning.sum()} {noun} lean on a single training row each, or on a single group of them, such "
-                "as the only one of its category: how far off that was cannot be seen, so their standard errors are "
-                "too small. Merge rare categories, or penalise the base model.",
+                "as the only one of its category: the error of that row cannot be estimated, so their standard errors "
+                "are too small. Merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
         return self

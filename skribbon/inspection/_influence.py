@@ -1,4 +1,4 @@
-"""Which training rows made a prediction, or an interval, what it is."""
+"""Which training rows a prediction, or the width of an interval, rests on."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ def influence(
     scale: Scale = "prediction",
     top: int | None = None,
 ) -> pd.DataFrame:
-    r"""How each training row, or group of them, has moved each prediction: with the row less without it.
+    r"""How far each training row, or group, has moved each prediction: with the row minus without it.
 
-    Nothing is fitted again. The fit without row i is one Newton step away,
+    Nothing is refitted. The fit without row i is one Newton step away,
 
     .. math:: \hat f(x) - \hat f_{(i)}(x) \approx -J_x H_r^{-1} J_i' (I - C_i A_i)^{-1} u_i / n,
 
-    with the row's block :math:`C_i A_i` of the hat matrix and the gradient :math:`u_i` of its loss. That is what a
-    refit would give for least squares and ridge, with the penalty that it had; elsewhere it is the first step of one.
-    Curvatures that know no leverages (Kronecker factors, diagonals, products) take them as zero.
+    with the row's block :math:`C_i A_i` of the hat matrix and the gradient :math:`u_i` of its loss. For least squares,
+    and for ridge with an unchanged penalty, that is exactly what a refit would give; for other models it is the first
+    step of a refit. Curvatures without leverages (Kronecker factors, diagonals, products) treat them as zero.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        What it was fitted on, as ``y_train``, ``sample_weight`` and ``groups``; other rows are refused. A Ribbon keeps
-        none of them.
+        The training rows, which a Ribbon does not keep; likewise ``y_train``, ``sample_weight`` and ``groups``. Other
+        rows are refused.
     y_train : array-like of shape (n_train,)
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Whose predictions are asked about.
+        The rows whose predictions are explained.
     sample_weight : array-like of shape (n_train,), default=None
         A row is left out with all its copies.
     groups : array-like of shape (n_train,), default=None
-        Where the Ribbon was fitted with groups, whole groups are left out.
+        If the Ribbon was fitted with groups, whole groups are left out.
     scale : {"prediction", "raw"}, default="prediction"
-        "prediction" is what ``predict`` returns, behind a link or a transformed target, or class probabilities; "raw"
-        comes before: linear predictors, logits, the transformed target.
+        "prediction" is what ``predict`` returns, or class probabilities; "raw" is the scale before the link or the
+        inverse target transform: linear predictors, logits, the transformed target.
     top : int, default=None
-        Only so many rows for each prediction, those of the largest influence, found without the table of all of them.
+        Return only this many rows for each prediction, those of largest influence, without building the full table.
 
     Returns
     -------
     DataFrame
-        A row per training row (its index, or position) or group, a column per prediction; of a classifier, per
-        prediction and class. With ``top``, columns prediction, class, row (or group) and influence, in the order of
+        A row per training row (its index, or position) or group, and a column per prediction, or per prediction and
+        class for a classifier. With ``top``, columns prediction, class, row (or group) and influence, in the order of
         the predictions and then of size.
 
     Examples
@@ -99,42 +99,42 @@ def variance_contributions(
     scale: Scale = "prediction",
     top: int | None = None,
 ) -> pd.DataFrame:
-    r"""What each training row, or group of them, adds to the epistemic variance of each prediction.
+    r"""How much each training row, or group, contributes to the epistemic variance of each prediction.
 
     The variance is a sum over rows, so it can be taken apart,
 
     .. math:: \mathrm{Var}\, f(x) = \frac{1}{n\alpha + 1} \frac1n \sum_i \big(J_x H_r^{-1} (g_i - \bar g)\big)^2,
 
-    with the corrected scores :math:`g_i` that the Ribbon is made of. A row far from the fit and in the direction of x
-    makes an interval wide; one that lies on the fit adds nothing, however near it is.
+    with the corrected scores :math:`g_i` that the Ribbon is built from. A row far from the fit and in the direction of
+    x makes an interval wide; one that lies on the fit adds nothing, however close to x it is.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        What it was fitted on, as ``y_train``, ``sample_weight`` and ``groups``; other rows are refused.
+        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
     y_train : array-like of shape (n_train,)
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Whose predictions are asked about.
+        The rows whose intervals are explained.
     sample_weight : array-like of shape (n_train,), default=None
     groups : array-like of shape (n_train,), default=None
         Contributions are then those of whole groups.
     share : bool, default=True
-        Shares, which add up to one; otherwise variances, which add up to the epistemic variance.
+        Whether to return shares, which add up to one, or variances, which add up to the epistemic variance.
     scale : {"prediction", "raw"}, default="prediction"
-        As in :func:`~skribbon.inspection.influence`. Behind a link or a transform variances are those of the delta
-        method, and shares of a single raw prediction are the same on both scales.
+        As in :func:`~skribbon.inspection.influence`. With a link or a transform, variances are by the delta method, and
+        shares of a single raw prediction are the same on both scales.
     top : int, default=None
-        Only so many rows for each prediction, those of the largest contributions.
+        Return only this many rows for each prediction, those of largest contribution.
 
     Returns
     -------
     DataFrame
-        As of :func:`~skribbon.inspection.influence`; with ``top`` the last column is ``contribution``.
+        As in :func:`~skribbon.inspection.influence`; with ``top`` the last column is ``contribution``.
 
     Notes
     -----
-    A Ribbon that is held as draws has the variance of those, and the contributions are those to its limit.
+    If a Ribbon is held as draws, its variance is that of the draws, and the contributions are those to their limit.
 
     Examples
     --------
@@ -174,19 +174,20 @@ def leave_out(
     *,
     scale: Scale = "prediction",
 ) -> pd.DataFrame:
-    """Predictions as if some training rows had not been there: one, a set, or all of a group.
+    """Predictions as if some training rows had not been there: one row, a set, or a whole group.
 
-    Nothing is fitted again. For least squares and ridge the result is that of a refit without the rows, with the
-    penalty that it had; elsewhere that of the first Newton step of one, which is good for a few rows of many.
+    Nothing is refitted. For least squares, and for ridge with an unchanged penalty, the result is that of a refit
+    without the rows; for other models it is that of the first Newton step, which is accurate if few rows out of many
+    are left out.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        What it was fitted on, as ``y_train``, ``sample_weight`` and ``groups``; other rows are refused.
+        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
     y_train : array-like of shape (n_train,)
     rows : label, array-like of labels or bool array-like of shape (n_train,)
-        The rows to leave out: labels of the index of ``X_train``, positions where it has none, or a mask, such as
+        The rows to leave out: labels from the index of ``X_train``, positions if it has none, or a mask, such as
         ``groups == "a"``.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     sample_weight : array-like of shape (n_train,), default=None
@@ -197,7 +198,7 @@ def leave_out(
     Returns
     -------
     DataFrame
-        With the index of X; columns class (of a classifier), prediction, left_out, and change, the second less the
+        With the index of X; columns class (for a classifier), prediction, left_out, and change, the second minus the
         first.
 
     Examples
@@ -215,7 +216,7 @@ def leave_out(
     asked = Question.of(ribbon, "leave_out", X_train, y_train, X, sample_weight, groups, scale)
     index = _positions(rows, index_of(X_train), len(asked.training.rows.y))
     if not (np.delete(asked.training.rows.weight, index) > 0).any():
-        raise ValueError("rows are all that count; leave some of them in.")
+        raise ValueError("rows would leave out everything; keep some rows.")
     step, certain = left_out_step(asked.training, index)
     warn_of_certainty(certain, by_rows=False)
     before, change = asked.values, asked.change((asked.jacobian @ step)[None])[0]

@@ -26,7 +26,7 @@ def influence_measures(
     *,
     dfbetas: bool = False,
 ) -> pd.DataFrame:
-    r"""How far each training row, or group, is from the fit without it, and how far it moves that fit.
+    r"""How far each training row, or group, lies from the fit without it, and how far it moves that fit.
 
     With the step :math:`\Delta\theta_{(i)}` to the fit without row i, one Newton step as in
     :func:`~skribbon.inspection.influence`,
@@ -35,32 +35,32 @@ def influence_measures(
               \mathrm{DFFITS}_i = \frac{\hat f_i - \hat f_{i(i)}}{\sqrt{\phi_{(i)}\, h_i / C_i}}, \qquad
               \mathrm{DFBETAS}_{ij} = \frac{\hat\theta_j - \hat\theta_{j(i)}}{\sqrt{\phi_{(i)}\, (H_r^{-1})_{jj} / n}}.
 
-    For ordinary least squares these are Cook's distance, DFFITS and DFBETAS as Belsley, Kuh and Welsch have them. The
-    number of parameters p is that of the effective ones, and the dispersion :math:`\phi` is Pearson's statistic over
-    n - p, and one of a classifier.
+    For ordinary least squares these are Cook's distance, DFFITS and DFBETAS as defined by Belsley, Kuh and Welsch. Here
+    p is the effective number of parameters, and the dispersion :math:`\phi` is Pearson's statistic divided by n - p, or
+    one for a classifier.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
         With a curvature that knows leverages: "hessian", "ggn", "fisher" or "last_layer".
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        What it was fitted on, as ``y_train``, ``sample_weight`` and ``groups``; other rows are refused.
+        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
     y_train : array-like of shape (n_train,)
     sample_weight : array-like of shape (n_train,), default=None
         A row is left out with all its copies.
     groups : array-like of shape (n_train,), default=None
-        Where the Ribbon was fitted with groups, whole groups are left out.
+        If the Ribbon was fitted with groups, whole groups are left out.
     dfbetas : bool, default=False
-        Also a column "dfbetas: term" for each of the coefficients of a linear model.
+        Also return a column "dfbetas: term" for each coefficient of a linear model.
 
     Returns
     -------
     DataFrame
         A row per training row, with its index, or per group. Columns leverage, residual, left_out_residual,
-        studentised_residual, cooks_distance, dffits. Residuals are those of the target as the model sees it, behind a
-        transformation, and behind the link; of a classifier they are the probability that its own class lacks, and
-        nothing is studentised. Of groups, residuals are means over their rows; of them, and of several classes, there
-        is no DFFITS.
+        studentised_residual, cooks_distance, dffits. Residuals are on the scale that the model was fitted on, after any
+        target transformation and after the link; for a classifier they are one minus the probability of the true class,
+        and are not studentised. For groups, residuals are means over their rows; DFFITS is not defined for groups, nor
+        for more than two classes.
 
     Examples
     --------
@@ -78,9 +78,7 @@ def influence_measures(
     training = asked.training
     if not training.curvature.knows_leverages:
         name = type(training.curvature).__name__
-        raise TypeError(
-            f"influence_measures needs leverages, and {name} knows them roughly only; use a dense curvature."
-        )
+        raise TypeError(f"influence_measures needs leverages, but {name} has only rough ones; use a dense curvature.")
     terms = Terms.of(ribbon, "influence_measures(dfbetas=True)") if dfbetas else None
     by_rows = training.rows.groups is None
     table = _of_rows(training, terms) if by_rows else _of_groups(training, terms)

@@ -44,19 +44,19 @@ def partial_dependence(
     features : str, int or sequence of them
         Columns, one at a time.
     grid_resolution : int, default=50
-        Values of a numeric column; those that X has if they are fewer. Categories are all taken.
+        Number of values for a numeric column, or its distinct values in X if these are fewer. All categories are used.
     percentiles : tuple of two floats, default=(0.05, 0.95)
-        Between which quantiles of the column the grid lies.
+        Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
-        From a feature to a grid of your own.
+        Maps a feature to a grid of your own.
     weights : array-like of shape (n_samples,), default=None
-        Of the rows in the mean.
+        Weights of the rows in the mean.
     confidence_level : float, default=0.9
 
     Returns
     -------
     DataFrame
-        Columns term (the feature), value, class (of a classifier), estimate, std_error, statistic, df, p_value,
+        Columns term (the feature), value, class (for a classifier), estimate, std_error, statistic, df, p_value,
         conf_low, conf_high. Class probabilities are those at the fitted parameters, see
         :func:`~skribbon.inspection.predictions`.
 

@@ -28,14 +28,16 @@ def predictions(
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
 
-    Predictions of one model err together, so the interval of a mean is not the mean of intervals: it takes the joint
-    covariance of all rows, here without an n x n array. With weights :math:`c_i` and predictions :math:`\mu_i`,
+    The errors of one model's predictions are correlated, so the interval of a mean is not the mean of the intervals: it
+    needs the joint covariance of all rows, computed here without an n x n array. With weights :math:`c_i` and
+    predictions :math:`\mu_i`,
 
     .. math:: \sum_i c_i \mu_i, \qquad
               \mathrm{Var} = \Big(\sum_i c_i \nabla\mu_i\Big) \mathrm{Cov}(\Delta\theta_w)
               \Big(\sum_i c_i \nabla\mu_i\Big)' \quad\big[+ \sum_i c_i^2 \phi_i V(\mu_i)\big],
 
-    the last part for observations: exact where :math:`\mu` is linear in the parameters, else the delta method.
+    the last part for observations only. This is exact if :math:`\mu` is linear in the parameters, and the delta method
+    otherwise.
 
     Parameters
     ----------
@@ -44,27 +46,27 @@ def predictions(
     by : str, int or array-like of shape (n_samples,), default=None
         A column of X, or a label for each row; None puts all rows in one group.
     aggregate : {"mean", "sum"} or None, default="mean"
-        None gives every row a line of its own.
+        None gives every row its own line.
     kind : {"confidence", "prediction"}, default="confidence"
         "confidence" is about the mean function: its average over these rows. "prediction" is about observations at
-        these rows, and adds their noise, independent from row to row; the interval is
-        Student's, with degrees of freedom by Welch and Satterthwaite.
+        these rows, and adds their noise, independent from row to row; the interval uses Student's t with
+        Welch-Satterthwaite degrees of freedom.
     weights : array-like of shape (n_samples,), default=None
-        What each row's prediction, or observation, is multiplied by, such as the exposure of a rate; of a mean they
-        are made to add up to one. A row that stands for several observations is to be repeated instead.
+        Multiply each row's prediction, or observation, such as the exposure of a rate; for a mean they are normalised
+        to add up to one. A row that stands for several observations must be repeated instead.
     confidence_level : float, default=0.9
 
     Returns
     -------
     DataFrame
-        Columns term (the group, "all", or the row's index), class (of a classifier), estimate, std_error, statistic,
+        Columns term (the group, "all", or the row's index), class (for a classifier), estimate, std_error, statistic,
         df, p_value (of an estimate of zero; missing for observations), conf_low, conf_high.
 
     Notes
     -----
-    Class probabilities are those at the fitted parameters, with logits over the temperature, and their uncertainty is
-    that of the delta method. ``predict_proba`` averages over the parameters instead, and lies a little nearer to
-    equal probabilities.
+    Class probabilities are those at the fitted parameters, with logits divided by the temperature, and their
+    uncertainty is by the delta method. ``predict_proba`` averages over the parameters instead, and is slightly closer
+    to equal probabilities.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def predictions(
         check_name(aggregate, "aggregate", ("mean", "sum"))
     response = Response(fitted_ribbon(ribbon, "predictions"))
     if kind == "prediction" and response.classes is not None:
-        raise ValueError("kind='prediction' is of regressors; of a classifier use kind='confidence'.")
+        raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     labels: dict[str, Any]
     if aggregate is None:
         check_rowwise(by, weights)

@@ -74,8 +74,8 @@ class Question:
             raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
         if isinstance(estimator.model_, OneOutput):
             raise ValueError(
-                f"{asking} asks about rows, and the outputs of this model share the parameters that these rows made: "
-                "one output alone does not tell what a row did. Fit a Ribbon to that output."
+                f"{asking} is about training rows, and the outputs of this model share their parameters: one output "
+                "alone does not show what a row did. Fit a Ribbon to that output alone."
             )
         prepared = np.zeros((0, 0)) if X is None else estimator._prepared(X)
         training = estimator._training_again(X_train, y_train, sample_weight, groups)
@@ -166,8 +166,8 @@ def warn_of_certainty(certain: int, by_rows: bool) -> None:
     """Say so where there is no fit without a row, or group."""
     if certain:
         warn_user(
-            f"{certain} training {'rows' if by_rows else 'groups'} determine a direction of the parameters alone, as "
-            "the only one of its category does: without it that direction is undetermined, and is held where it is. "
+            f"{certain} training {'rows' if by_rows else 'groups'} alone determine a direction of the parameters, like "
+            "the only one of its category: without it that direction is undetermined, and is kept fixed. "
             "Merge rare categories, or penalise the model.",
             LeverageWarning,
         )

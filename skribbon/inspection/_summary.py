@@ -18,16 +18,16 @@ from ._functional import fitted_ribbon
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What :func:`~skribbon.inspection.summary` returns: prints as text, and shows itself as tables in a notebook.
+    """Result of :func:`~skribbon.inspection.summary`: prints as text, and as tables in a notebook.
 
     Parameters
     ----------
     facts : dict of str
-        About the fit.
+        Facts about the fit.
     table : DataFrame or None
-        The coefficients, of a linear model.
+        The coefficients of a linear model.
     note : str
-        What a coefficient estimates, or what to ask instead.
+        What a coefficient estimates, or what to use instead.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     confidence_level : float, default=0.9
-        Of the coefficients' intervals.
+        Level of the coefficients' intervals.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     if not has_coefficients(inner.model_):
         note = (
             f"{type(inner.model_).__name__} has no coefficients that belong to features; skribbon.inspection.slopes "
-            "and comparisons say how its predictions change along a column."
+            "and comparisons show how its predictions change along a column."
         )
         return Summary(_facts(inner, level), None, note)
     return Summary(_facts(inner, level), coefficients(inner, level), _meaning(inner.model_))

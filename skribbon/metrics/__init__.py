@@ -2,9 +2,9 @@
 
 The functions take ``y_true`` first, ``sample_weight`` last, and return a float; those of regressors take several
 outputs, with scikit-learn's ``multioutput=``. The scorers have scikit-learn's ``(estimator, X, y)`` signature and go
-into ``scoring=`` of GridSearchCV or cross_validate; greater is better, but for ``coverage_scorer``, which is for
-reports. With the default R^2 a search over ``alpha`` is an exact tie, because alpha does not move ``predict``; with
-accuracy it nearly is one.
+into ``scoring=`` of GridSearchCV or cross_validate; greater is better, except for ``coverage_scorer``, which is for
+reports. With the default R^2 a search over ``alpha`` is an exact tie, because ``predict`` does not depend on alpha;
+with accuracy it is nearly one.
 """
 
 from .calibration import expected_calibration_error, reliability_curve

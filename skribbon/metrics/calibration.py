@@ -39,7 +39,7 @@ def reliability_curve(
     confidence : ndarray of shape (n_nonempty_bins,)
         Mean probability of the predicted class.
     accuracy : ndarray of shape (n_nonempty_bins,)
-        Share of rows of which the predicted class is the true one.
+        Share of rows whose predicted class is the true one.
     weight : ndarray of shape (n_nonempty_bins,)
         Sum of the rows' weights.
 

@@ -48,7 +48,7 @@ def gaussian_nll(
         Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
     multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
-        How outputs are averaged: alike, not at all, or with these weights.
+        How to average outputs: equally, not at all, or with these weights.
 
     Returns
     -------
@@ -86,12 +86,12 @@ def crps_gaussian(
         Its standard deviation.
     sample_weight : array-like of shape (n_samples,), default=None
     multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
-        How outputs are averaged: alike, not at all, or with these weights.
+        How to average outputs: equally, not at all, or with these weights.
 
     Returns
     -------
     float, or ndarray of shape (n_outputs,) for "raw_values"
-        In units of y; the absolute error where the prediction is a point.
+        In units of y; the absolute error if the prediction is a point.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def crps_samples(
         Draws first, as ``predict_samples`` returns them.
     sample_weight : array-like of shape (n_samples,), default=None
     multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
-        How outputs are averaged: alike, not at all, or with these weights.
+        How to average outputs: equally, not at all, or with these weights.
 
     Returns
     -------
@@ -157,8 +157,8 @@ def energy_score(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Arra
 
     .. math:: \frac1n \sum_i \mathrm{E}\|Y_i - y_i\| - \tfrac12 \mathrm{E}\|Y_i - Y_i'\|,
 
-    with the expectations over the draws; the CRPS of a single output. Outputs of a larger scale count more: divide
-    them by their standard deviations where they should not.
+    with the expectations over the draws; for a single output it is the CRPS. Outputs on a larger scale count more:
+    divide all of them by their standard deviations if they should not.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def energy_score(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Arra
 
 
 def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_state: RandomState = 0) -> FloatArray:
-    r"""Probability integral transform: uniform where the predictive distribution is right.
+    r"""Probability integral transform: uniform if the predictive distribution is right.
 
     .. math:: F(y_i \mid x_i) = P(Y_i \le y_i)
 
-    A value that has a probability of its own, as counts have, gets a random point between P(Y < y) and P(Y <= y): only
-    so is the transform uniform for them too.
+    For values of positive probability, such as counts, the result is a random point between P(Y < y) and P(Y <= y),
+    which makes the transform uniform for them too.
 
     Parameters
     ----------

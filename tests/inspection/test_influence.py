@@ -105,7 +105,7 @@ def test_a_row_that_alone_determines_a_direction_is_said_and_stays_finite():
         ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))).fit(
             categories, y
         )
-    with pytest.warns(LeverageWarning, match="1 training rows determine"):
+    with pytest.warns(LeverageWarning, match="1 training rows alone determine"):
         found = influence(ribbon, categories, y, categories)
     assert np.isfinite(found.to_numpy()).all()
     assert_allclose(found.iloc[20], 0, atol=1e-4)  # held where it is
@@ -320,7 +320,7 @@ def test_bad_questions_are_refused(monkeypatch):
     for rows, what in ((60, "is not a row"), ([], "must be a label"), (np.zeros(N, bool), "leaves nothing out")):
         with pytest.raises(ValueError, match=what):
             leave_out(ribbon, X, Y, rows, NEW)
-    with pytest.raises(ValueError, match="leave some of them in"):
+    with pytest.raises(ValueError, match="keep some rows"):
         leave_out(ribbon, X, Y, np.arange(N), NEW)
     with pytest.raises(ValueError, match="a mask must say"):
         leave_out(ribbon, X, Y, np.ones(3, bool), NEW)

@@ -416,7 +416,7 @@ BAD = {
     "kind": (lambda: predictions(C.ribbon, C.X, kind="total"), "kind must be one of"),
     "by rows": (lambda: predictions(C.ribbon, C.X, by="smoker", aggregate=None), "by is for groups"),
     "rows of observations": (lambda: predictions(C.ribbon, C.X, aggregate=None, kind="prediction"), "predict_frame"),
-    "observed classes": (lambda: predictions(case("logistic").ribbon, C.X, kind="prediction"), "of regressors"),
+    "observed classes": (lambda: predictions(case("logistic").ribbon, C.X, kind="prediction"), "for regressors"),
     "short by": (lambda: predictions(C.ribbon, C.X, by=[1, 2]), "a label for each of its 24 rows, got 2"),
     "by": (lambda: predictions(C.ribbon, C.X, by="city"), "by='city' is not a column"),
     "missing by": (lambda: predictions(C.ribbon, C.X, by=[None] * 12 + ["a"] * 12), "missing labels"),
@@ -449,5 +449,5 @@ def test_estimators_without_a_covariance_are_refused():
     with pytest.raises(NotFittedError):
         predictions(RibbonRegressor(), oracles.NUMBERS)
     outside = make_pipeline(StandardScaler(), RibbonClassifier()).fit(oracles.NUMBERS, oracles.BINARY)
-    with pytest.raises(TypeError, match="a pipeline belongs into the Ribbon"):
+    with pytest.raises(TypeError, match="a pipeline belongs inside the Ribbon"):
         predictions(outside, oracles.NUMBERS)
