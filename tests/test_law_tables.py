@@ -132,6 +132,35 @@ def test_quantiles_from_a_grid_are_those_that_are_searched_for(name):
 
 
 @pytest.mark.parametrize("name", UNSURE)
+def test_a_grid_knows_where_the_conditional_cdf_is_constant(name):
+    grid = Grid.of_levels(unsure(name), np.array([0.05, 0.95]))
+    y = np.exp(np.linspace(-2, 8, 40))
+    exact = np.clip(grid.family.conditional(grid.g)._cdf(y[:, None]), 0, 1)
+    np.testing.assert_allclose(grid._cdf_given(y, 1e-13), exact, rtol=0, atol=1e-13)
+    fewer = grid._cdf_given(y, 1e-3)
+    assert 0 < np.abs(fewer - exact).max() < 1e-3  # by as much as it was told that nothing is
+
+
+@pytest.mark.parametrize(("phi", "k"), [(1.0, 0), (1.0, 9), (20.0, 1), (20.0, 60)])
+def test_a_grid_tells_counts_apart_whose_cdf_is_next_to_the_level(phi, k):
+    q, n, family = 0.3, 600, TweedieFamily(phi, 1)
+    sd, lower, upper = np.linspace(0.9, 1.5, n), np.full(n, -4.0), np.full(n, 8.0)
+    for _ in range(60):  # f at which the cdf of k is q
+        f = (lower + upper) / 2
+        enough = Latent(f, sd, phi, family).cdf(float(k)) >= q
+        lower, upper = np.where(enough, f, lower), np.where(enough, upper, f)
+    for off, known in ((1e-5, 1.0), (1e-9, 0.0)):  # the latter is left to the search
+        for f, expected in ((lower - off, k), (upper + off, k + 1)):
+            law = Latent(f, sd, phi, family)
+            assert law._fits_grid().all()
+            found = Grid.of_levels(law, np.array([q])).quantiles(np.array([q]))[:, 0]
+            assert np.mean(found == expected) >= known
+            assert np.isin(found[~np.isnan(found)], expected).all()
+            if off == 1e-5:
+                np.testing.assert_array_equal(law.ppf(q), expected)
+
+
+@pytest.mark.parametrize("name", UNSURE)
 def test_log_densities_along_a_path_are_those_of_its_points(name):
     law = unsure(name, seed=1)
     scale = np.geomspace(0.01, 2.0, 12)[:, None]

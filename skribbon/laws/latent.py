@@ -16,7 +16,8 @@ SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
 GRADED = (0.0, 1 / 4096, 1 / 256, 1 / 16, 1.0)  # ends of pieces, as shares, towards a singular lower end
 LAYERS = (5.0, 20.0)  # ends of pieces where a gamma law of a large dispersion bends
 # (largest ratio of the standard deviation of f to the width of the noise, Gauss-Hermite nodes that suffice there)
-HERMITE = ((1e-5, 1), (0.1, 3), (0.25, 7), (0.5, 13))
+HERMITE = ((1e-5, 1), (0.1, 3), (0.25, 7), (0.5, 13), (0.6, 21))
+EVEN = 0.5  # such a ratio from which a grid is the better for many; the nodes of a table reach a little beyond
 MANY = 500  # elements from which a table of quantiles may be worth its nodes
 
 
@@ -70,16 +71,20 @@ class Latent(Law):
         f, sd, _ = self.parameters
         return (sd == 0) & self.family.conditional(f)._point()
 
-    def _nodes(self):
-        """How many Gauss-Hermite nodes suffice per element; zero where none do."""
+    def _ratio(self):
+        """Standard deviation of f in units of the noise."""
         f, sd, _ = self.parameters
         with np.errstate(all="ignore"):
             mu = self.family.to_mean(f)
             noise = np.minimum(np.sqrt(self.family.relative_variance(mu)), 1.0)
             if self.family.link == "identity":
                 noise = noise * np.abs(mu) if self.family.power >= 1 else np.sqrt(self.family.noise_variance(mu))
-            ratio = np.where(sd == 0, 0.0, sd / noise)
-        count = np.zeros(f.shape, dtype=int)
+            return np.where(sd == 0, 0.0, sd / noise)
+
+    def _nodes(self):
+        """How many Gauss-Hermite nodes suffice per element; zero where none do."""
+        ratio = self._ratio()
+        count = np.zeros(ratio.shape, dtype=int)
         for largest, n in reversed(HERMITE):
             count[ratio <= largest] = n
         return count
@@ -316,7 +321,7 @@ class Latent(Law):
     def _fits_grid(self):
         """Elements whose f is as uncertain as y, of laws that are smooth in f: compound ones have a seam in it."""
         f, sd, _ = self.parameters
-        return (self._nodes() == 0) & (np.abs(f) < FAR) & (sd < WIDE) & (self.discrete or not self.atom)
+        return ~(self._ratio() <= EVEN) & (np.abs(f) < FAR) & (sd < WIDE) & (self.discrete or not self.atom)
 
     def logpdf(self, y):
         shape = np.broadcast_shapes(self.shape, np.shape(y))

@@ -45,7 +45,7 @@ class Normal(Law):
         """Whether there is nothing but finite numbers, and no point among the laws."""
         mean, variance = self.parameters
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.isfinite(np.sum(mean) + np.sum(variance) + np.sum(y)) and np.all(variance > 0)
+            return np.isfinite(np.sum(mean) + np.sum(y)) and np.all(variance > 0)
 
     def _mean(self):
         return self.parameters[0]
