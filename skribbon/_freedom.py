@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ._leverage import POWERS, expected_scores, most_leverage
-from ._linalg import gram, left_multiply, rank_tolerance
+from ._linalg import gram, left_multiply, psd_root
 
 DECISIVE = 0.02  # leverage from which rows are looked at one by one, where there are many
 
@@ -117,8 +117,8 @@ def _expected_root(training):
     if not shift.any():
         return np.sqrt(training.n) * M
     data = -gram(np.sqrt(shift)[:, None] * M)  # less I: the share of the penalty
-    data[np.diag_indices_from(data)] += 1 + rank_tolerance(len(M))  # so that what is penalty alone has a pivot
-    return np.sqrt(training.n) * left_multiply(M, np.linalg.cholesky(data))
+    data[np.diag_indices_from(data)] += 1
+    return np.sqrt(training.n) * left_multiply(M, psd_root(data))  # what is penalty alone is rounding, of either sign
 
 
 def _freedom_of_groups(training, K):

@@ -154,3 +154,16 @@ def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
     assert len(top)
     np.testing.assert_allclose(top, expected, rtol=1e-10)
     assert training._highest_leverage == pytest.approx(h.max())
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-9], ids=["separate columns", "collinear columns"])
+def test_all_rows_of_a_penalised_fit_contribute_what_their_smoothing_weights_say(noise):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1500, 3)) @ rng.normal(size=(3, 40)) + noise * rng.normal(size=(1500, 40))
+    X[:5] *= 30  # rows of large leverage
+    ribbon = RibbonRegressor(Ridge(alpha=1e-6), noise="dof", correction="HC2").fit(X, X[:, 0] + rng.normal(size=1500))
+    centred = X - X.mean(axis=0)
+    U, s, Vt = np.linalg.svd(centred, full_matrices=False)
+    weights = 1 / 1500 + (centred[10:20] @ Vt.T * (s / (s**2 + 1e-6))) @ U.T  # prediction = weights @ y
+    root = np.column_stack([X[10:20], np.ones(10)]) @ ribbon.ribbon_.freedom.root
+    np.testing.assert_allclose((root**2).sum(axis=1), 1500**2 * (weights**2).sum(axis=1), rtol=1e-6)
