@@ -7,6 +7,7 @@ take many times as long where two threads wait for each other.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 from _harness import Line, best_of, measure, parser
@@ -23,6 +24,7 @@ from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import AlphaEdgeWarning, FamilyWarning, NotStationaryWarning
 
 SEED = 0
+CONSTANT = {"noise": "dof", "law": "normal"}
 
 
 def tuned_counts(repeats, clock):
@@ -44,7 +46,8 @@ def tuned_ridge(repeats, clock):
     X, y = _linear(20_000, 40)
     alphas = {"alphas": np.logspace(-4, 2, 50)}
     name = "Ridge, 20,000 rows x 40, 50 alphas"
-    yield from _against_six_fits("c", name, Ridge(), RibbonRegressor, X, y, 1.15, alphas, 4 * repeats, clock)
+    for noise, Ribbon in (("", RibbonRegressor), (", constant noise", partial(RibbonRegressor, **CONSTANT))):
+        yield from _against_six_fits("c", f"{name}{noise}", Ridge(), Ribbon, X, y, 1.15, alphas, 4 * repeats, clock)
 
 
 def _against_six_fits(case, name, base, Ribbon, X, y, target, options, repeats, clock):
@@ -121,7 +124,7 @@ def noise(repeats, clock):
     s = best_of(
         2 * repeats,
         clock,
-        plain=lambda: RibbonRegressor(noise="dof", law="normal").fit(X, y),
+        plain=lambda: RibbonRegressor(**CONSTANT).fit(X, y),
         uneven=lambda: RibbonRegressor(noise="heteroskedastic", law="normal").fit(X, y),
         default=lambda: RibbonRegressor().fit(X, y),
     )
@@ -134,7 +137,7 @@ def noise(repeats, clock):
         2 * repeats,
         clock,
         unit=lambda: G.T @ G,
-        plain=lambda: RibbonRegressor(FrozenEstimator(mlp), noise="dof", law="normal").fit(X, y),
+        plain=lambda: RibbonRegressor(FrozenEstimator(mlp), **CONSTANT).fit(X, y),
         default=lambda: RibbonRegressor(FrozenEstimator(mlp)).fit(X, y),
     )
     unit = "G'G of 15,000 x 641"
@@ -145,7 +148,7 @@ def noise(repeats, clock):
 def many_rows(repeats, clock):
     """(h) Intervals of a million rows of a linear model."""
     X, y = _linear(1_000_000, 20)
-    for name, options, target in (("normal", {"noise": "dof", "law": "normal"}, 5.0), ("the default", {}, None)):
+    for name, options, target in (("normal", CONSTANT, 5.0), ("the default", {}, None)):
         ribbon = RibbonRegressor(LinearRegression(), **options).fit(X[:5000], y[:5000])
         s = best_of(
             repeats,

@@ -19,7 +19,7 @@ SMALLEST = 1 / 32  # extent of a box, in units of BOX, which is not halved again
 FAR, WIDE = 30.0, 6.0  # |f| and sd beyond which each law is looked at by itself
 SHALLOW = 0.5  # probits by which the level of a node of counts may be below the probability of zero
 LOWEST = -7.0  # log(y + 1) of counts: quantiles between the whole numbers, the first of which is above -1
-BLOCK = 2**14  # elements that are interpolated at once
+BLOCK = 2**11  # elements that are interpolated at once, in the cache
 
 
 def has_table(law):
@@ -183,8 +183,8 @@ def _evaluate(coefficients, low, high, place):
 def _polynomials(x, n):
     """Chebyshev polynomials (n, r) at x (r,)."""
     T = np.empty((n, len(x)))
-    T[0], T[1] = 1.0, x
+    T[0], T[1], twice = 1.0, x, 2 * x
     for k in range(2, n):
-        np.multiply(T[k - 1], 2 * x, out=T[k])
+        np.multiply(T[k - 1], twice, out=T[k])
         T[k] -= T[k - 2]
     return T
