@@ -406,24 +406,23 @@ def is_clear(best, other, scoring):
 
     A small gain in every single row has a small error too.
     """
-    gain, error = difference(best, other, scoring)
-    return gain > max(error, WORTH if scoring == "nll" else WORTH * abs(best.score))
+    gain, worth = best.score - other.score, WORTH if scoring == "nll" else WORTH * abs(best.score)
+    return bool(gain > worth and gain > error_of_gain(best, other, scoring))
 
 
-def difference(best, other, scoring):
-    """How much better a path is at its choice than another at its own, and the standard error of that.
+def error_of_gain(best, other, scoring):
+    """Standard error of how much better a path is at its choice than another at its own.
 
     Over rows, or their groups, where the score is a mean over them, else over folds; a single fold has no error.
     """
-    gain = best.score - other.score
     if scoring in ("nll", "brier"):
         rows, weight = zip(*(_difference_by_row(*pair, scoring) for pair in _pairs(best, other)), strict=True)
         rows, weight, group = np.concatenate(rows), np.concatenate(weight), None
         if best.folds[0].group is not None:
             group = group_codes(np.concatenate([fold.group for fold in best.folds]), len(rows))
-        return gain, standard_error(rows, weight, group)
+        return standard_error(rows, weight, group)
     by_fold = best.by_fold[:, best.best] - other.by_fold[:, other.best]
-    return gain, float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
+    return float(by_fold.std() / np.sqrt(max(len(by_fold) - 1, 1)))
 
 
 def _pairs(best, other):
