@@ -602,6 +602,18 @@ def test_crps_of_counts_together_is_that_of_each():
     np.testing.assert_allclose(law.crps(y), [law.take([i]).crps(y[i])[0] for i in range(5)], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("f", "sd"), [(0.0, 0.5), (3.0, 0.5), (5.0, 0.2), (8.0, 0.02), (11.0, 0.003)])
+def test_crps_of_draws_of_counts(f, sd):
+    """Against the sum over all whole numbers."""
+    draws = f + sd * np.random.default_rng(5).normal(size=40)
+    mean, k = np.exp(f), np.arange(np.exp(f + 4 * sd) + 40 + 15 * np.exp(f / 2 + 2 * sd))
+    F = stats.poisson(np.exp(draws)[:, None]).cdf(k).mean(axis=0)
+    y = np.rint(mean + np.sqrt(mean + (sd * mean) ** 2) * np.array([-0.8, 0.1, 1.0, 3.0]))
+    exact = np.where(k < y[:, None], F**2, (1 - F) ** 2).sum(axis=1)
+    law = TweedieFamily(1.0, 1).mixture(np.tile(draws, (4, 1)))
+    np.testing.assert_allclose(law.crps(y), exact, rtol=2e-6)
+
+
 @pytest.mark.parametrize("noise", [1e-6, 0.3])
 def test_crps_of_mixtures(noise):
     draws, y = np.random.default_rng(8).normal(size=(5, 50)), np.array([0.0, 1.0, -3.0, 0.5, 8.0])

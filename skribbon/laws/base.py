@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .crps import integrate_crps
+from .quadrature import LEGENDRE
 from .search import search_quantile
 
 POINT = 1e-12  # a positive law whose relative standard deviation is below this is a point
@@ -134,6 +135,10 @@ class Law:
     def _ppf(self, q):
         return search_quantile(self, q)
 
+    def _ends(self, low, high):
+        """Ends of what is to be integrated: quantiles at two levels, or what is not far beyond."""
+        return self._ppf_at(low), self._ppf_at(high)
+
     def _guess(self, q):
         """Where to look for quantile q first: that of the law with three moments, and how far off it may be."""
         mean, std, z = self._mean(), self._std(), ndtri(np.clip(q, 1e-300, 1 - 1e-16))
@@ -165,7 +170,7 @@ class Law:
         return np.where(np.isnan(score), np.inf if np.any(np.isfinite(y)) else np.nan, score)
 
     def _crps(self, y):
-        return integrate_crps(self, y)
+        return integrate_crps(self, y, LEGENDRE) if self.discrete else integrate_crps(self, y)
 
     def sample(self, rng):
         """One draw per element."""

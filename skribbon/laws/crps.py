@@ -8,23 +8,28 @@ from .quadrature import LEGENDRE, legendre
 SUMMED = 64.0  # counts below are summed; from there on, where the noise is that of eight or more, their cdf is smooth
 
 
-def integrate_crps(law, y):
-    """CRPS = integral of (F(x) - 1[x >= y])^2 dx, for a law and observations of shape (m,)."""
+def integrate_crps(law, y, n_nodes=2 * LEGENDRE):
+    """CRPS = integral of (F(x) - 1[x >= y])^2 dx, for a law and observations of shape (m,).
+
+    By ``n_nodes`` on either side of y.
+    """
     if not law.discrete:
-        return _integrate(law, y)
+        return _integrate(law, y, n_nodes)
     whole = np.floor(y)  # from one whole number to the next the score is a line
-    return _integrate(law, whole) + (y - whole) * (2 * np.where(y < 0, 0.0, np.clip(law._cdf(whole), 0, 1)) - 1)
+    return _integrate(law, whole, n_nodes) + (y - whole) * (
+        2 * np.where(y < 0, 0.0, np.clip(law._cdf(whole), 0, 1)) - 1
+    )
 
 
-def _integrate(law, y):
+def _integrate(law, y, n_nodes):
     """The same, for whole numbers under a law of counts.
 
-    Beyond the levels ``low`` and ``high`` F is 0 or 1. In between the integral is Gauss-Legendre on either side of y,
+    Below ``low`` and above ``high`` F is 0 or 1. In between the integral is Gauss-Legendre on either side of y,
     in a coordinate where every scale is near; small counts are summed.
     """
     cv = np.fmin(law._std() / law._mean(), 1e100) if law.support != "real" else np.ones(y.shape)
     beyond = np.minimum(4.5 + np.sqrt(np.log1p(cv**2)) / 2, 8.0)  # heavy tails matter further out
-    low, high = law._ppf_at(np.full(y.shape, 1e-5)), law._ppf_at(ndtr(beyond))
+    low, high = law._ends(np.full(y.shape, 1e-5), ndtr(beyond))
     low = np.minimum(low, np.finfo(float).max / 4)
     high = np.clip(high, low, np.finfo(float).max / 4)
     score = np.maximum(y - high, 0) + np.maximum(low - np.maximum(y, 0 if law.support != "real" else -np.inf), 0)
@@ -34,15 +39,14 @@ def _integrate(law, y):
         middle = np.clip(y, low, high)
         for start, stop, target in ((low, middle, 0.0), (middle, high, 1.0)):
             a, b = np.arcsinh((start - centre) / scale), np.arcsinh((stop - centre) / scale)
-            for t, w in zip(*legendre(2 * LEGENDRE), strict=True):
+            for t, w in zip(*legendre(n_nodes), strict=True):
                 u = a + (b - a) * (t + 1) / 2
                 score += (b - a) / 2 * w * scale * np.cosh(u) * (law._cdf(centre + scale * np.sinh(u)) - target) ** 2
         return score
     score += np.maximum(-y, 0)  # below the support
-    n_nodes, shift = 2 * LEGENDRE, 0.0
+    shift = 0.0
     if law.discrete:
-        # the integral of F over [k, k + 1) is, nearly, that of the smooth cdf half a number earlier
-        n_nodes, shift = LEGENDRE, 0.5
+        shift = 0.5  # the integral of F over [k, k + 1) is, nearly, that of the smooth cdf half a number earlier
         start = np.clip(SUMMED, low, high)
         score += _sum_of_counts(law, y, low, start) + _rest_of_counts(law, y, start, high)
     else:  # below a trace of a high quantile F is taken for constant

@@ -63,7 +63,7 @@ class Mixture(Law):
 
         Components may be far apart and narrow, a staircase on which no faster search is safe.
         """
-        ends = self.law.take(slice(None))._ppf_at(np.repeat(q, self.law.shape[-1])).reshape(self.law.shape)
+        ends = self._quantiles(q)
         low, high, rows = ends.min(axis=-1), ends.max(axis=-1), np.arange(q.size)
         for _ in range(HALVINGS):
             rows = rows[high[rows] - low[rows] > self._resolution(high[rows])]
@@ -74,6 +74,13 @@ class Mixture(Law):
             enough = law._cdf_at(middle) >= q[rows]
             high[rows[enough]], low[rows[~enough]] = middle[enough], middle[~enough]
         return np.where(self._cdf_at(low) >= q, low, high)
+
+    def _quantiles(self, q):
+        """Those of the components (m, B)."""
+        return self.law.take(slice(None))._ppf_at(np.repeat(q, self.law.shape[-1])).reshape(self.law.shape)
+
+    def _ends(self, low, high):
+        return self._quantiles(low).min(axis=-1), self._quantiles(high).max(axis=-1)
 
     def _resolution(self, y):
         """Differences that the search for a quantile leaves: of counts one, as long as floats tell them apart."""
