@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from skribbon import laws
 from skribbon.laws import CompoundPoissonGamma, EmpiricalLaw, LocationFamily, Mixture, StudentLaw, TweedieFamily
+from skribbon.laws.latent import Latent
 from skribbon.laws.mixture import halfway, rank
 
 N_DRAWS = 200_000
@@ -600,6 +601,15 @@ def test_crps_of_counts_together_is_that_of_each():
     f, y = np.log([0.5, 3.0, 62.0, 300.0, 1e5]), np.array([0.0, 7.0, 62.0, 290.0, 1e5])
     law = TweedieFamily(2.0, 1).marginal(f, 0.01)
     np.testing.assert_allclose(law.crps(y), [law.take([i]).crps(y[i])[0] for i in range(5)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [0.0, 6.0, 12.0])
+def test_crps_of_counts_costs_no_more_where_they_are_large(f, monkeypatch):
+    calls, original = [], Latent._cdf
+    monkeypatch.setattr(Latent, "_cdf", lambda self, y: calls.append(1) or original(self, y))
+    law = TweedieFamily(1.0, 1).marginal(np.full(3, f), 0.01)
+    assert np.isfinite(law.crps(np.rint(np.exp([f - 0.2, f, f + 0.1])))).all()
+    assert 0 < len(calls) < 100
 
 
 @pytest.mark.parametrize(("f", "sd"), [(0.0, 0.5), (3.0, 0.5), (5.0, 0.2), (8.0, 0.02), (11.0, 0.003)])
