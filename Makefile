@@ -69,8 +69,8 @@ check: lint doc examples build ## All else that must hold before a change goes i
 slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -o addopts="" tests/slow
 
-fuzz: $(STAMP) ## Fit 6,000 random cases, ask 70,000 laws of them and list every kind of failure (a quarter of an hour)
-	SKRIBBON_FUZZ=6000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -o addopts="" -p no:cacheprovider tests/properties
+fuzz: $(STAMP) ## Fit 10,000 random cases, ask 130,000 laws of them and list every kind of failure (a quarter of an hour)
+	SKRIBBON_FUZZ=10000 $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -o addopts="" -p no:cacheprovider tests/properties
 
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_import.py

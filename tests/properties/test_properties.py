@@ -1,7 +1,7 @@
 """Random cases of the public interface obey the laws of laws.py.
 
 The short profile, a few cases of every family of base models, is part of the test suite and always the same.
-``SKRIBBON_PROPERTIES=long`` tries more. ``SKRIBBON_FUZZ=6000``, as in ``make fuzz``, is the long run with its table.
+``SKRIBBON_PROPERTIES=long`` tries more. ``SKRIBBON_FUZZ=10000``, as in ``make fuzz``, is the long run with its table.
 """
 
 import json
