@@ -113,9 +113,9 @@ def as_markdown():
     for title, rows in BOXES:
         lines = [f":::{{grid-item-card}} {title}", "", "```python"]
         for text, code in rows:
-            lines += [f"# {text}", code] if text else [code]
+            lines += ["", f"# {text}", code] if text else [code]
         cards.append("\n".join([*lines, "```", ":::"]))
-    return "\n\n".join(["::::{grid} 1 1 2 2", *cards, "::::", ""])
+    return "\n\n".join(["::::{grid} 1 1 2 2\n:gutter: 3", *cards, "::::", ""])
 
 
 if __name__ == "__main__":
