@@ -27,7 +27,7 @@ BOXES = (
         ),
     ),
     (
-        "Which promise?",
+        "Which guarantee?",
         (
             ("approximate, for each x: the default", "ribbon.predict_interval(X)"),
             ("guaranteed, with rows set aside", "ribbon.conformalize(X_cal, y_cal)"),
