@@ -1,6 +1,7 @@
 # The one door to the project: `make` prints what it can do. Needs make and Python >= 3.11, nothing else.
 PYTHON ?= python3
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PACKAGE := .venv/.package
 STAMP := .venv/.installed
 FLOOR := .venv-floor
 NIGHTLY := .venv-nightly
@@ -24,7 +25,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
+demo: $(PACKAGE) ## Fit a regressor and a classifier, print their intervals' coverage, draw a picture
 	@$(BIN)/python examples/demo.py --output doc/_build/demo.png
 
 # Continuous integration, which sets CI, measures its one run of the tests; tracing takes half as long again.
@@ -132,10 +133,17 @@ $(FLOOR)/.installed: setup.cfg
 	$(FLOOR)/bin/python -m pip install --quiet --constraint $(FLOOR)/floors.txt -e ".[test]"
 	@touch $@
 
-$(STAMP): setup.cfg pyproject.toml
+# What tests and checks need comes on top of the package, so that a first look does not wait for it.
+$(STAMP): $(PACKAGE)
+	@echo "Installing what tests and checks need into .venv (minutes on a slow connection)"
+	$(BIN)/python -m pip install --quiet -e ".[test,lint,dask]"
+	@touch $@
+
+$(PACKAGE): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skribbon needs Python 3.11 or newer, but \
 	$(PYTHON) is %d.%d: try make PYTHON=/path/to/python3.11" % sys.version_info[:2])'
+	@echo "Installing skribbon and what it needs into .venv (minutes on a slow connection)"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[test,lint,dask]"
+	$(BIN)/python -m pip install --quiet -e .
 	@touch $@
