@@ -1,4 +1,4 @@
-"""Labels of stretches of time, for rows that depend on those before them."""
+"""Labels of time blocks, for rows that depend on those before them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from ._checks import check_count
 def blocks(
     times_or_n: ArrayLike | int, length: int | str | None = None, by: ArrayLike | None = None
 ) -> NDArray[np.intp]:
-    """Labels of consecutive stretches of time, to be passed as ``groups``.
+    """Labels of consecutive time blocks, to be passed as ``groups``.
 
-    Rows that follow each other in time depend on each other, less and less the further they are apart. Blocks of them
-    that are long against that dependence are nearly independent, and are reweighted as a whole.
+    Consecutive rows of a time series depend on each other, less and less the further apart they are. Blocks that are
+    long compared with that dependence are nearly independent, and are reweighted as a whole.
 
     Parameters
     ----------
     times_or_n : int or array-like of shape (n_samples,)
-        Number of rows, in the order of time; or the time of each row, numbers or dates, in any order.
+        Number of rows, in time order; or the time of each row, numbers or dates, in any order.
     length : int or str, default=None
-        Rows of a block, or a stretch of time that pandas knows, such as "7D" or "MS", the months of a calendar. None
-        is :math:`2 n^{1/3}` rows, rounded up: the rate at which blocks should grow. Dependence that lasts longer than
-        that needs longer blocks.
+        Rows per block, or a pandas time offset, such as "7D", or "MS" for calendar months. None is :math:`2 n^{1/3}`
+        rows, rounded up: the rate at which blocks should grow. Longer dependence needs longer blocks.
     by : array-like of shape (n_samples,), default=None
-        Labels of several series, such as stations: no block holds rows of two of them.
+        Labels of several series, such as stations: no block mixes rows of two series.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        A number for each row. Rows of the same time, in the same series, are never apart. A last block of less than
-        half the number of rows belongs to the one before it; stretches of time are as they are.
+        A block number for each row. Rows with the same time in the same series are never separated. A last block with
+        less than half the rows is merged into the one before it; blocks given by a time offset are not merged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Intervals of rows that the model has not seen, from the folds of a cross-validation."""
+"""Cross-validated intervals for held-out rows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def cross_val_interval(
     cv: int | BaseCrossValidator | Iterable | None = None,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    """Intervals of each row from a fit that has not seen it.
+    """Interval of each row from a fit that has not seen it.
 
-    What :func:`~sklearn.model_selection.cross_val_predict` is to predictions: an honest look at coverage and widths
-    without rows kept aside. The folds are fitted anew each time, so it is no way to make intervals for new rows.
+    What :func:`~sklearn.model_selection.cross_val_predict` does for predictions: an honest look at coverage and widths
+    without setting rows aside. The fits of the folds are discarded, so this is not a way to make intervals for new
+    rows.
 
     Parameters
     ----------
@@ -44,10 +45,10 @@ def cross_val_interval(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
-        Handed to each fit.
+        Passed to each fit.
     groups : array-like of shape (n_samples,), default=None
-        Labels of rows that depend on each other: handed to each fit and to the splitter; a number of folds keeps them
-        together.
+        Group labels of rows that depend on each other, passed to each fit and to the splitter; if ``cv`` is a number,
+        folds keep groups together.
     confidence_level : float or sequence of L floats, default=0.9
     kind : {"prediction", "confidence", "jackknife+", "cv+"}, default="prediction"
         As in :meth:`RibbonRegressor.predict_interval <skribbon.RibbonRegressor.predict_interval>`. "conformal" needs
@@ -55,12 +56,12 @@ def cross_val_interval(
     cv : int, splitter or iterable, default=None
         As in scikit-learn, each row held out once; five folds if None.
     n_jobs : int, default=None
-        Folds fitted in parallel.
+        Number of folds to fit in parallel.
 
     Returns
     -------
     ndarray of shape (n_samples, 2) or (n_samples, 2, L)
-        In the order of the rows; of several outputs as ``predict_interval`` has it.
+        In the order of the rows; for several outputs, as returned by ``predict_interval``.
 
     Examples
     --------
@@ -74,12 +75,12 @@ def cross_val_interval(
     """
     if is_classifier(estimator):
         raise TypeError(
-            f"cross_val_interval needs a regressor, and {type(estimator).__name__} is a classifier; "
-            "sklearn.model_selection.cross_val_predict(..., method='predict_proba') has its probabilities."
+            f"cross_val_interval needs a regressor, but {type(estimator).__name__} is a classifier; "
+            "use sklearn.model_selection.cross_val_predict(..., method='predict_proba') for its probabilities."
         )
     if is_lazy(X):
         raise TypeError(
-            f"X is a Dask {type(X).__name__}, and cross_val_interval needs rows in memory: pass some of them. RibbonCV "
+            f"X is a Dask {type(X).__name__}, but cross_val_interval needs rows in memory: pass a sample. RibbonCV "
             "takes Dask collections, and has scores of held-out rows in cv_results_."
         )
     if kind == "conformal":

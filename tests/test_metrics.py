@@ -211,11 +211,11 @@ def test_scorers_take_a_tuned_ribbon():
 @pytest.mark.parametrize("scorer", [metrics.crps_scorer, metrics.coverage_scorer], ids=["crps", "coverage"])
 def test_scorers_of_regressors_say_what_classifiers_need(scorer):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match=r"RibbonClassifier has none; wrap .* score classifiers by nll_scorer"):
+    with pytest.raises(TypeError, match=r"RibbonClassifier has none; wrap .* score classifiers with nll_scorer"):
         scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y)
 
 
 def test_a_plain_regressor_has_no_likelihood():
     X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(TypeError, match=r"nll_scorer needs log_density, and Ridge has none; wrap the model"):
+    with pytest.raises(TypeError, match=r"nll_scorer needs log_density, but Ridge has none; wrap the model"):
         metrics.nll_scorer(Ridge().fit(X, y), X, y)

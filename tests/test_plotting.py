@@ -127,7 +127,7 @@ def test_given_intervals_are_joined_along_x():
     display = IntervalDisplay.from_predictions(Y_NEW, y_pred, interval, x=x, confidence_interval=inner)
     np.testing.assert_array_equal(display.line_.get_xdata(), np.sort(x))
     np.testing.assert_array_equal(display.curve.confidence_interval, inner[np.argsort(x)])
-    with pytest.raises(ValueError, match="give x as well"):
+    with pytest.raises(ValueError, match="pass x as well"):
         IntervalDisplay.from_predictions(Y_NEW, y_pred, interval, confidence_interval=inner)
     with pytest.raises(ValueError, match="inconsistent"):
         IntervalDisplay.from_predictions(Y_NEW[:-1], y_pred, interval)
@@ -417,7 +417,7 @@ def test_reliability_where_there_is_little_to_see():
 
 def test_reliability_refuses_and_names_the_cure():
     y, p = two_classes(20)
-    with pytest.raises(TypeError, match="needs a classifier, and RibbonRegressor is a regressor; use CoverageDisplay"):
+    with pytest.raises(TypeError, match="needs a classifier, but RibbonRegressor is a regressor; use CoverageDisplay"):
         ReliabilityDisplay.from_estimator(RIBBON, X, Y)
     with pytest.raises(TypeError, match=r"LinearSVC has none; .*CalibratedClassifierCV"):
         ReliabilityDisplay.from_estimator(LinearSVC().fit(X, LABELS), X, LABELS)
@@ -792,7 +792,7 @@ def test_regression_displays_refuse_others(Display):
     with pytest.raises(TypeError, match=f"use {'ReliabilityDisplay' if Display is CoverageDisplay else 'Probability'}"):
         Display.from_estimator(CLASSIFIER, *data)
     for classifier in (CLASSIFIER, RibbonCV(LogisticRegression())):
-        with pytest.raises(TypeError, match=f"{Display.__name__} needs a regressor, and .* is a classifier"):
+        with pytest.raises(TypeError, match=f"{Display.__name__} needs a regressor, but .* is a classifier"):
             Display.from_estimator(classifier, *data)
     with pytest.raises(TypeError, match="Ridge has none; wrap the model in RibbonRegressor"):
         Display.from_estimator(Ridge().fit(X, Y), *data)
@@ -804,7 +804,7 @@ def test_regression_displays_refuse_others(Display):
 
 
 def test_other_refusals():
-    with pytest.raises(TypeError, match="needs a classifier, and RibbonRegressor is a regressor; use IntervalDisplay"):
+    with pytest.raises(TypeError, match="needs a classifier, but RibbonRegressor is a regressor; use IntervalDisplay"):
         ProbabilityIntervalDisplay.from_estimator(RIBBON, X, Y)
     with pytest.raises(TypeError, match="needs a fitted RibbonCV"):
         AlphaPathDisplay.from_estimator(RIBBON)

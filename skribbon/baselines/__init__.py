@@ -1,7 +1,7 @@
-"""What Ribbon is compared with: the other ways to make a model's predictions uncertain, with the same methods.
+"""Methods that Ribbon is compared with, as estimators with the same predict methods.
 
-Members that are trained again (deep ensembles, the bootstrap, the Bayesian bootstrap), passes with dropout, Gaussian
-posteriors (Laplace), and Bayesian networks by Monte Carlo or variational inference, which need NumPyro.
+Retrained members (deep ensembles, the bootstrap, the Bayesian bootstrap), passes with dropout, Gaussian posteriors
+(Laplace), and Bayesian networks by Monte Carlo or variational inference, which need NumPyro.
 """
 
 from ._retraining import MemberWarning

@@ -93,16 +93,16 @@ class BayesianBootstrapRegressor(RegressorMixin, MemberRegression, _BayesianBoot
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
         Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
     n_jobs : int, default=None
-        Members trained at the same time.
+        Number of members to train in parallel.
     verbose : int, default=0
-        Prints a line for every member.
+        If positive, print a line for every member.
     random_state : int, RandomState or None, default=None
-        Seeds the draws, and every ``random_state`` inside the base model that is None.
+        Seed of the draws, and of every ``random_state`` inside the base model that is None.
 
     Attributes
     ----------
     members_ : list of ParametricModel
-        The members that were trained without failure.
+        The members whose training succeeded.
     estimator_ : estimator
         The base model fitted to all rows.
     model_ : ParametricModel
@@ -164,17 +164,17 @@ class BayesianBootstrapClassifier(ClassifierMixin, MemberClassification, _Bayesi
         minimum at the drawn weights by Newton steps, which stays in the same valley. Only the latter takes a base model
         in a :class:`~sklearn.frozen.FrozenEstimator`.
     n_jobs : int, default=None
-        Members trained at the same time.
+        Number of members to train in parallel.
     verbose : int, default=0
-        Prints a line for every member.
+        If positive, print a line for every member.
     random_state : int, RandomState or None, default=None
-        Seeds the draws, and every ``random_state`` inside the base model that is None.
+        Seed of the draws, and of every ``random_state`` inside the base model that is None.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
     members_ : list of ParametricModel
-        The members that were trained without failure.
+        The members whose training succeeded.
     estimator_ : estimator
         The base model fitted to all rows.
     model_ : ParametricModel

@@ -39,15 +39,15 @@ class DeepEnsembleRegressor(RegressorMixin, MemberRegression, _DeepEnsemble):
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
         Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
     n_jobs : int, default=None
-        Members trained at the same time.
+        Number of members to train in parallel.
     verbose : int, default=0
-        Prints a line for every member.
+        If positive, print a line for every member.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     members_ : list of ParametricModel
-        The members that were trained without failure.
+        The members whose training succeeded.
     estimator_ : estimator
         The first member, as fitted.
     model_ : ParametricModel
@@ -97,16 +97,16 @@ class DeepEnsembleClassifier(ClassifierMixin, MemberClassification, _DeepEnsembl
         The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
     n_members : int, default=5
     n_jobs : int, default=None
-        Members trained at the same time.
+        Number of members to train in parallel.
     verbose : int, default=0
-        Prints a line for every member.
+        If positive, print a line for every member.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
     members_ : list of ParametricModel
-        The members that were trained without failure.
+        The members whose training succeeded.
     estimator_ : estimator
         The first member, as fitted.
     model_ : ParametricModel

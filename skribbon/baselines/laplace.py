@@ -114,8 +114,8 @@ class _Laplace(UncertainParameters):
 class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearised predictions.
 
-    H is the mean curvature of the loss, for least squares J'J / n, so that the covariance is that of a correctly
-    specified Bayesian model: no sandwich corrects it where the model is wrong.
+    H is the mean curvature of the loss, J'J / n for least squares, so the covariance is that of a correctly specified
+    Bayesian model: no sandwich corrects it if the model is wrong.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     validation_fraction : float, default=0.2
         Share of the rows that ``prior_precision="validation"`` holds out.
     random_state : int, RandomState or None, default=None
-        Seeds that split, and every ``random_state`` inside the base model that is None.
+        Seed of that split, and of every ``random_state`` inside the base model that is None.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     prior_scores_ : dict
         Mean log score of the held-out rows for every prior precision that was tried.
     stationarity_ : float
-        Training gradient in standard errors of itself; near zero at an optimum.
+        Size of the training gradient, in its own standard errors; near zero at an optimum.
     noise_ : Noise
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -202,7 +202,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
 class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
 
-    The logits' distribution is carried through the softmax, never linearised there.
+    The distribution of the logits is carried through the softmax itself, not through a linearisation of it.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     validation_fraction : float, default=0.2
         Share of the rows that ``prior_precision="validation"`` holds out.
     random_state : int, RandomState or None, default=None
-        Seeds that split, and every ``random_state`` inside the base model that is None.
+        Seed of that split, and of every ``random_state`` inside the base model that is None.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     prior_scores_ : dict
         Mean log score of the held-out rows for every prior precision that was tried.
     stationarity_ : float
-        Training gradient in standard errors of itself; near zero at an optimum.
+        Size of the training gradient, in its own standard errors; near zero at an optimum.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

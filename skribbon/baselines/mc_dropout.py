@@ -101,11 +101,11 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
         ``solver="adam"``, also inside a pipeline or a TransformedTargetRegressor, or fitted already, in a
         FrozenEstimator. None is a network with 50 hidden units and a dropout of 0.1.
     n_draws : int, default=100
-        Passes that predictions are made of; :meth:`predict_samples` makes its own.
+        Number of passes behind predictions; :meth:`predict_samples` makes its own.
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
         Observation noise. "train" is the sum of squared residuals from the passes' mean over n - 1.
     random_state : int, RandomState or None, default=None
-        Seeds the passes, and the training if the network's own ``random_state`` is None.
+        Seed of the passes, and of the training if the network's own ``random_state`` is None.
 
     Attributes
     ----------
@@ -159,9 +159,9 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
         ``solver="adam"``, also inside a pipeline, or fitted already, in a FrozenEstimator. None is a network with 50
         hidden units and a dropout of 0.1.
     n_draws : int, default=100
-        Passes that predictions are made of; :meth:`predict_proba_samples` makes its own.
+        Number of passes behind predictions; :meth:`predict_proba_samples` makes its own.
     random_state : int, RandomState or None, default=None
-        Seeds the passes, and the training if the network's own ``random_state`` is None.
+        Seed of the passes, and of the training if the network's own ``random_state`` is None.
 
     Attributes
     ----------

@@ -46,15 +46,15 @@ class NutsRegressor(RegressorMixin, _Nuts, RegressionNetwork):
     prior_scale : float, default=1.0
         Standard deviation of the prior.
     n_draws : int, default=500
-        Draws that are kept, of all chains together.
+        Number of draws to keep, over all chains.
     n_warmup : int, default=500
     n_chains : int, default=1
-        Run one after the other.
+        Number of chains, run one after the other.
     noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
         Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
         for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
     verbose : int, default=0
-        Shows NumPyro's progress bar.
+        If positive, show NumPyro's progress bar.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -113,12 +113,12 @@ class NutsClassifier(ClassifierMixin, _Nuts, ClassificationNetwork):
     prior_scale : float, default=1.0
         Standard deviation of the prior.
     n_draws : int, default=500
-        Draws that are kept, of all chains together.
+        Number of draws to keep, over all chains.
     n_warmup : int, default=500
     n_chains : int, default=1
-        Run one after the other.
+        Number of chains, run one after the other.
     verbose : int, default=0
-        Shows NumPyro's progress bar.
+        If positive, show NumPyro's progress bar.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -33,7 +33,7 @@ class _Svi:
 
 
 class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
-    """A Bayesian neural network by stochastic variational inference with independent normal laws. Needs NumPyro.
+    """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
     X and y are standardised; on that scale weights and biases have independent normal priors, and the noise's
     standard deviation a half-normal one.
@@ -45,16 +45,16 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
     prior_scale : float, default=1.0
         Standard deviation of the prior.
     n_draws : int, default=500
-        Draws that are kept.
+        Number of draws to keep.
     n_steps : int, default=5000
         Steps of Adam.
     learning_rate : float, default=0.01
-        At the first step; it falls to zero along a line.
+        At the first step; it decays linearly to zero.
     noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
         Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
         for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
     verbose : int, default=0
-        Shows NumPyro's progress bar.
+        If positive, show NumPyro's progress bar.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -102,7 +102,7 @@ class SviRegressor(RegressorMixin, _Svi, RegressionNetwork):
 
 
 class SviClassifier(ClassifierMixin, _Svi, ClassificationNetwork):
-    """A Bayesian neural network by stochastic variational inference with independent normal laws. Needs NumPyro.
+    """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
     X is standardised; weights and biases have independent normal priors.
 
@@ -113,13 +113,13 @@ class SviClassifier(ClassifierMixin, _Svi, ClassificationNetwork):
     prior_scale : float, default=1.0
         Standard deviation of the prior.
     n_draws : int, default=500
-        Draws that are kept.
+        Number of draws to keep.
     n_steps : int, default=5000
         Steps of Adam.
     learning_rate : float, default=0.01
-        At the first step; it falls to zero along a line.
+        At the first step; it decays linearly to zero.
     verbose : int, default=0
-        Shows NumPyro's progress bar.
+        If positive, show NumPyro's progress bar.
     random_state : int, RandomState or None, default=None
 
     Attributes

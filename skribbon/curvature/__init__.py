@@ -44,9 +44,9 @@ DENSE_WORK = 1e13  # multiplications that "auto" gives to them: minutes
 def resolve_curvature(
     curvature: CurvatureName | Curvature, damping: float | Literal["auto"], model: Any, n: int
 ) -> Curvature:
-    """A Curvature from what the user wrote: "auto", a name with the estimator's ``damping``, or an object.
+    """Return a Curvature for "auto", a name with the estimator's ``damping``, or an object.
 
-    What cannot fit the machine is refused here, before anything is allocated.
+    What would not fit in memory is refused here, before anything is allocated.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def resolve_curvature(
     """
     if isinstance(curvature, Curvature):
         if damping != "auto":
-            raise ValueError("damping is set on both; with a curvature object, pass damping to that object only.")
+            raise ValueError("damping is set twice; with a curvature object, pass damping to that object only.")
         chosen = curvature
     elif isinstance(curvature, str) and curvature == "auto":
         chosen = _automatic(model, n)(damping=damping)

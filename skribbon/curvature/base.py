@@ -24,19 +24,19 @@ class Curvature(BaseEstimator):
 
     .. math:: H_r = H + \mathrm{diag}(l2) + \mathrm{damping}\; I
 
-    A subclass writes ``of_block``, what it takes from a block of rows (anything that adds), and ``factored``, which
-    turns the mean of it plus a diagonal into a Factor, an object that solves. One that needs more than one pass over
-    the rows writes ``factor`` instead.
+    A subclass implements ``of_block``, its sum over a block of rows (any object that adds), and ``factored``, which
+    turns the mean of that plus a diagonal into a Factor, an object that solves. One that needs more than one pass over
+    the rows implements ``factor`` instead.
 
     Parameters
     ----------
     damping : "auto" or float, default="auto"
         Added to the diagonal, on the scale of the mean loss. "auto" adds nothing: directions that data and penalty
-        leave undetermined are held fixed instead, which keeps the growth of uncertainty away from the data.
+        leave undetermined are kept fixed instead, so that uncertainty still grows away from the data.
 
     Examples
     --------
-    A curvature is a parameter of an estimator, and its own parameters are reached through it.
+    A curvature is a parameter of an estimator, and its own parameters can be set through it.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.model_selection import GridSearchCV
@@ -75,7 +75,7 @@ class Curvature(BaseEstimator):
         raise TypeError(f"{type(self).__name__} must define of_block(block).")
 
     def with_scatter(self, block: Block) -> tuple[Any, Any]:
-        """:meth:`of_block` with the scatter of the scores, for what both have in common.
+        """:meth:`of_block` together with the scatter of the scores, to share work between them.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Curvature(BaseEstimator):
         return self.of_block(block), block.packed_grams(block.u)[0]
 
     def of_loss(self, block: Block) -> FloatArray:
-        """Curvature of each row's loss in f, as this curvature takes it: what a row's leverage is made of.
+        """Curvature of each row's loss in f, as this curvature defines it; leverages are computed from it.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Curvature(BaseEstimator):
         return self.factored(moments.curvature / moments.n, self.shift(rows.model))
 
     def view(self, model: Any) -> Any:
-        """The model whose parameters are uncertain: the model itself, unless some of them are held fixed.
+        """The model whose parameters are uncertain: the model itself, unless some of them are kept fixed.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Curvature(BaseEstimator):
         return model
 
     def holds_square(self, p: int) -> bool:
-        """Whether the sandwich is formed, p x p; where it is not, the ribbon is held as solved draws.
+        """Whether the p x p sandwich is formed; if not, the ribbon is held as solved draws.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Curvature(BaseEstimator):
         return p <= self.square_limit
 
     def predicted_bytes(self, p: int) -> int:
-        """What a fit will hold at its peak, beyond X and one block of rows.
+        """Peak memory of a fit, beyond X and one block of rows.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Curvature(BaseEstimator):
         return 8 * self.peak_squares * p**2 if self.holds_square(p) else 0
 
     def check_fits(self, p: int) -> None:
-        """Refuse before anything is allocated what the machine cannot hold.
+        """Raise, before anything is allocated, if a fit would not fit in memory.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Curvature(BaseEstimator):
             )
 
     def shift(self, model: Any) -> FloatArray:
-        """What stands on the diagonal of H_r beside the data: penalty and damping.
+        """What is added to the diagonal of H: penalty and damping.
 
         Parameters
         ----------

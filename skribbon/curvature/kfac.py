@@ -123,12 +123,12 @@ class Kronecker(Factor):
 
 
 class KFAC(Curvature):
-    r"""A Kronecker product per layer of a network: inputs and backpropagated outputs taken as independent.
+    r"""A Kronecker product per layer of a network: inputs and backpropagated outputs are treated as independent.
 
     .. math:: H_{layer} = \left(\frac1n \sum_i a_i a_i'\right) \otimes
               \left(\frac1n \sum_i \sum_r d_{ir} d_{ir}'\right),
 
-    with a the inputs of the layer and a one, and d the gradients of its outputs.
+    with a the inputs of the layer with a one appended, and d the gradients of its outputs.
 
     Exact for a single linear layer with a constant loss curvature (least squares). Memory and solves grow with the
     widths of the layers squared, not with p squared, so that networks of 10^5 or 10^6 parameters fit.

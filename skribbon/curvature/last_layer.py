@@ -14,10 +14,10 @@ from .dense import GaussNewton, Hessian
 
 
 class LastLayer(Curvature):
-    """H of the last layer, dense; all layers before it are taken as known.
+    """H of the last layer, dense; all layers before it are treated as known.
 
-    Cheap for any depth, and an understatement of uncertainty: away from the data only what the last hidden units
-    still tell apart can vary.
+    Cheap for any depth, but it understates uncertainty: away from the data, only what the last hidden units still
+    distinguish can vary.
 
     Parameters
     ----------

@@ -76,8 +76,8 @@ class LowRank(Curvature):
     Parameters
     ----------
     rank : int or float, default=0.999
-        Number of eigenpairs; a float below one asks for as many as hold that share of the trace. The trace is soon
-        held: with 0.95, standard errors of a small network came out at twice what the whole matrix gives.
+        Number of eigenpairs; a float below one means as many as hold that share of the trace. Few suffice for most of
+        the trace: with 0.95, standard errors of a small network came out at twice those of the whole matrix.
     n_iter : int, default=3
         Power iterations; each is one pass over the rows.
     damping : "auto" or float, default="auto"

@@ -27,7 +27,7 @@ ROUNDING = 1e-6  # share of the largest residual, or of the spread, below which 
 
 
 class NoiseLaw:
-    """What noise looks like in units of its scale; ``marginal`` folds it with a normal uncertainty of the centre.
+    """Shape of the noise in units of its scale; ``marginal`` convolves it with a normal uncertainty of the centre.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class NoiseLaw:
     heavy = True  # whether the exponential of such noise has no variance
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
-        """Law of f + sqrt(dispersion) e with f normal of that variance.
+        """Law of f + sqrt(dispersion) e, where f is normal with the given variance.
 
         Parameters
         ----------
@@ -93,14 +93,15 @@ NORMAL = NormalLaw()
 
 @dataclass(frozen=True)
 class StudentLaw(NoiseLaw):
-    """Noise with Student's tails.
+    """Student's t noise.
 
     Parameters
     ----------
     df : float
         Degrees of freedom, more than 2.
     variance : float, default=1.0
-        In units of the scale: by likelihood it differs from a mean square, which follows the few largest residuals.
+        In units of the scale; a maximum-likelihood variance differs from the mean square, which follows the few largest
+        residuals.
 
     Examples
     --------
@@ -136,11 +137,11 @@ class StudentLaw(NoiseLaw):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EmpiricalLaw(NoiseLaw):
-    """Noise as held-out residuals show it: skewed, heavy-tailed or of several peaks.
+    """The distribution of held-out residuals: skewed, heavy-tailed or with several peaks.
 
-    A kernel density whose widths follow the density itself, with a heavy-tailed part for what lies beyond, bent so that
-    its quantiles at a few levels are those of the sample, by the (n + 1) rule. Rows that are predicted less surely
-    than the residuals were have a normal part added.
+    A kernel density with adaptive widths and a heavy-tailed part for what lies beyond, adjusted so that its quantiles
+    at a few levels are those of the sample, by the (n + 1) rule. Rows that are predicted with less certainty than the
+    residuals were get an additional normal part.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ class EmpiricalLaw(NoiseLaw):
     weight : array-like of shape (n,), default=None
         How often each was observed.
     share : float, default=1.0
-        Share of the noise in the variance of such residuals; the rest was the uncertainty of their predictions.
+        Share of the noise in the variance of such residuals; the rest is the uncertainty of their predictions.
 
     Attributes
     ----------
@@ -158,7 +159,7 @@ class EmpiricalLaw(NoiseLaw):
     centres : ndarray
         Order statistics that stand for the sample.
     log_score : ndarray
-        Log density at each of them, without itself.
+        Leave-one-out log density at each of them.
 
     Examples
     --------

@@ -21,7 +21,7 @@ def check_intervals(y_true, y_interval, outputs=False):
     """y_true, lower and upper ends, each (n,), or (n, m) where there may be several outputs."""
     several = np.ndim(y_interval) == 3
     if several and not outputs:
-        raise ValueError("y_interval has several outputs, and this is about one: pass y_true[:, j], y_interval[:, j].")
+        raise ValueError("y_interval has several outputs, but this needs one: pass y_true[:, j], y_interval[:, j].")
     y_true = check_array(y_true, input_name="y_true") if several else check_observed(y_true)
     y_interval = check_array(y_interval, ensure_all_finite=False, allow_nd=True)  # ends may be infinite
     y_interval = np.asarray(y_interval, dtype=float)
@@ -101,7 +101,7 @@ def mean_interval_width(
     sample_weight: ArrayLike | None = None,
     multioutput: MultiOutput = "uniform_average",
 ) -> float | FloatArray:
-    """Mean width of the intervals; ``y_true`` is there so that all metrics have one signature.
+    """Mean width of the intervals; ``y_true`` is accepted so that all metrics share one signature.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def mean_interval_score(
     sample_weight: ArrayLike | None = None,
     multioutput: MultiOutput = "uniform_average",
 ) -> float | FloatArray:
-    r"""Interval score of Winkler: the width, and a penalty for the distance by which an observation misses.
+    r"""Winkler's interval score: the width, plus a penalty for the distance by which an observation misses.
 
     .. math:: \frac1n \sum_i (u_i - l_i) + \frac2\tau \left[(l_i - y_i)_+ + (y_i - u_i)_+\right],
 

@@ -1,4 +1,4 @@
-"""Whether intervals and sets cover what they promise, for whom, and by how many rows one can tell."""
+"""Whether intervals and sets reach their nominal coverage, in which groups, and how much chance allows."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def coverage_by_width(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fraction of observations inside their interval, in bins of its width with equally many rows.
 
-    Intervals that cover enough on average may do so by covering easy rows too often and hard ones too rarely; the
-    smallest of these fractions tells.
+    Intervals that cover enough on average may cover easy rows too often and hard ones too rarely; the smallest of these
+    fractions reveals that.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def set_coverage_score(
 
 
 def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Mean number of classes in a set; ``y_true`` is there so that all metrics have one signature.
+    """Mean number of classes in a set; ``y_true`` is accepted so that all metrics share one signature.
 
     Parameters
     ----------
@@ -165,27 +165,27 @@ def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: ArrayLi
 def coverage_band(
     n_samples: int, confidence_level: float = 0.9, *, n_calibration: int | None = None, probability: float = 0.95
 ) -> tuple[float, float]:
-    r"""Where the coverage of so many new rows lies by chance, if the promise holds.
+    r"""Range in which the coverage of a number of new rows falls by chance, if the nominal level holds.
 
-    A fixed interval that covers :math:`1 - \tau` has a binomial coverage. One that m calibration rows made has a
-    coverage that is itself random, :math:`\mathrm{Beta}(k, m + 1 - k)` with
-    :math:`k = \lceil (m + 1)(1 - \tau) \rceil`, whatever the law of the rows: a beta-binomial one.
+    For a fixed interval that covers :math:`1 - \tau`, the count of covered rows is binomial. With m calibration rows
+    the coverage is itself random, :math:`\mathrm{Beta}(k, m + 1 - k)` with :math:`k = \lceil (m + 1)(1 - \tau) \rceil`,
+    whatever the distribution of the rows, and the count is beta-binomial.
 
     Parameters
     ----------
     n_samples : int
-        Number of independent rows that coverage is counted in.
+        Number of independent rows over which coverage is counted.
     confidence_level : float, default=0.9
-        What is promised.
+        Nominal level.
     n_calibration : int, default=None
         Number of calibration rows of conformal intervals, or None.
     probability : float, default=0.95
-        Of the band.
+        Probability of the band.
 
     Returns
     -------
     lower, upper : float
-        Coverages with at most half of the rest beyond each.
+        Ends of the band, with at most half of the remaining probability beyond each.
 
     Examples
     --------

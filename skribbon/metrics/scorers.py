@@ -19,8 +19,8 @@ from .intervals import average, check_level, interval_coverage_score, mean_inter
 def _require(estimator, method, scorer):
     if not hasattr(estimator, method):
         raise TypeError(
-            f"{scorer} needs {method}, and {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
-            "classifiers by nll_scorer, brier_scorer or ece_scorer."
+            f"{scorer} needs {method}, but {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
+            "classifiers with nll_scorer, brier_scorer or ece_scorer."
         )
 
 
@@ -34,7 +34,8 @@ def _distribution(estimator, X, method, scorer):
 class IntervalScorer:
     """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`.
 
-    The coverage itself is for reports, where the level is best; the others are for searches, where greater is better.
+    The coverage itself is for reports, where the level is the target; the others are for searches, where greater is
+    better.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class IntervalScorer:
         Returns
         -------
         float
-            The coverage, or a score of which greater is better.
+            The coverage, or a score for which greater is better.
         """
         estimator, X = last_step(estimator, X)
         _require(estimator, "predict_interval", "A scorer of intervals")
@@ -75,7 +76,7 @@ class IntervalScorer:
 
     @property
     def reports(self) -> bool:
-        """Whether what it returns is to be read, and has no best direction."""
+        """Whether the result is for reports and has no best direction."""
         return self.metric is _coverage
 
     def __repr__(self):
@@ -111,12 +112,12 @@ def make_interval_scorer(
     Parameters
     ----------
     metric : {"coverage", "coverage_error", "interval_score", "width"}, default="coverage"
-        "coverage" is the share of observations inside, for reports: a search that made it great would choose the widest
+        "coverage" is the share of observations inside, for reports: a search that maximised it would choose the widest
         intervals. The others are for searches: "coverage_error" is minus the distance of that share from the level,
-        "interval_score" and "width" are minus the means of these.
+        "interval_score" and "width" are minus the mean interval score and minus the mean width.
     confidence_level : float, default=0.9
     multioutput : "uniform_average" or array-like of shape (n_outputs,), default="uniform_average"
-        How scores of several outputs are averaged: alike, or with these weights.
+        How to average the scores of several outputs: equally, or with these weights.
 
     Returns
     -------
@@ -218,7 +219,7 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
 def energy_scorer(
     estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Minus the energy score of a regressor of several outputs, by 200 joint draws that are always the same.
+    """Minus the energy score of a regressor with several outputs, from 200 joint draws with a fixed seed.
 
     Parameters
     ----------

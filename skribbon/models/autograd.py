@@ -60,8 +60,8 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         of :mod:`skribbon.models` (``Huber(2.0)``, ``StudentT(df=4)``, ...) sets their constants. A callable
         ``loss(f, y)`` in autograd.numpy returns the loss of each row, (n,).
     l2 : float or nest of floats, default=0.0
-        Penalty. A number holds for all parameters, with an architecture for its weights and not its biases; a nest
-        that follows the parameters from the top gives a number for each group.
+        Penalty. A number applies to all parameters, or with an architecture to its weights but not its biases; a nested
+        structure that mirrors the top levels of the parameters gives one number per group.
     solver : {"lbfgs", "adam"}, default="lbfgs"
         All rows at once, or minibatches.
     jac : callable, default=None
@@ -77,14 +77,14 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     batch_size : int, default=200
         Rows in one step of adam.
     learning_rate : float, default=1e-3
-        Of adam.
+        Learning rate of adam.
     early_stopping : bool, default=False
-        Let adam judge epochs by rows that are held out, and keep the best one's parameters.
+        Whether adam scores epochs on held-out rows and keeps the parameters of the best one.
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out.
     n_iter_no_change : int, default=10
     random_state : int, RandomState or None, default=None
-        Seeds init, the order of the minibatches and dropout.
+        Seed of init, of the order of the minibatches and of dropout.
     verbose : int, default=0
 
     Attributes
@@ -93,9 +93,9 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     n_iter_ : int
     loss_ : Loss
     loss_curve_ : list of float
-        Of each epoch of adam.
+        Loss of each epoch of adam.
     validation_loss_curve_ : list of float
-        The same of the rows that early stopping holds out.
+        The same for the rows that early stopping holds out.
     n_columns_ : int
         Columns of f.
     X_probe_ : ndarray of shape (at most 8, n_features)
@@ -126,7 +126,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
             y = column_or_1d(y, warn=True)
         if y.ndim == 2 and not takes_outputs(self):
             raise ValueError(
-                f"y has {y.shape[1]} columns, which loss='squared_error' takes; loss={self.loss!r} is of one output. "
+                f"y has {y.shape[1]} columns, which needs loss='squared_error'; loss={self.loss!r} is for one output. "
                 "Fit one for each column, with sklearn.multioutput.MultiOutputRegressor."
             )
         return X, y, y
@@ -221,9 +221,9 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     n_iter_ : int
     loss_ : Loss
     loss_curve_ : list of float
-        Of each epoch of adam.
+        Loss of each epoch of adam.
     validation_loss_curve_ : list of float
-        The same of the rows that early stopping holds out.
+        The same for the rows that early stopping holds out.
     n_columns_ : int
         Columns of f.
     X_probe_ : ndarray of shape (at most 8, n_features)
@@ -349,9 +349,9 @@ def _(estimator, y, sample_weight):
         route = fastest_route(f, tree, theta, probe, columns)
         if isinstance(route, Looped) and len(y) >= SLOW_ROWS:
             warn_user(
-                "Derivatives of f are taken a few rows at a time, which is slow. They come in one pass if f is written "
-                "as products X @ W + b and functions of single elements, with sums over the last axis (axis=-1), or as "
-                "a formula in the columns X[:, j]; or give jac.",
+                "Derivatives of f are computed a few rows at a time, which is slow. One pass suffices if f is written "
+                "as products X @ W + b and elementwise functions, with sums over the last axis (axis=-1), or as a "
+                "formula in the columns X[:, j]; or pass jac.",
                 SlowDerivativeWarning,
             )
     return estimator._traced_model(estimator.params_, route)

@@ -1,9 +1,9 @@
-"""Displays: pictures of intervals, calibration, the path of alpha, coefficients, partial dependence, influence.
+"""Displays: plots of intervals, calibration, the path of alpha, coefficients, partial dependence and influence.
 
-As in scikit-learn, a display holds numbers, computed by ``from_estimator`` or handed over by ``from_predictions``;
-``plot`` only draws them, on an existing axis if it gets one, and leaves ``ax_``, ``figure_`` and the artists behind.
-Colours are those of Okabe and Ito, told apart with any colour vision, and never carry a meaning alone: shape or line
-style says it too.
+As in scikit-learn, a display holds numbers, computed by ``from_estimator`` or passed to ``from_predictions``; ``plot``
+only draws them, on an existing axis if it is given one, and sets ``ax_``, ``figure_`` and the artists. Colours are
+those of Okabe and Ito, distinguishable with any colour vision, and never carry meaning alone: shape or line style
+repeats it.
 """
 
 from .alpha_path import AlphaPathDisplay

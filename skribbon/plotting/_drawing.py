@@ -234,10 +234,10 @@ def require(estimator: BaseEstimator, kind: str, method: str, display: str, inst
     wrong: Callable = is_classifier if kind == "regressor" else is_regressor
     if wrong(estimator):
         other = "classifier" if kind == "regressor" else "regressor"
-        raise TypeError(f"{display} needs a {kind}, and {name} is a {other}; use {instead}.")
+        raise TypeError(f"{display} needs a {kind}, but {name} is a {other}; use {instead}.")
     if not hasattr(estimator, method):
         cure = cure or f"wrap the model in Ribbon{kind.capitalize()}, or pass the best_estimator_ of a search"
-        raise TypeError(f"{display} needs a {kind} with {method}, and {name} has none; {cure}.")
+        raise TypeError(f"{display} needs a {kind} with {method}, but {name} has none; {cure}.")
     check_is_fitted(estimator)
 
 
@@ -246,7 +246,7 @@ def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[A
     names = getattr(getattr(estimator, "estimator_", None), "output_names_", getattr(estimator, "output_names_", None))
     if names is None:
         if output is not None:
-            raise ValueError(f"output={output!r} is of several outputs, and there is one; leave it out.")
+            raise ValueError(f"output={output!r} is for several outputs, but there is only one; leave it out.")
         return estimator, y, name
     if output is None:
         raise ValueError(f"output must say which to draw; there are {len(names)}: {', '.join(map(str, names[:10]))}.")

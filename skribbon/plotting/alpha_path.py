@@ -23,24 +23,24 @@ LABELS |= {"interval_score": "interval score", "width": "mean width"}
 
 @dataclass(eq=False, repr=False)
 class AlphaPathDisplay:
-    """Held-out scores along alpha, one panel for each, the choice marked in all of them.
+    """Held-out scores along alpha, one panel per score, with the choice marked in each.
 
-    Of a RibbonCV with several dampings the chosen one is drawn in colour, the others thin and grey; of a classifier's
-    temperatures the chosen one is drawn.
+    If a RibbonCV tried several dampings, the chosen one is drawn in colour and the others in thin grey; for a
+    classifier, the path at the chosen temperature is drawn.
 
-    There is no ``from_predictions``, since a path has none: numbers of your own go to the constructor.
+    There is no ``from_predictions``; pass your own numbers to the constructor.
 
     Parameters
     ----------
     cv_results : dict of ndarray
         ``alpha``, ``damping`` if there were several, ``mean_test_*`` and ``std_test_*``.
     alpha : float
-        The choice.
+        The chosen alpha.
     metrics : sequence of str
     damping : float, default=None
-        The chosen one, if there were several.
+        The chosen damping, if there were several.
     confidence_level : float, default=None
-        Where coverage should be.
+        Target coverage.
     name : str, default=None
 
     Attributes
@@ -50,7 +50,7 @@ class AlphaPathDisplay:
     lines_ : list of matplotlib Line2D
         The mean over folds, one per metric.
     bands_ : list of matplotlib PolyCollection or None
-        Plus and minus one standard deviation over folds; None where there is a single fold.
+        Plus and minus one standard deviation over folds; None if there is a single fold.
     choices_ : list of matplotlib Line2D
         The choice, one per metric.
 
@@ -91,8 +91,8 @@ class AlphaPathDisplay:
         ----------
         estimator : fitted RibbonCV
         metrics : str or sequence of str, default=None
-            Any that ``cv_results_`` has. What alpha was chosen by, and coverage, NLL and mean width of regressors, or
-            NLL, Brier score and calibration error of classifiers if None.
+            Any metrics in ``cv_results_``. If None, the score that alpha was chosen by, and coverage, NLL and mean
+            width for regressors, or NLL, Brier score and calibration error for classifiers.
         name : str, default=None
             A title.
         ax : matplotlib Axes or sequence of them, default=None

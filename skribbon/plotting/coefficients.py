@@ -42,15 +42,15 @@ LONGEST_NAME = 28
 class CoefficientDisplay:
     """Forest plot: one coefficient per line, with its confidence interval.
 
-    Intervals are those of :func:`skribbon.inspection.coefficients`. Those that leave out zero are blue with filled
-    circles, the others grey with open ones. Of many coefficients the ones furthest from zero in their own
+    Intervals are those of :func:`skribbon.inspection.coefficients`. Those that exclude zero are blue with filled
+    circles, the others grey with open ones. If there are many coefficients, those furthest from zero in their own
     standard errors are shown, in the order of the model.
 
-    A coefficient belongs to what the linear model sees, behind the transformers of a pipeline, and is on the scale of a
-    link or of a transformed target. Columns in very different units have coefficients that no single axis shows: put
-    a StandardScaler before the model.
+    Coefficients belong to the features that the linear model sees, after the transformers of a pipeline, and are on the
+    scale of the link or of the transformed target. If columns have very different units, no single axis can show their
+    coefficients: put a StandardScaler before the model.
 
-    There is no ``from_predictions``, since coefficients are not predictions: numbers of your own go to the constructor.
+    There is no ``from_predictions``; pass your own numbers to the constructor.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class CoefficientDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : tuple of two matplotlib LineCollection
-        Intervals without zero, and with it.
+        Intervals that exclude zero, and that contain it.
     points_ : tuple of two matplotlib Line2D
     zero_ : matplotlib Line2D
 
@@ -133,11 +133,11 @@ class CoefficientDisplay:
         ----------
         estimator : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
         intercept : bool, default=False
-            Draw the intercept too.
+            Whether to draw the intercept too.
         pos_label : label, default=None
-            Whose coefficients, if there are more than two classes.
+            Class whose coefficients to draw, if there are more than two classes.
         output : label or int, default=None
-            Whose coefficients, if there are several outputs.
+            Output whose coefficients to draw, if there are several.
         feature_names : sequence of str, default=None
             Names of the features that the linear model sees; from ``feature_names_in_`` and the pipeline's
             transformers if None.
@@ -186,7 +186,7 @@ class CoefficientDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None, higher for more coefficients.
+            A new figure if None, taller for more coefficients.
         bar_kw : dict, default=None
             For ``Axes.hlines``: the intervals.
         point_kw : dict, default=None

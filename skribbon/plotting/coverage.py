@@ -37,10 +37,10 @@ LINE, DIAGONAL, BAND = "skribbon-coverage-line", "skribbon-coverage-diagonal", "
 class CoverageDisplay:
     """Nominal against empirical coverage of prediction intervals.
 
-    Perfect calibration is the diagonal. The grey band says how far from it the coverage of ``n`` independent rows may
-    fall by chance: exact binomial quantiles at each nominal level. Rows of a fitted model are only nearly independent,
-    and the levels of one curve are not independent of each other, so the band is a guide to the eye at each level and
-    no test of the whole curve.
+    Perfect calibration is the diagonal. The grey band shows how far from it the coverage of ``n`` independent rows may
+    fall by chance: exact binomial quantiles at each nominal level. Predicted rows are only nearly independent, and the
+    levels of one curve are not independent of each other, so the band is a guide at each level and not a test of the
+    whole curve.
 
     Several estimators share an axis: pass ``ax=display.ax_`` and a ``name``.
 
@@ -60,7 +60,7 @@ class CoverageDisplay:
     line_ : matplotlib Line2D
     diagonal_ : matplotlib Line2D
     band_ : matplotlib PolyCollection
-        On a shared axis that of the first display with as many rows.
+        On a shared axis, that of the first display with the same number of rows.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class CoverageDisplay:
         confidence_levels : array-like of shape (L,), default=None
             0.05, 0.10, ..., 0.95 if None.
         kind : {"prediction", "conformal", "jackknife+", "cv+"}, default="prediction"
-            Of the intervals, as ``predict_interval`` takes it.
+            Kind of the intervals, as in ``predict_interval``.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: n is their sum.
         band_level : float, default=0.95
@@ -193,7 +193,7 @@ class CoverageDisplay:
         return display.plot(ax, **kwargs)
 
     def chance_band(self, nominal: ArrayLike) -> tuple[NDArray, NDArray]:
-        """Where the coverage of n rows lies by chance if the intervals are right.
+        """Range in which the coverage of n rows falls by chance if the intervals are right.
 
         Parameters
         ----------
@@ -216,14 +216,14 @@ class CoverageDisplay:
         diagonal_kw: dict[str, Any] | None = None,
         band_kw: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw; diagonal and band are drawn once where several displays share an axis.
+        """Draw; if several displays share an axis, diagonal and band are drawn once.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             A new figure if None.
         name : str, default=None
-            In place of the display's own name.
+            Used instead of the display's own name.
         line_kw, diagonal_kw : dict, default=None
             For ``Axes.plot``.
         band_kw : dict, default=None

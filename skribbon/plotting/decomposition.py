@@ -62,14 +62,14 @@ class UncertaintyDecompositionDisplay:
     ----------
     total : ndarray of shape (n_samples,)
     curves : dict of ndarray
-        What the lines show: "x", "epistemic", "aleatoric", "total", one value per group. Of ranked rows, "x" is the
+        What the lines show: "x", "epistemic", "aleatoric", "total", one value per group. For ranked rows, "x" is the
         share of rows with a smaller total.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     lines_ : dict of matplotlib Line2D
         By part.
     points_ : dict of matplotlib Line2D
-        By part; empty where there are too many rows.
+        By part; empty if there are too many rows.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class UncertaintyDecompositionDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw standard deviations that were predicted already.
+        """Draw standard deviations that have already been predicted.
 
         Parameters
         ----------

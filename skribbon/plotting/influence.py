@@ -24,12 +24,12 @@ LONGEST_NAME = 20
 
 
 class InfluenceDisplay:
-    """Influence plot: how unusual the features of each training row are, and how far it is from the fit to all others.
+    """Influence plot: how unusual the features of each training row are, and how far it lies from the fit without it.
 
-    The area of a point is its Cook's distance, the most influential are labelled. A row on the right only *could* move
-    the fit; one that is also far from zero does. See :func:`skribbon.inspection.influence_measures`.
+    The area of a point shows its Cook's distance, and the most influential rows are labelled. A row on the right
+    *could* move the fit; one that is also far from zero does. See :func:`skribbon.inspection.influence_measures`.
 
-    There is no ``from_predictions``, since this is about training rows: numbers of your own go to the constructor.
+    There is no ``from_predictions``; pass your own numbers to the constructor.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ class InfluenceDisplay:
         ----------
         estimator : fitted RibbonRegressor, RibbonClassifier or RibbonCV
         X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-            What it was fitted on, as ``y_train``, ``sample_weight`` and ``groups``.
+            The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``.
         y_train : array-like of shape (n_train,)
         sample_weight : array-like of shape (n_train,), default=None
         groups : array-like of shape (n_train,), default=None
         n_labels : int, default=5
-            How many of the most influential rows are labelled, by the index of ``X_train`` where it has one.
+            How many of the most influential rows to label, by the index of ``X_train`` if it has one.
         name : str, default=None
             The estimator's class if None.
         ax : matplotlib Axes, default=None

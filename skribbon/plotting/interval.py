@@ -58,9 +58,9 @@ class IntervalDisplay:
 
     With one input: the prediction as a line, the prediction band, within it the confidence band of the mean, and the
     observations. With more: observed against predicted values, one bar per interval; if all predictions are the same,
-    one row after the other. Above 150 rows the bars give way to a band, the median interval of rows with similar
-    predictions, and above 1,000 rows evenly chosen ones stand for all; the coverage in the title is always that of all
-    rows. Observations so far away that they would flatten all intervals are marked at the edge and counted.
+    one row after the other. Above 150 rows a band replaces the bars, the median interval of rows with similar
+    predictions, and above 1,000 rows an even selection is drawn; the coverage in the title is always that of all rows.
+    Observations so far away that they would flatten all intervals are marked at the edge and counted.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class IntervalDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw intervals that were predicted already.
+        """Draw intervals that have already been predicted.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class IntervalDisplay:
         confidence_interval : array-like of shape (n_samples, 2), default=None
             Intervals of the mean, drawn along ``x``.
         confidence_level : float, default=0.9
-            What the intervals were made for.
+            Level of the intervals.
         x_name : str, default="x"
         name : str, default=None
         ax : matplotlib Axes, default=None
@@ -210,7 +210,7 @@ class IntervalDisplay:
             inner = None if confidence_interval is None else np.asarray(confidence_interval, dtype=float)[order]
             curve = Curve(x[order], y_pred[order], y_interval[order], inner)
         elif confidence_interval is not None:
-            raise ValueError("confidence_interval is drawn along x; give x as well.")
+            raise ValueError("confidence_interval is drawn along x; pass x as well.")
         display = cls(
             y_true, y_pred, y_interval, confidence_level=confidence_level, x=x, curve=curve, x_name=x_name, name=name
         )

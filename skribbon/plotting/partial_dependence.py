@@ -45,23 +45,23 @@ ROW_OF_AXES = 3  # side by side at most
 class PartialDependenceDisplay:
     """Mean prediction over all rows with one column set to each of its values, with a confidence band.
 
-    A numeric column has a line with a band around it, and small strokes below at its deciles: between the outermost of
-    them there are rows to speak for the curve. Categories, and a column of two numbers, have points with bars. The
-    vertical axis is the same for all columns. Bands hold for each value by itself, not for the whole curve at once.
+    A numeric column gets a line with a band around it, and ticks below at its deciles: between the outermost ticks
+    there are rows to support the curve. Categories, and a column of two numbers, get points with bars. The vertical
+    axis is the same for all columns. Bands hold for each value separately, not for the whole curve at once.
 
-    There is no ``from_predictions``: a table of your own goes to the constructor.
+    There is no ``from_predictions``; pass your own table to the constructor.
 
     Parameters
     ----------
     table : DataFrame
         With columns term, value, estimate, conf_low and conf_high, as :func:`skribbon.inspection.partial_dependence`
-        makes it; of a single class.
+        returns it, for a single class.
     deciles : dict of ndarray, default=None
-        From a numeric term to the strokes below it.
+        Maps a numeric term to the ticks below it.
     response : str, default="mean prediction"
         What is averaged.
     n_rows : int, default=None
-        How many rows there are.
+        Number of rows.
     confidence_level : float, default=0.9
     name : str, default=None
 

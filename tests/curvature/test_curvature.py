@@ -221,7 +221,7 @@ def test_names(name, expected):
 def test_an_object_is_taken_as_it_is():
     mine = GaussNewton(damping=0.1)
     assert resolve_curvature(mine, "auto", fitted_model(Ridge(), "normal"), 60) is mine
-    with pytest.raises(ValueError, match="damping is set on both"):
+    with pytest.raises(ValueError, match="damping is set twice"):
         resolve_curvature(mine, 0.2, None, 60)
 
 
