@@ -14,6 +14,9 @@ from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
 from .diagonal import DiagonalFactor
 from .kfac import kronecker_factor
+from .sampled import sampled_gauss_newton
+
+TRACE_PROBES = 4  # random vectors that tell the effective parameters d of a large model to 1 / sqrt(2 d)
 
 
 class ConjugateGradients(Factor):
@@ -24,8 +27,8 @@ class ConjugateGradients(Factor):
         self._settings = settings
         self.rank, self.null = len(diagonal), np.zeros((len(diagonal), 0))
 
-    def solve(self, B):
-        tol, max_iter, verbose = self._settings.tol, self._settings.max_iter, self._settings.verbose
+    def solve(self, B, tol=None):
+        tol, max_iter, verbose = tol or self._settings.tol, self._settings.max_iter, self._settings.verbose
         X, steps, left = conjugate_gradients(self._product, B, self._precondition, tol, max_iter, verbose)
         if left > tol:
             warn_user(
@@ -40,12 +43,22 @@ class ConjugateGradients(Factor):
     def inverse_root(self):
         """H_r^-1 xi of random xi with covariance H_r: a root of the inverse in expectation."""
         m = self._settings.n_probes
-        return self.solve(self._sample(m)) / np.sqrt(m)
+        return self.solve(sum(self._sample(m))) / np.sqrt(m)
 
     @property
     def inverse_diagonal(self):
         """In expectation, (p,)."""
         return (self.inverse_root**2).sum(axis=1)
+
+    def effective_parameters(self, shift):
+        """Of a large model by random xi with the covariance H of the data alone: tr(H_r^-1 H) = E[xi' H_r^-1 xi].
+
+        The error of such a product is the square of that of the solution.
+        """
+        if len(shift) <= EXACT_COLUMNS:
+            return super().effective_parameters(shift)
+        xi, _ = self._sample(TRACE_PROBES)
+        return float(np.sum(xi * self.solve(xi, np.sqrt(self._settings.tol))) / TRACE_PROBES)
 
     def to_dense(self):
         p = len(self.diagonal)
@@ -59,9 +72,10 @@ class MatrixFree(Curvature):
 
     .. math:: H V = \frac1n \sum_i J_i' \,\mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i V
 
-    Exact up to ``tol``, for any model. The preconditioner is Kronecker-factored where the model is a network of dense
-    layers, and diagonal elsewhere. Directions that neither data nor penalty determine have no width, as everywhere, but
-    here nothing tells that a new row reaches into them.
+    Exact up to ``tol``, for any model. The preconditioner of a network of dense layers is Gauss-Newton of some rows
+    where they outnumber its effective parameters, else Kronecker-factored; that of other models is diagonal. Directions
+    that neither data nor penalty determine have no width, as everywhere, but here nothing tells that a new row reaches
+    into them.
 
     Parameters
     ----------
@@ -122,7 +136,7 @@ class MatrixFree(Curvature):
             raise ValueError(f"matrix must be 'ggn' or 'hessian', got {self.matrix!r}.")
         diagonal, layers = moments.curvature / moments.n
         shift = self.shift(rows.model)
-        guess = kronecker_factor(rows.model, layers, shift) if layers else DiagonalFactor(diagonal + shift)
+        guess = _guess(rows, layers, shift) if layers else DiagonalFactor(diagonal + shift)
 
         def product(V):
             return rows.mean(methodcaller(f"{self.matrix}_product", V), moments.n) + shift[:, None] * V
@@ -133,10 +147,16 @@ class MatrixFree(Curvature):
         return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self)
 
 
+def _guess(rows, layers, shift):
+    """What a network's H_r is like: Gauss-Newton of sampled rows where these are enough, else Kronecker products."""
+    kronecker = kronecker_factor(rows.model, layers, shift)
+    return sampled_gauss_newton(rows, kronecker, shift) or kronecker
+
+
 def sampled_curvature(rows, n, shift, m):
-    """m random vectors (p, m) with covariance H_r: n^-1/2 sum_i J_i' R_i e_i + sqrt(shift) e."""
+    """m random vectors (p, m) with covariance H, n^-1/2 sum_i J_i' R_i e_i, and m of the penalty's, sqrt(shift) e."""
     penalty = np.sqrt(shift)[:, None] * np.random.default_rng(0).standard_normal((len(shift), m))
-    return penalty + rows.sum(partial(_sampled, m)) / np.sqrt(n)
+    return rows.sum(partial(_sampled, m)) / np.sqrt(n), penalty
 
 
 def _sampled(m, block):

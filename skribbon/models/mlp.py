@@ -207,6 +207,23 @@ class PerceptronTangent(Tangent):
         inputs = (np.column_stack([a, np.ones(len(a))]) for a in self.activations)
         return [Sums([weighted_gram(a, weight), S]) for a, S in zip(inputs, outputs, strict=True)]
 
+    def kernel(self, R, scales, roots):
+        """R_i' J_i D J_j' R_j for all pairs of rows, (n r, n r): R (n, k, r), and D diagonal or nearly so.
+
+        Of each layer D is ``scale`` (in,) for all weights of an input, and ``root root'`` for biases, root (out, q).
+        """
+        n, _, r = R.shape
+        out = np.zeros((n * r, n * r))
+        for a, delta, scale, root in zip(self.activations, self._deltas(R), scales, roots, strict=True):
+            of_inputs, flat = (a * scale) @ a.T, delta.reshape(n * r, -1)
+            of_biases = flat @ root
+            for start in range(0, n, FEW):
+                rows, place = slice(start, start + FEW), slice(start * r, (start + FEW) * r)
+                of_outputs = (flat[place] @ flat.T).reshape(-1, r, n, r)
+                of_outputs *= of_inputs[rows, None, :, None]
+                out[place] += of_outputs.reshape(-1, n * r) + of_biases[place] @ of_biases.T
+        return out
+
     def vjp(self, U):
         return np.concatenate([self._vjp(U[:, :, cols]) for cols in self._columns(U)], axis=1)
 

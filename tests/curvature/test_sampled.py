@@ -1,0 +1,106 @@
+"""Gauss-Newton of sampled rows as a preconditioner: its own inverse, when it is taken, and what it spares."""
+
+from itertools import pairwise
+
+import blocks
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from problems import factor_of, gauss_newton
+
+from skribbon._loss import Categorical, Tweedie
+from skribbon._rows import Rows
+from skribbon.curvature import KFAC, MatrixFree, sampled
+from skribbon.curvature.kfac import Kronecker
+from skribbon.curvature.matrix_free import conjugate_gradients
+from skribbon.curvature.sampled import SHARE, SampledGaussNewton, sampled_gauss_newton
+from skribbon.models.mlp import MultilayerPerceptron
+
+
+def network_rows(units=(5, 12, 6, 3), n=400, l2=0.05, weight=None):
+    """A penalised network at random weights, biases free as scikit-learn has them, and its rows."""
+    rng = np.random.default_rng(0)
+    shapes = [*pairwise(units), *((m,) for m in units[1:])]
+    theta = np.concatenate([rng.normal(size=shape).ravel() / np.sqrt(shape[0]) for shape in shapes])
+    loss = Tweedie() if units[-1] == 1 else Categorical(units[-1])
+    penalty = np.where(np.arange(len(theta)) < len(theta) - sum(units[1:]), l2, 0.0)
+    output_map = None if units[-1] == 1 else loss.basis
+    model = MultilayerPerceptron(
+        theta=theta, loss=loss, l2=penalty, units=units, activation="tanh", output_map=output_map
+    )
+    X = rng.normal(size=(n, units[0]))
+    y = rng.integers(0, units[-1], n) if units[-1] > 1 else rng.normal(size=n)
+    return Rows(model, X, y, np.ones(n) if weight is None else weight)
+
+
+def preconditioner(rows):
+    return sampled_gauss_newton(rows, factor_of(KFAC(), rows), rows.model.l2)
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    monkeypatch.setattr(sampled, "WIDER", 1)
+    monkeypatch.setattr(sampled, "SAMPLES_EACH", 1)
+
+
+@pytest.mark.parametrize("units", [(5, 12, 6, 3), (5, 20, 1), (4, 9, 7, 1)])
+def test_solves_are_those_of_the_matrix_that_it_stands_for(units, small_samples):
+    rows = network_rows(units, weight=np.random.default_rng(1).integers(0, 3, 400).astype(float))
+    guess, kronecker, p = preconditioner(rows), factor_of(KFAC(), rows), len(rows.model.theta)
+    size = min(400, p // rows.model.loss.curvature_rank)
+    some = rows.take(sampled.some_of(400, size))
+    D = np.diag(rows.model.l2)
+    for index, layer in zip(rows.model.layers, kronecker.layers, strict=True):
+        D[np.ix_(index[-1], index[-1])] += SHARE * layer.S
+    matrix = gauss_newton(some) - np.diag(rows.model.l2) + D
+    V = matrix @ np.random.default_rng(2).normal(size=(p, 4))  # in its range: a softmax leaves one bias undetermined
+    assert_allclose(matrix @ guess.solve(V), V, rtol=1e-8, atol=1e-8 * np.abs(V).max())
+
+
+def test_it_is_taken_where_rows_outnumber_effective_parameters_and_all_weights_have_a_penalty(monkeypatch):
+    rows, free = network_rows(), network_rows(l2=0.0)
+    effective = factor_of(KFAC(), rows).effective_parameters(rows.model.l2)
+    monkeypatch.setattr(sampled, "WIDER", 1)
+    size = 3 * (len(rows.model.theta) // 3)
+    for each, taken in ((size / effective * 0.99, True), (size / effective * 1.01, False)):
+        monkeypatch.setattr(sampled, "SAMPLES_EACH", each)
+        assert (preconditioner(rows) is not None) == taken
+        solve = factor_of(MatrixFree(), rows)._precondition
+        assert isinstance(solve.__self__, SampledGaussNewton if taken else Kronecker)
+    monkeypatch.setattr(sampled, "SAMPLES_EACH", 0)
+    assert preconditioner(rows) is not None
+    assert preconditioner(free) is None
+
+
+def solved(H_r, B):
+    """H_r^-1 B for B in the range of H_r, of which a softmax leaves out one bias."""
+    return np.linalg.solve(H_r + 1e-13 * np.trace(H_r) * np.eye(len(H_r)), B)
+
+
+def test_it_takes_fewer_steps_than_kronecker_products_to_a_smaller_error(monkeypatch):
+    """On weighted scores, which are what a ribbon solves for, and in the norm of H_r, which training rows see."""
+    monkeypatch.setattr(sampled, "WIDER", 1)
+    rows = network_rows((10, 30, 20, 3), n=1000, l2=0.02)
+    factor, H_r = factor_of(MatrixFree(), rows), gauss_newton(rows)
+    assert isinstance(factor._precondition.__self__, SampledGaussNewton)
+    G = blocks.scores(rows.model, rows.X, rows.y)
+    B = (G - G.mean(axis=0)).T @ np.random.default_rng(3).normal(size=(1000, 6))
+    solution = solved(H_r, B)
+
+    def steps_and_error(precondition):
+        found, steps, _ = conjugate_gradients(lambda V: H_r @ V, B, precondition, 0.01, 500)
+        rest = found - solution
+        return steps, np.sqrt(np.sum(rest * (H_r @ rest)) / np.sum(solution * B))
+
+    (steps, error), (kronecker, worse) = map(steps_and_error, (factor._precondition, factor_of(KFAC(), rows).solve))
+    assert steps < 0.6 * kronecker
+    assert error < worse
+
+
+def test_effective_parameters_of_a_large_network(monkeypatch):
+    monkeypatch.setattr("skribbon.curvature.matrix_free.EXACT_COLUMNS", 100)
+    rows = network_rows((10, 30, 20, 3), n=1000, l2=0.02)
+    H_r, shift = gauss_newton(rows), rows.model.l2
+    exact = np.trace(solved(H_r, H_r - np.diag(shift)))
+    estimate = factor_of(MatrixFree(), rows).effective_parameters(shift)
+    assert_allclose(estimate, exact, rtol=3 / np.sqrt(2 * exact) + 0.01)  # the second is what the solves leave
