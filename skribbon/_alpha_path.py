@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -63,7 +64,9 @@ class Fold:
     def over(self, temperature):
         """The fold of a classifier whose logits are divided by this temperature."""
         ratio = temperature / self.ribbon.temperature
-        ribbon = self.ribbon.with_alpha(self.ribbon.alpha, temperature)
+        ribbon = copy(self.ribbon)
+        ribbon.__dict__.pop("loo_distribution_", None)  # the fold has what is scored of it
+        ribbon = ribbon.with_alpha(ribbon.alpha, temperature)
         return replace(self, ribbon=ribbon, distribution=self.distribution.over(ratio))
 
     @property

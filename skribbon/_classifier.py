@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -590,6 +590,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         other = super().with_alpha(alpha)
         other.temperature = self.temperature if temperature is None else temperature
         other._check_parameters()
+        other.__dict__.pop("loo_score_", None)  # which is of this alpha
         ratio = other.temperature / self.temperature
         if hasattr(self, "loo_distribution_") and ratio != 1:
             other.__dict__.update(self._of_left_out(other.loo_distribution_.over(ratio), *self._left_out_))
@@ -597,9 +598,16 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
     @staticmethod
     def _of_left_out(distribution, y, weight):
-        chosen = np.maximum(distribution.mean()[np.arange(len(y)), y], np.finfo(float).tiny)
-        score = weighted_mean(np.log(chosen), weight)
-        return {"loo_distribution_": distribution, "loo_score_": score, "_left_out_": (y, weight)}
+        return {"loo_distribution_": distribution, "_left_out_": (y, weight)}
+
+    @cached_property
+    def loo_score_(self) -> float:
+        """Mean log probability of training rows, each under the fit to all others; with ``store_loo`` only."""
+        if not hasattr(self, "loo_distribution_"):
+            raise AttributeError("loo_score_ is there after a fit with store_loo=True.")
+        y, weight = self._left_out_
+        chosen = np.maximum(self.loo_distribution_.mean()[np.arange(len(y)), y], np.finfo(float).tiny)
+        return weighted_mean(np.log(chosen), weight)
 
     @available_if(_base_has("decision_function"))
     @lazily

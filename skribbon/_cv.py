@@ -229,7 +229,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         if len(alphas) > 1:
             self._warn_at_edge(best, alphas, level, scoring)
         with noted_warnings(notes, None):
-            final = self._refit(ribbons[chosen], best, X, y, sample_weight, groups)
+            final = self._refit(ribbons[chosen], folds[chosen][0].ribbon, best, X, y, sample_weight, groups)
         warn_once_per_kind(notes, len(folds[0]))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
@@ -375,9 +375,10 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         return given, {name: value for name, value in given.items() if name == "groups"}
 
-    def _refit(self, ribbon, best, X, y, sample_weight, groups):
+    def _refit(self, ribbon, fitted, best, X, y, sample_weight, groups):
         if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            return best.folds[0].ribbon.with_alpha(best.alpha)  # alpha only rescales what is already fitted
+            tempered = (best.folds[0].ribbon.temperature,) if is_classifier(fitted) else ()
+            return fitted.with_alpha(best.alpha, *tempered)  # they only rescale what is already fitted
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
         final = clone(ribbon).set_params(alpha=best.alpha)
