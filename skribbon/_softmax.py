@@ -33,12 +33,13 @@ PROBIT_SCALES = np.r_[PROBIT_SCALES, 0.508135425366489, 0.396313345166341, 0.308
 PROBIT_WEIGHTS = np.array([0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818])
 PROBIT_WEIGHTS = np.r_[PROBIT_WEIGHTS, 0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354]
 RARE = 1e-4  # a probability below which that is too rough
+SURE = 6.5  # standard deviations beyond which a normal distribution function is zero or one, to 1e-10
 
 HUGE = 1e10  # a variance, or a logit, beyond which a softmax is an argmax
 NEGLIGIBLE = 1e-4  # total probability of the classes that are left out
-SCATTER = (0.02, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, up to which
-PAIRS = (128, 512, 2048)  # so many pairs are enough for a mean, and
-QUANTILE_PAIRS = (256, 1024, 4096)  # for quantiles
+SCATTER = (0.02, 0.035, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, up to which
+PAIRS = (64, 256, 512, 1024)  # so many pairs are enough for a mean, and
+QUANTILE_PAIRS = (256, 1024, 1024, 4096)  # for quantiles
 MOST_PAIRS = 16384
 FEW = 4  # classes for which no nodes are saved
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of sets of classes
@@ -72,19 +73,31 @@ def _mean_expit(mean, variance):
 
 
 def _fast_mean_expit(mean, variance):
-    """The same to 1e-8, and relative to 1e-4 where it is rare, for arrays (n, K)."""
-    out = _probit_mixture(mean, variance)
+    """The same to 1e-8, and relative to 1e-4 where it is rare, for arrays of one shape.
+
+    With e^x for the numerator of expit(x) it is exp(mean + variance / 2) E expit(N(-mean - variance, variance)), and of
+    a rare one the latter is not small.
+    """
+    tilted = mean < -variance / 2
+    out = _probit_mixture(np.where(tilted, -mean - variance, mean), variance)
     exact = (out < RARE) | (variance <= NARROW)
+    out *= np.exp(np.where(tilted, mean + variance / 2, 0.0))
     out[exact] = _mean_expit(mean[exact], variance[exact])
     return out
 
 
 def _probit_mixture(mean, variance):
-    """The same to 2e-9, whatever it is."""
-    out = np.zeros(mean.shape)
-    for rows in _chunks(len(mean), 32 * mean.shape[1], BLOCK_BYTES):
+    """The same to 4e-9, whatever it is; far out it is e^x, or one, all but nearly."""
+    size, at_ease = np.abs(mean), 10 + 2 * variance
+    out = np.exp(np.where(size > at_ease, variance / 2 - size, -np.inf))
+    np.subtract(1.0, out, out=out, where=mean > 0)
+    near = size < np.minimum(at_ease, SURE * np.sqrt(variance + PROBIT_SCALES[-1] ** -2))
+    mean, variance = mean[near], variance[near]
+    total = np.zeros(len(mean))
+    for some in _chunks(len(mean), 32, BLOCK_BYTES):
         for weight, scale in zip(PROBIT_WEIGHTS, PROBIT_SCALES, strict=True):
-            out[rows] += weight * ndtr(mean[rows] / np.sqrt(variance[rows] + scale**-2))
+            total[some] += weight * ndtr(mean[some] / np.sqrt(variance[some] + scale**-2))
+    out[near] = total
     return out
 
 
@@ -409,12 +422,14 @@ def _pairs_of_exponentials(m, root, z):
     exp(root z) and its inverse: one exponential for both. Where products of such would overflow, the factors are one.
     """
     E = np.empty((len(m), m.shape[1], z.shape[1]))
-    np.matmul(root, z, out=E[:, 1:])
-    E[:, 0] = 0
-    if max(-E.min(), E.max()) > 300 or np.ptp(m, axis=1).max() > 300:
+    shift = (root.reshape(-1, len(z)) @ z).reshape(len(m), len(z), -1)  # one product for all rows
+    bound = np.sqrt(np.einsum("rkl,rkl->rk", root, root).max(initial=0.0) * np.einsum("kn,kn->n", z, z).max())
+    if (bound > 300 and max(-shift.min(), shift.max()) > 300) or np.ptp(m, axis=1).max() > 300:
+        E[:, 0], E[:, 1:] = 0, shift
         both = (m[:, :, None] + E, m[:, :, None] - E)
         return *(np.exp(e - e.max(axis=1, keepdims=True)) for e in both), np.ones(m.shape)
-    np.exp(E, out=E)
+    E[:, 0] = 1
+    np.exp(shift, out=E[:, 1:])
     return E, 1 / E, np.exp(m - m[:, :1])
 
 
@@ -442,7 +457,7 @@ def _node_means(m, root, most_pairs=MOST_PAIRS):
     L = m.shape[1]
     means, scatter = _pilot(m, root, PAIRS[0] if L <= FEW else min(PAIRS[0], most_pairs))
     most = 2 ** int(np.ceil(np.log2(512 * L)))  # more dimensions, more nodes; of very many classes, each matters less
-    most = min(max(most, PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
+    most = min(max(most, 2 * PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
     sizes = [min(pairs, most_pairs) if L > FEW else pairs for pairs in (*PAIRS, most)]
     for pairs, group in _tiers(scatter, sizes)[1:]:
         if pairs == sizes[0]:
@@ -463,11 +478,11 @@ def _pilot(m, root, pairs=PAIRS[0]):
     for rows in _chunks(len(m), 16 * pairs * m.shape[1], BLOCK_BYTES):
         *both, w = _pairs_of_exponentials(m[rows], root[rows], z[:, :pairs])
         for e in both:
-            e *= w[:, :, None]
-            e /= 2 * e.sum(axis=1, keepdims=True)
+            e /= (2 * w[:, None]) @ e
         average = np.add(*both, out=both[0])
-        means[rows] = average.mean(axis=2)
-        scatter[rows] = average.std(axis=2).max(axis=1)
+        mean = average.mean(axis=2)
+        variance = np.einsum("rln,rln->rl", average, average) / pairs - mean**2
+        means[rows], scatter[rows] = w * mean, (w * np.sqrt(np.maximum(variance, 0))).max(axis=1)
     return means, scatter
 
 
