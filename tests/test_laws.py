@@ -350,6 +350,20 @@ def test_standard_quantiles_serve_many_rows_at_once(name, q):
     np.testing.assert_allclose(law.ppf(q[1])[finite], quantiles[:, 1], rtol=1e-11)
 
 
+@pytest.mark.parametrize("tails", [4.0, 1e7])
+@pytest.mark.parametrize("Law", [laws.Normal, laws.Student, laws.Estimate, "empirical"])
+def test_one_law_has_quantiles_at_many_levels(Law, tails):
+    q = np.random.default_rng(0).uniform(size=300)
+    shape = EmpiricalLaw(np.random.default_rng(0).exponential(size=300) - 1)
+    more = (tails,) if Law in (laws.Student, laws.Estimate) else ()
+    alone, among = (
+        shape.marginal(f, 2.0, 0.0) if Law == "empirical" else Law(f, 2.0, *more) for f in (1.5, np.full(1, 1.5))
+    )
+    assert alone.shape == ()
+    np.testing.assert_allclose(alone.ppf(q), among.ppf(q)[0], rtol=1e-13)
+    np.testing.assert_allclose(alone.ppf(q[0]), alone.ppf(q)[0], rtol=1e-13)
+
+
 @pytest.mark.parametrize(
     "odd", [None, "point", "huge mean", "infinite mean", "infinite variance", "infinite y", "no y"]
 )

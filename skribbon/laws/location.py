@@ -97,7 +97,7 @@ class LocationScale(Law):
 def located(centre, scale, z):
     """centre + scale z, (...) for one z, (..., Q) for z (Q,) or (..., Q)."""
     centre = centre + 0.0  # no minus zero
-    if not z.ndim:
+    if not z.ndim or not centre.ndim:
         return centre + scale * z
     out = np.empty((z.shape[-1], *centre.shape))
     for j in range(z.shape[-1]):  # three times as fast as along a short last axis
