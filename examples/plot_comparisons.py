@@ -3,8 +3,8 @@ Totals and what-ifs of a rate
 =============================
 
 A model of claims is fitted; now come the real questions. How many claims will a region have next year? What would
-change if all cars were garaged? How does the rate run along age? Each is a number made of all rows together, with an
-interval of its own, from the one fit that is there.
+change if all cars were garaged? How does the rate vary with age? Each answer is a number computed from all rows
+together, with an interval of its own, from the one fit.
 """
 
 # %%

@@ -2,8 +2,8 @@
 What the defaults decide about the fit
 ======================================
 
-How far is a network trusted, how are the gradients of few rows corrected, and when does a tuned dial leave its place?
-The page :doc:`/defaults` has the rules and what they were chosen on; for the noise see
+How far is a network trusted, how are the gradients of few rows corrected, and when is a parameter tuned away from its
+default? The page :doc:`/defaults` has the rules and the data they were chosen on; for the noise see
 :ref:`sphx_glr_auto_examples_plot_defaults_noise.py`.
 """
 

@@ -2,9 +2,9 @@
 What the defaults decide about the noise
 ========================================
 
-How large is the noise, and what does it look like? Nobody is asked: the training rows decide, by rules that keep to the
-simplest answer unless another one is clearly better. The page :doc:`/defaults` has the rules and what they were chosen
-on.
+What are the scale and the shape of the noise? You need not say: the training rows decide, by rules that keep the
+simplest answer unless another one is clearly better. The page :doc:`/defaults` has the rules and the data they were
+chosen on.
 """
 
 # %%

@@ -2,12 +2,12 @@
 A first interval
 ================
 
-How sure is a prediction? Wrap a scikit-learn model, fit it as usual, and ask for intervals: a ridge regression of
+How certain is a prediction? Wrap a scikit-learn model, fit it as usual, and ask for intervals: a ridge regression of
 disease progression in 442 diabetes patients.
 """
 
 # %%
-# Ten measurements of each patient, and the disease a year later. Every third patient is kept for checking.
+# Ten measurements of each patient, and the disease a year later. Every third patient is set aside for checking.
 import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
@@ -32,7 +32,7 @@ print("same predictions:", np.array_equal(ribbon.predict(X_test), alone.predict(
 print(ribbon.predict_frame(X_test, confidence_level=0.9).head().round(1))
 
 # %%
-# Do the intervals keep their word? Nine in ten of the patients that the model has not seen should be covered.
+# Do the intervals keep their word? Nine out of ten patients that the model has not seen should be covered.
 # ``predict_interval`` has the two ends alone.
 intervals = ribbon.predict_interval(X_test, confidence_level=0.9)
 print(f"covered: {interval_coverage_score(y_test, intervals):.1%} of {len(y_test)} new patients")

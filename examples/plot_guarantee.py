@@ -2,9 +2,9 @@
 A guarantee on top of a law
 ===========================
 
-*Somebody will be held to the coverage: what then?* A model's interval covers what it says if model and law are right. A
-conformal one covers it in any case, and takes from the model where to be wide. Here both meet data that are skewed, and
-whose spread grows.
+*Somebody will be held to the coverage: what then?* A model's interval reaches its level if the model and its noise
+distribution are right. A conformal one reaches it in any case, and lets the model decide where to be wide. Here both
+meet skewed data whose spread grows.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Noise that depends on x
 =======================
 
-What if some rows are noisier than others? The Laplace approximation, like the textbook formula, takes the noise to be
-the same in every row, and its intervals of the mean then promise too much or too little. Ribbon's sandwich covariance
-asks for no such thing.
+What if some rows are noisier than others? The Laplace approximation, like the textbook formula, assumes the same noise
+in every row, and its intervals for the mean are then too narrow or too wide. Ribbon's sandwich covariance makes no such
+assumption.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Which rows made this interval wide?
 ===================================
 
-An interval is wide because of rows: those that could have been otherwise and would have moved the prediction with them.
-They have names, and it is worth while to know them before one believes the interval, or the prediction.
+An interval is wide because of rows: those that could have been different and would have moved the prediction. They have
+names, and it is worth knowing them before believing the interval, or the prediction.
 """
 
 # %%

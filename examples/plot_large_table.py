@@ -3,7 +3,7 @@ A table that is not in memory
 =============================
 
 *The table has more rows than the machine has memory: what then?* Rows stay in their files. A Dask collection reads them
-partition by partition, and the same estimators take it: all that a Ribbon learns is a sum over rows.
+partition by partition, and the same estimators accept it: everything that a Ribbon learns is a sum over rows.
 """
 
 # %%

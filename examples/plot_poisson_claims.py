@@ -3,8 +3,8 @@ Claims and exposure
 ===================
 
 Insurers count claims of policies that ran for different times. The usual recipe with scikit-learn models claims per
-year with the exposure as ``sample_weight``. Its fit is right, but skribbon reads weights as *frequencies*, and an
-exposure is none: a policy of half a year is one observation, not half of one. An offset says what is meant.
+year with the exposure as ``sample_weight``. Its fit is right, but skribbon treats weights as *frequencies*, and an
+exposure is not one: a half-year policy is one observation, not half of one. An offset expresses what is meant.
 """
 
 # %%

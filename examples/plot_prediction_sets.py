@@ -3,7 +3,7 @@ All the labels that it may be
 =============================
 
 *Which labels can be ruled out?* A classifier names one label, and is sometimes wrong. A prediction set names as many as
-it takes to hold the true one as often as promised: one where the picture is clear, several where it is not.
+it takes to contain the true one as often as promised: one if the picture is clear, several if it is not.
 """
 
 # %%

@@ -3,7 +3,7 @@ Repeated measures
 =================
 
 Patients come again and again, and the visits of one patient resemble each other. Six visits of forty patients are then
-not 240 observations. What happens to an interval that takes them for that, and what to one that knows who is who?
+not 240 observations. What happens to an interval that counts them as 240, and to one that knows who is who?
 """
 
 # %%

@@ -2,12 +2,12 @@
 Trial: a table with categories
 ==============================
 
-Five trials that one makes with a new package, each on data of a kind that goes wrong elsewhere. The first: rents, with
-text columns, rare categories and missing values, and noise that grows with the size of a flat.
+Five things to try with a new package, each on data of a kind that often goes wrong. The first: rents, with text
+columns, rare categories and missing values, and noise that grows with the size of a flat.
 """
 
 # %%
-# A table as it comes out of a data base.
+# A table as it comes out of a database.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ rent = 100 + extra + 13 * flats["size"] + (20 + 1.5 * flats["size"]) * rng.norma
 flats.loc[rng.random(n) < 0.1, "year"] = np.nan
 
 # %%
-# The preparation goes inside, for the Ribbon goes around the pipeline.
+# The preparation goes inside: the Ribbon wraps the whole pipeline.
 numbers = make_pipeline(SimpleImputer(), StandardScaler()), make_column_selector(dtype_include="number")
 words = OneHotEncoder(drop="first", min_frequency=10), make_column_selector(dtype_exclude="number")
 base = make_pipeline(make_column_transformer(numbers, words), Ridge())

@@ -36,7 +36,7 @@ for name, groups in (("rows", None), ("schools", school)):
     print(f"90 % interval of the effect, {name:8} independent: {low:+.2f} to {high:+.2f}")
 
 # %%
-# Sixty such studies. Nine in ten intervals should hold zero, the truth.
+# Sixty such studies. Nine out of ten intervals should contain zero, the truth.
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True, layout="constrained")
 for ax, grouped in zip(axes, (False, True), strict=True):
     ends = np.array(

@@ -2,7 +2,7 @@
 Trial: a folder of parquet files
 ================================
 
-The last of five trials: more rows than one wants to hold in memory. 200,000 here; ask for ten million by
+The last of five trials: more rows than you want to hold in memory. 200,000 here; for ten million run
 ``SKRIBBON_ROWS=10_000_000 python examples/plot_trial_parquet_folder.py``: a gigabyte of files, which took 68 seconds to
 write and 25 to fit on two busy cores.
 """

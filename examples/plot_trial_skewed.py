@@ -2,7 +2,7 @@
 Trial: a skewed target
 ======================
 
-The third of five trials: amounts of money, of which a few are very large. Central normal intervals start below zero and
+The third of five trials: amounts of money, a few of which are very large. Central normal intervals start below zero and
 miss on one side only. What do the defaults do?
 """
 
@@ -30,14 +30,14 @@ ribbons = {
 print("law that the default has found:", type(ribbons["default"].law_).__name__)
 
 # %%
-# Of new observations, 5 % should be below a 90 % interval and 5 % above it.
+# 5 % of new observations should be below a 90 % interval and 5 % above it.
 for name, ribbon in ribbons.items():
     lower, upper = ribbon.predict_interval(X_new).T
     print(f"{name:10} below {np.mean(y_new < lower):.3f}  above {np.mean(y_new > upper):.3f}", end="  ")
     print(f"mean width {np.mean(upper - lower):.2f}")
 
 # %%
-# The whole predictive law of one new row, beside observations at that row.
+# The whole predictive distribution of one new row, next to observations at that row.
 middle = np.full((1, 3), 0.5)
 truth = 14 + rng.lognormal(0, 1, 20_000)
 grid = np.linspace(10, 24, 400)

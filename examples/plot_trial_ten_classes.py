@@ -2,12 +2,12 @@
 Trial: ten classes
 ==================
 
-The fourth of five trials: handwritten digits. Probabilities that can be believed, with error bars, and sets of labels
-that hold the true one as often as they promise.
+The fourth of five trials: handwritten digits. Trustworthy probabilities, with error bars, and sets of labels that
+contain the true one as often as they promise.
 """
 
 # %%
-# A third to fit, a third to calibrate, a third to look.
+# A third to fit, a third to calibrate, a third to check.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

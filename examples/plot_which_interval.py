@@ -3,7 +3,7 @@ Confidence or prediction?
 =========================
 
 Two questions have two intervals. *Where will the next observation fall?* is answered by a prediction interval, *where
-is the mean?* by a confidence interval. One shrinks as data come in, the other does not.
+is the mean?* by a confidence interval. One shrinks as more data arrive, the other does not.
 """
 
 # %%
@@ -32,7 +32,7 @@ base = make_pipeline(PolynomialFeatures(5), LinearRegression())
 kinds = ("prediction", "confidence")
 
 # %%
-# Few rows and many. The pale band holds observations and stays about as wide as the noise; the dark band holds
+# Few rows and many. The pale band is for observations and stays about as wide as the noise; the dark band is for
 # the mean and closes around it.
 rng = np.random.default_rng(0)
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True, layout="constrained")
@@ -63,10 +63,10 @@ for kind, (observations, mean) in zip(kinds, shares.mean(axis=0), strict=True):
     print(f"{kind:13} {observations:24.3f} {mean:21.3f}")
 
 # %%
-# So for prices, loads and patients to come take ``kind="prediction"``, the default; for an effect, a trend or the
-# average over many cases take ``kind="confidence"``. The confidence interval speaks of the curve that the model would
-# find with endless data, at each x separately; that this curve is the truth, as here nearly, is the modeller's
-# business.
+# So for future prices, loads and patients use ``kind="prediction"``, the default; for an effect, a trend or the
+# average over many cases use ``kind="confidence"``. The confidence interval is about the curve that the model would
+# find with unlimited data, at each x separately; whether this curve is the truth, as it nearly is here, is up to the
+# modeller.
 #
 # Next: how wide is right, :ref:`sphx_glr_auto_examples_plot_tuning_alpha.py`; and noise that is not the same
 # everywhere, :ref:`sphx_glr_auto_examples_plot_heteroskedastic.py`.
