@@ -31,9 +31,10 @@ class Line:
         return "ok" if self.measured <= self.target else "over"
 
     def cells(self):
-        target = "" if self.target is None else f"<= {self.target:g}"
+        target = "" if self.target is None else f"<= {self.target:.3g}"
         seconds = "" if self.seconds is None else f"{self.seconds:.3f}"
-        return [self.case, self.what, f"{self.measured:.2f}", target, self.unit, self.verdict, seconds]
+        measured = f"{self.measured:.2f}" if self.measured >= 0.1 else f"{self.measured:.2g}"
+        return [self.case, self.what, measured, target, self.unit, self.verdict, seconds]
 
 
 HEADER = ["case", "what", "measured", "target", "unit", "verdict", "seconds"]
