@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ._leverage import POWERS, expected_scores, most_leverage
-from ._linalg import gram, left_multiply, psd_root
+from ._linalg import left_multiply, lower_product, outer_square, psd_root, triangle, upper_root
 
 DECISIVE = 0.02  # leverage from which rows are looked at one by one, where there are many
 
@@ -116,9 +116,12 @@ def _expected_root(training):
     shift = training.curvature.shift(training.rows.model)
     if not shift.any():
         return np.sqrt(training.n) * M
-    data = -gram(np.sqrt(shift)[:, None] * M)  # less I: the share of the penalty
+    data = -outer_square((np.sqrt(shift)[:, None] * M).T)  # less I: the share of the penalty
     data[np.diag_indices_from(data)] += 1
-    return np.sqrt(training.n) * left_multiply(M, psd_root(data))  # what is penalty alone is rounding, of either sign
+    U = upper_root(data)  # None where something is penalty alone, which is rounding of either sign
+    if U is None or triangle(M) != "upper":
+        return np.sqrt(training.n) * left_multiply(M, psd_root(data))
+    return np.sqrt(training.n) * lower_product(U.T, M.T).T
 
 
 def _freedom_of_groups(training, K):

@@ -91,9 +91,14 @@ def triangle(T):
     """Where the numbers of a square T are, "lower" or "upper", or None if it is not triangular."""
     if T.shape[0] != T.shape[1]:
         return None
-    if not T[0, 1:].any() and not np.triu(T, 1).any():
+    if not T[0, 1:].any() and _is_lower(T):
         return "lower"
-    return "upper" if not T[-1, :-1].any() and not np.tril(T, -1).any() else None
+    return "upper" if not T[-1, :-1].any() and _is_lower(T.T) else None
+
+
+def _is_lower(T):
+    panels = _panels(len(T))
+    return not any(T[rows, rows.stop :].any() or np.triu(T[rows, rows], 1).any() for rows in panels)
 
 
 def _panels(p):
@@ -115,6 +120,43 @@ def triangular_inverse(L):
     out[half:, half:] = last = triangular_inverse(L[half:, half:])
     out[half:, :half] = -right_multiply(left_multiply(last, L[half:, :half]), first)
     return out
+
+
+def lower_product(A, B):
+    """A @ B for lower-triangular A and B, by halves: a sixth of the products of a general one."""
+    p = len(A)
+    if p <= PANEL:
+        return A @ B
+    half, out = p // 2, np.zeros_like(A)
+    out[:half, :half] = lower_product(A[:half, :half], B[:half, :half])
+    out[half:, half:] = lower_product(A[half:, half:], B[half:, half:])
+    out[half:, :half] = right_multiply(A[half:, :half], B[:half, :half])
+    out[half:, :half] += left_multiply(A[half:, half:], B[half:, :half])
+    return out
+
+
+def outer_square(T):
+    """T T' of (p, r), at a third of the cost where T is square and triangular."""
+    side = None if len(T) < 2 * PANEL else triangle(T)
+    if side is None:
+        return T @ T.T
+    out = np.empty(T.shape)
+    for rows in _panels(len(T)):
+        there, filled = (slice(rows.start, None), slice(0, rows.stop))[:: 1 if side == "lower" else -1]
+        out[there, rows] = block = T[there, filled] @ T[rows, filled].T
+        out[rows, there] = block.T
+    return out
+
+
+def upper_root(S):
+    """Upper-triangular U with U U' = S, symmetric (p, p), or None where S is singular up to rounding, or no number."""
+    scale = np.sqrt(np.maximum(np.diag(S), 0.0))
+    if not scale.all() or not np.isfinite(scale).all():
+        return None
+    R = S[::-1, ::-1] / scale[::-1, None]  # from the last row on
+    R /= scale[::-1]
+    L = _regular_cholesky(R)
+    return None if L is None else scale[:, None] * L[::-1, ::-1]
 
 
 def triangular_root(root):
@@ -149,7 +191,8 @@ def pivoted_cholesky(S):
     """
     diagonal = np.diag(S)
     scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
-    R = S * scale[:, None] * scale
+    R = S * scale[:, None]
+    R *= scale
     L = _regular_cholesky(R)
     if L is not None:
         return L, np.arange(len(R)), scale, 0.0
@@ -175,7 +218,8 @@ def psd_root(S):
     L, pivots, scale, _ = pivoted_cholesky(S)
     C = np.empty_like(L)
     C[pivots] = L
-    return C / scale[:, None]
+    C /= scale[:, None]
+    return C
 
 
 class Factor:
@@ -196,6 +240,10 @@ class Factor:
     def to_dense(self):
         """H_r as an array (p, p)."""
         raise TypeError(f"{type(self).__name__} must define to_dense().")
+
+    def sandwich_root(self, C):
+        """R (p, r) with R R' = H_r^-1 C C' H_r^-1, triangular where that is regular."""
+        return triangular_root(self.solve(C))
 
     def effective_parameters(self, shift):
         """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages, where ``shift`` is the part of H_r that is not data."""
@@ -239,7 +287,8 @@ class Dense(Factor):
     """
 
     def __init__(self, matrix):
-        self.matrix = (matrix + matrix.T) / 2
+        self.matrix = matrix + matrix.T
+        self.matrix /= 2
         L, self._pivots, self._scale, residual = pivoted_cholesky(self.matrix)
         if _is_indefinite(residual, len(matrix)):
             raise CurvatureError(_indefinite_message(self.matrix))
@@ -255,12 +304,21 @@ class Dense(Factor):
         X[self._kept] = left_multiply(self._L_inverse.T, left_multiply(self._L_inverse, (s * B)[self._kept]))
         return s * X
 
+    def sandwich_root(self, C):
+        if self.rank < len(self.matrix) or C.shape != self.matrix.shape or triangle(C) != "lower":
+            return super().sandwich_root(C)
+        # with L L' = D H D and an upper U U' = (L^-1 D C)(L^-1 D C)', R = D L^-T U: all products are of triangles
+        U = upper_root(outer_square(lower_product(self._L_inverse, self._scale[:, None] * C)))
+        if U is None:
+            return super().sandwich_root(C)
+        return self._scale[:, None] * lower_product(U.T, self._L_inverse).T
+
     @cached_property
     def inverse_root(self):
         """M (p, r) with M M' = H^-."""
         M = np.zeros((len(self.matrix), self.rank))
-        M[self._kept] = self._L_inverse.T
-        return self._scale[:, None] * M
+        M[self._kept] = self._scale[self._kept, None] * self._L_inverse.T
+        return M
 
     @property
     def diagonal(self):
@@ -271,7 +329,8 @@ class Dense(Factor):
     def inverse_diagonal(self):
         """Of H^-, (p,)."""
         out = np.zeros(len(self.matrix))
-        out[self._kept] = (self._L_inverse**2).sum(axis=0) * self._scale[self._kept] ** 2
+        squares = np.einsum("ij,ij->j", self._L_inverse, self._L_inverse)
+        out[self._kept] = squares * self._scale[self._kept] ** 2
         return out
 
     @property

@@ -61,7 +61,7 @@ def rescaling(units, alpha, other):
 
 def sandwich_root(H_r, H_Fc):
     """R (p, r) with R R' = H_r^-1 H_Fc H_r^-1: the covariance is a sum of squares, so no variance can be negative."""
-    return triangular_root(H_r.solve(psd_root(H_Fc)))
+    return H_r.sandwich_root(psd_root(H_Fc))
 
 
 @dataclass(frozen=True, eq=False)

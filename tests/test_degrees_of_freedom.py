@@ -1,10 +1,14 @@
 """Confidence intervals with Student's quantiles: how many rows a variance rests on."""
 
+import warnings
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _freedom, _rows, _training
 from skribbon.laws import Estimate
@@ -167,3 +171,20 @@ def test_all_rows_of_a_penalised_fit_contribute_what_their_smoothing_weights_say
     weights = 1 / 1500 + (centred[10:20] @ Vt.T * (s / (s**2 + 1e-6))) @ U.T  # prediction = weights @ y
     root = np.column_stack([X[10:20], np.ones(10)]) @ ribbon.ribbon_.freedom.root
     np.testing.assert_allclose((root**2).sum(axis=1), 1500**2 * (weights**2).sum(axis=1), rtol=1e-6)
+
+
+def test_what_a_penalty_alone_determines_has_no_rows():
+    """Scaling a relu unit's inputs up and its outputs down changes nothing that any row could see."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=1100)
+    base = MLPRegressor(hidden_layer_sizes=(8,), solver="lbfgs", alpha=1e-4, max_iter=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is not at a minimum
+        ribbon = RibbonRegressor(base, noise="dof", law="normal", correction="HC1").fit(X, y)
+    freedom, model = ribbon.ribbon_.freedom, ribbon.model_
+    J = model.tangent(model.rows(X)).jacobian()[:, 0]
+    H_r = J.T @ J / len(X) + np.diag(model.l2 + ribbon.curvature_.numeric_damping())
+    seen, all_rows = J[::100] @ freedom.root, J[::100] @ np.linalg.pinv(H_r, rcond=1e-13, hermitian=True) @ J.T
+    assert freedom.root.shape[1] < len(model.theta)
+    assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)

@@ -229,3 +229,44 @@ def test_weighted_gram_of_any_sign(form):
     scaled = _linalg.scale_rows(form(A), weight)
     assert sparse.issparse(scaled) == (form is sparse.csr_array)
     assert_allclose(scaled.toarray() if sparse.issparse(scaled) else scaled, weight[:, None] * A)
+
+
+@pytest.mark.parametrize("p", [1, 5, 11])
+def test_products_of_triangles(p, monkeypatch):
+    monkeypatch.setattr(_linalg, "PANEL", 2)
+    rng = np.random.default_rng(0)
+    A, B = np.tril(rng.normal(size=(p, p))), np.tril(rng.normal(size=(p, p)))
+    assert_allclose(_linalg.lower_product(A, B), A @ B, atol=1e-13)
+    for T in (A, A.T, A + A.T, A[:, : p // 2]):
+        assert_allclose(_linalg.outer_square(T), T @ T.T, atol=1e-13)
+
+
+def test_upper_root():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(6, 6)) * 10.0 ** np.arange(-3, 3)[:, None]
+    U = _linalg.upper_root(A @ A.T)
+    assert_allclose(U @ U.T, A @ A.T, rtol=1e-12)
+    assert not np.tril(U, -1).any()
+    assert _linalg.upper_root(np.ones((2, 2))) is None
+    assert _linalg.upper_root(np.diag([1.0, 0.0])) is None
+    assert _linalg.upper_root(np.diag([1.0, np.inf])) is None
+
+
+@pytest.mark.parametrize("kind", ["lower", "full", "narrow", "singular curvature", "no number"])
+def test_sandwich_root(kind, monkeypatch):
+    """By products of triangles, and in general where there are none."""
+    monkeypatch.setattr(_linalg, "PANEL", 2)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 6)) * 10.0 ** np.arange(-3, 3)
+    if kind == "singular curvature":
+        X[:, 0] = X[:, 1]
+    C = rng.normal(size=(6, 3 if kind == "narrow" else 6))
+    C = np.tril(C) if kind in ("lower", "singular curvature") else C
+    C = 1e200 * C if kind == "no number" else C
+    H = Dense(X.T @ X)
+    R, expected = H.sandwich_root(C), H.solve(C)
+    assert R.shape == (6, C.shape[1])
+    scale = np.abs(expected).max(axis=1)
+    scale = np.where(scale > 0, scale, 1.0)[:, None]
+    assert_allclose((R / scale) @ (R / scale).T, (expected / scale) @ (expected / scale).T, atol=1e-10)
+    assert kind != "lower" or not np.tril(R, -1).any()

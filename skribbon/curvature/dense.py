@@ -22,7 +22,9 @@ class DenseCurvature(Curvature):
     peak_squares = 11  # two sums, a block's share, H_r, its factors, the root
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
-        return Dense(mean + np.diag(shift))
+        H_r = np.array(mean)
+        H_r[np.diag_indices_from(H_r)] += shift
+        return Dense(H_r)
 
 
 class Hessian(DenseCurvature):
