@@ -327,25 +327,32 @@ class HeteroskedasticNoise(Noise):
             trees = HistGradientBoostingRegressor(
                 loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
             )
+            few = clone(trees).set_params(learning_rate=0.2, max_iter=15)
             yield (
-                lambda best: self._out_of_fold(trees, X, best, screen=True),
+                lambda best: self._out_of_fold(trees, X, best, screen=few),
                 lambda: _fitted(trees, X, squared, weight),
             )
 
-    def _out_of_fold(self, regressor, X, best, screen=False):
-        """Predictions for unseen rows; with ``screen`` None if a first fold does no better than the best so far."""
+    def _out_of_fold(self, regressor, X, best, screen=None):
+        """Predictions for unseen rows; None if a ``screen`` does no better in a first fold than the best so far."""
         target, weight = best.squared, best.weight
-        g = np.empty_like(target)
-        for k, (train, test) in enumerate(folds_of_groups(self.cv, best.group)):
+        g, folds = np.empty_like(target), list(folds_of_groups(self.cv, best.group))
+
+        def predictions(regressor, train, test):
             fitted = _fitted(regressor, X[train], target[train], weight[train])
-            g[test] = fitted.predict(_as_taken(X[test], fitted))
-            positive = np.all(g[test] > 0)
-            if not screen and not positive:
-                raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
-            there = best.at(test)
-            if screen and (not positive or (k == 0 and not there.shrunk(g[test]).beats(there))):
-                return None  # trees may also underflow
-        return g
+            return fitted.predict(_as_taken(X[test], fitted))
+
+        if screen is not None:
+            there, unseen = best.at(folds[0][1]), predictions(screen, *folds[0])
+            if not np.all(unseen > 0) or not there.shrunk(unseen).beats(there):
+                return None
+        for train, test in folds:
+            g[test] = predictions(regressor, train, test)
+        if np.all(g > 0):
+            return g
+        if screen is None:
+            raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
+        return None  # trees may also underflow
 
     def predict(self, X: MatrixLike) -> float | FloatArray:
         if self.shrinkage_ == 0:
