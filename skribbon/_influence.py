@@ -17,7 +17,6 @@ import numpy as np
 
 from ._groups import Parts, group_steps, group_sums
 from ._leverage import Hat, resolvent
-from ._linalg import batch_gram
 from ._ribbon import dispersion
 from ._rows import Groups, row_blocks
 from ._training import Training
@@ -37,7 +36,7 @@ def left_out(hat, n, block):
     if hat is None:
         zero = np.zeros((len(share), block.u.shape[1], block.u.shape[1]))
         return share[:, None] * block.u, zero, zero
-    A = batch_gram(block.tangent.jvp(hat.inverse_root)) * share[:, None, None]
+    A = hat.squares(block.tangent) * share[:, None, None]
     return share[:, None] * resolvent(C, A, block.u, -1.0, CERTAIN), C, A
 
 

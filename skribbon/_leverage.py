@@ -28,16 +28,28 @@ class Hat:
     inverse_root: np.ndarray  # M (p, r), M M' = H_r^-1
     n: float
     curvature: Any
+    squares: Any  # from a tangent to J_i M M' J_i'
+
+    @classmethod
+    def of(cls, model, M, n, curvature, n_rows):
+        """In the way that suits so many rows."""
+        return cls(M, n, curvature, model.squares_along(M, n_rows))
 
     def __call__(self, block):
         """C and A, (b, k, k) each."""
-        V = block.tangent.jvp(self.inverse_root)
-        return self.curvature(block), batch_gram(V) * (np.minimum(block.weight, 1.0) / self.n)[:, None, None]
+        squares, share = block.squares, np.minimum(block.weight, 1.0) / self.n
+        squares = self.squares(block.tangent) if squares is None else squares
+        return self.curvature(block), squares * share[:, None, None]
 
     @property
     def width(self):
         """Floats that a row's A takes to form, for each output."""
         return sum(self.inverse_root.shape)
+
+
+def row_squares(hat, block):
+    """J_i H_r^-1 J_i', (b, k, k)."""
+    return hat.squares(block.tangent)
 
 
 def leverages(hat, block):
@@ -173,14 +185,14 @@ def lone_directions(hat, block):
 
 @dataclass(frozen=True, eq=False)
 class Foremost:
-    """Rows of the largest leverages, as a few random directions see them; two of them "add" to those of both.
+    """Rows of the largest leverages, as all or a few random directions see them; two "add" to those of both.
 
     Attributes
     ----------
     at_most : int
         Rows that are kept.
     rough : ndarray of shape (m,)
-        Their leverages, roughly.
+        Their leverages, maybe roughly.
     Z, y, weight : ndarrays of m rows, Z maybe sparse
     """
 
@@ -203,7 +215,7 @@ class Foremost:
 
 
 def foremost_rows(hat, at_most, block):
-    """Of a block; ``hat`` is of random directions."""
+    """Of a block; ``hat`` may be of random directions."""
     counts = block.take(np.flatnonzero(block.weight > 0))
     return Foremost(at_most, rough_leverages(hat, counts), counts.Z, counts.y, counts.weight).kept()
 

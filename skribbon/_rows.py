@@ -37,15 +37,18 @@ class Block:
         Numbers of the groups that the rows belong to.
     share : ndarray of shape (b,) or None
         Of each row's weight in that of its group.
+    squares : ndarray of shape (b, k, k) or None
+        See Rows.
     """
 
-    def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, squares=None):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
-        self.group, self.share = group, share
+        self.group, self.share, self.squares = group, share, squares
 
     def take(self, rows):
         """Some of the rows, whatever their groups."""
-        return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index)
+        squares = None if self.squares is None else self.squares[rows]
+        return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index, squares=squares)
 
     def at(self, model):
         """The same rows seen by another model."""
@@ -235,6 +238,8 @@ class Rows:
         Which of them depend on each other. Blocks then go through the rows group by group.
     first : int
         Index of the first block, where these rows are a part of others.
+    squares : ndarray of shape (n_rows, k, k) or None
+        J_i H_r^-1 J_i' of each row, where that is known already.
     """
 
     model: Any
@@ -243,6 +248,7 @@ class Rows:
     weight: np.ndarray
     groups: Groups | None = None
     first: int = 0
+    squares: np.ndarray | None = None
 
     in_memory = True
 
@@ -268,7 +274,8 @@ class Rows:
             rows = rows if order is None else order[rows]
             Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
             if self.groups is None:
-                yield Block(self.model, Z, y, weight, index)
+                squares = None if self.squares is None else self.squares[rows]
+                yield Block(self.model, Z, y, weight, index, squares=squares)
             else:
                 group = self.groups.code[rows]
                 total = self.groups.weight[group]
@@ -301,15 +308,16 @@ class Rows:
     def take(self, index):
         """Some of the rows."""
         groups = None if self.groups is None else self.groups.take(index)
-        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
+        squares = None if self.squares is None else self.squares[index]
+        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups, squares=squares)
 
     def at(self, model):
         """The same rows seen by another model."""
-        return replace(self, model=model)
+        return replace(self, model=model, squares=None)
 
     def output(self, j, model):
         """The same rows with one of several outputs, seen by a model of it."""
-        return replace(self, model=model, y=self.y[:, j])
+        return replace(self, model=model, y=self.y[:, j], squares=None)
 
     def around(self):
         """Prepared features of some rows, evenly spaced: enough to tell where they are."""

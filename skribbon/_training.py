@@ -29,6 +29,7 @@ from ._leverage import (
     lone_directions,
     most_leverage,
     row_growth,
+    row_squares,
 )
 from ._linalg import gram, left_multiply
 from ._ribbon import Ribbon
@@ -58,6 +59,7 @@ FEW_COLUMNS = 64  # of a hat matrix that is only estimated
 SPARE = 3  # times as many are looked at, since they are found by rough leverages
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
 MEDIAN_ROWS = 20_000  # that tell the median length of a score
+UNEVEN = 0.1  # leverages of a network's rows are so different that one in a few thousand has ten times the mean
 FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 
@@ -130,7 +132,9 @@ class Training:
     @staticmethod
     def takes_scores_as_they_are(rows, curvature, correction):
         """Whether no row's own leverage will correct its score, as far as that can be told before it is known."""
-        few = len(rows.model.theta) <= SMALL_LEVERAGE * rows.model.loss.curvature_rank * rows.n
+        model = rows.model
+        even = 1.0 if model.is_linear or model.loss.n_classes else UNEVEN
+        few = len(model.theta) <= even * SMALL_LEVERAGE * model.loss.curvature_rank * rows.n
         alike = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
         return alike and rows.groups is None
 
@@ -142,10 +146,23 @@ class Training:
     @cached_property
     def hat(self):
         """The hat matrix, row by row."""
-        return Hat(self.H_r.inverse_root, self.n, self.curvature.of_loss)
+        n_rows = self.rows.n_rows if self.rows.in_memory and self.rows.squares is None else 0
+        return Hat.of(self.rows.model, self.H_r.inverse_root, self.n, self.curvature.of_loss, n_rows)
+
+    @cached_property
+    def known_rows(self):
+        """The rows, each with J_i H_r^-1 J_i' where several will ask for it: leverages, scores, noise and its law.
+
+        Those are networks, whose layers make them at about the cost of finding and squaring the foremost ones.
+        """
+        rows = self.rows
+        again = rows.in_memory and rows.groups is None and not np.ndim(self.moments.gg) and self.hat.squares.of_all
+        if not again or rows.squares is not None:
+            return rows
+        return replace(rows, squares=rows.map(partial(row_squares, self.hat)))
 
     def _map(self, f):
-        return self.rows.map(f, self.rows.model.n_outputs * self.hat.width)
+        return self.known_rows.map(f, self.rows.model.n_outputs * self.hat.width)
 
     @property
     def is_flexible(self):
@@ -208,14 +225,15 @@ class Training:
         H_r = curvature.factor(self.rows, self.moments)
         shift = curvature.shift(self.rows.model)
         effective = H_r.effective_parameters(shift)
-        return replace(self, H_r=H_r, curvature=curvature, effective_parameters=effective, known_steps={})
+        rows = self.rows.at(self.rows.model)
+        return replace(self, rows=rows, H_r=H_r, curvature=curvature, effective_parameters=effective, known_steps={})
 
     def sample(self, size):
         """The same of some rows, in memory, at random where there are more; sums are still those of all rows."""
         n = self.rows.n_rows
         if n <= size and self.rows.in_memory:
             return self
-        return replace(self, rows=self.rows.take(some_of(n, size)), whole=self.rows)
+        return replace(self, rows=self.known_rows.take(some_of(n, size)), whole=self.rows)
 
     # ------------------------------------------------------------------ leverages
     @cached_property
@@ -280,11 +298,14 @@ class Training:
 
     @cached_property
     def foremost(self):
-        """Rows that have the largest leverages, found by one cheap pass; see Foremost."""
+        """Rows that have the largest leverages, found by one cheap pass where they are not known; see Foremost."""
+        if self.known_rows.squares is not None:
+            return self.known_rows.sum(partial(foremost_rows, self.hat, self.most_decisive))
         M = self.H_r.inverse_root
         probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
         at_most = max(SPARE * self.most_decisive, MOST_LONE // self.rows.model.loss.curvature_rank)
-        return self.rows.sum(partial(foremost_rows, Hat(probes, self.n, self.hat.curvature), at_most))
+        rough = Hat.of(self.rows.model, probes, self.n, self.hat.curvature, 0)
+        return self.rows.sum(partial(foremost_rows, rough, at_most))
 
     def of_foremost(self, some, f):
         """Concatenation of f(block) over some of the foremost rows."""
@@ -297,6 +318,8 @@ class Training:
     @cached_property
     def foremost_leverages(self):
         """Exact leverages of the foremost rows."""
+        if self.known_rows.squares is not None:
+            return self.foremost.rough
         return self.of_foremost(np.arange(len(self.foremost.y)), partial(leverages, self.hat))
 
     # ------------------------------------------------------------------ what noise models and scores are made of
@@ -442,7 +465,7 @@ class Training:
     def _score_moments(self, correction, gradient, width):
         """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
         if self.rows.groups is None:
-            return self.rows.mean(partial(score_sums, gradient), self.n, width)
+            return self.known_rows.mean(partial(score_sums, gradient), self.n, width)
         unbounded = self.clip.scores is None and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all()
         if correction in POWERS and unbounded:
             self.steps(POWERS[correction], MAX_LEVERAGE)

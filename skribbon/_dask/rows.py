@@ -48,6 +48,7 @@ class DaskRows:
     progress: Callable | None = None
 
     in_memory = False
+    squares = None
 
     @classmethod
     def of(cls, model, table: Table, survey: Survey, part, index, progress=None):

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._linalg import PANEL, batch_gram, outer_square
 from .._rows import BLOCK_BYTES
 
+ROUNDING = 2**-52
+ACCURACY = 1e-7  # relative, of a square; rows of which rounding might leave less are squared one by one
 WORTH_PAIRS = 0.75  # share of a plain Gram matrix's products that those of distinct pairs may take
 
 
@@ -50,10 +53,10 @@ def has_few_pairs(n_in, n_out):
     return 2 * distinct(n_in) * distinct(n_out) <= WORTH_PAIRS * (n_in * n_out) ** 2
 
 
-def paired_sums(Q, d):
-    """Sums over rows of Q (q, b) times the distinct pairs of d (m, b), (q, pairs), a cacheful of pairs at a time."""
+def pairs_by_parts(d):
+    """The distinct pairs of d (m, b), a cacheful at a time, each with the slice of its places."""
     m, b = d.shape
-    sums, at_once = np.empty((len(Q), distinct(m))), max(m, BLOCK_BYTES // (16 * b))
+    at_once = max(m, BLOCK_BYTES // (16 * b))
     room = np.empty((min(at_once, distinct(m)), b))  # for the same pages again and again
     first = start = 0
     while first < m:
@@ -61,9 +64,21 @@ def paired_sums(Q, d):
         while last < m and distinct(m - first) - distinct(m - last - 1) <= at_once:
             last += 1
         P = pairs(d, first, last, room)
-        np.matmul(Q, P.T, out=sums[:, start : start + len(P)])
+        yield slice(start, start + len(P)), P
         first, start = last, start + len(P)
+
+
+def paired_sums(Q, d):
+    """Sums over rows of Q (q, b) times the distinct pairs of d (m, b), (q, pairs)."""
+    sums = np.empty((len(Q), distinct(len(d))))
+    for places, P in pairs_by_parts(d):
+        np.matmul(Q, P.T, out=sums[:, places])
     return sums
+
+
+def scores_of(a, d):
+    """Scores (in out, b) of a layer with inputs a (in, b) and gradients d (out, b)."""
+    return (a[:, None] * d).reshape(-1, d.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +145,7 @@ def single_grams(slots, inputs, deltas, weights):
         One for each of the weights.
     """
     shapes = tuple((len(a), len(d)) for a, d in zip(inputs, deltas, strict=True))
-    scores = [(a[:, None] * d).reshape(-1, d.shape[1]) for a, d in zip(inputs, deltas, strict=True)]
+    scores = [scores_of(a, d) for a, d in zip(inputs, deltas, strict=True)]
     parts, few = [{} for _ in weights], [has_few_pairs(*shape) for shape in shapes]
     for k, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
         if few[k]:
@@ -170,3 +185,83 @@ def weighted_products(a, d, weights):
         left, right = (a * w, d) if a.shape[1] <= d.shape[1] else (a, d * w)
         np.matmul(left.T, right, out=product.reshape(a.shape[1], -1))
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSquares:
+    """|J_i root|^2 of a network with one output, s' S s with S = root root', by distinct pairs of each layer.
+
+    Rounding leaves an error of the size of eps (sum_j |s_j| sqrt(S_jj))^2, which is known of every row; where it
+    matters, since parameters are nearly redundant, the row is squared by the root.
+
+    Attributes
+    ----------
+    root : ndarray of shape (p, p)
+    own : list of ndarrays
+        Of each layer with few pairs the coefficients of its products, (pairs of inputs, pairs of outputs), else its
+        part of S, (in out, in out).
+    cross : dict
+        From (k, m), k < m, to that part of 2 S, (in_m out_m, in_k out_k).
+    scales : list of ndarrays of shape (in, out)
+        sqrt(S_jj).
+    """
+
+    root: np.ndarray
+    own: list
+    cross: dict
+    scales: list
+
+    of_all = True
+
+    @classmethod
+    def of(cls, layers, root):
+        """Of the places (in, out) in theta of each layer's parameters, its biases last."""
+        S, places = outer_square(root), [layer.ravel() for layer in layers]
+        parts = [S[np.ix_(place, place)] for place in places]
+        own = [
+            _pair_coefficients(part, *layer.shape) if has_few_pairs(*layer.shape) else part
+            for part, layer in zip(parts, layers, strict=True)
+        ]
+        cross = {(k, m): 2 * S[np.ix_(places[m], places[k])] for m in range(len(layers)) for k in range(m)}
+        return cls(root, own, cross, [np.sqrt(np.diag(S))[layer] for layer in layers])
+
+    def __call__(self, tangent):
+        """J_i root root' J_i', (n, 1, 1)."""
+        inputs, deltas = tangent.layer_parts()
+        squares, size = np.zeros(len(tangent.f)), np.zeros(len(tangent.f))
+        scores = {k: scores_of(inputs[k], deltas[k]) for pair in self.cross for k in pair}
+        for k, (a, d, scale) in enumerate(zip(inputs, deltas, self.scales, strict=True)):
+            size += np.einsum("ob,ob->b", scale.T @ np.abs(a), np.abs(d))
+            if has_few_pairs(*scale.shape):
+                sums = sum(self.own[k][:, some] @ P for some, P in pairs_by_parts(d))
+                squares += np.einsum("qb,qb->b", pairs(a), sums)
+            else:
+                s = scores[k] if k in scores else scores_of(a, d)
+                squares += np.einsum("qb,qb->b", s, self.own[k] @ s)
+        for (k, m), part in self.cross.items():
+            squares += np.einsum("qb,qb->b", scores[m], part @ scores[k])
+        rough = np.flatnonzero(~(ROUNDING * size**2 <= ACCURACY * squares))
+        if len(rough):
+            squares[rough] = batch_gram(tangent.take(rough).jvp(self.root))[:, 0, 0]
+        return squares[:, None, None]
+
+
+def _pair_coefficients(part, n_in, n_out):
+    """What the products a_i a_j d_o d_q, i <= j and o <= q, have before them in s' part s, for s = a (x) d."""
+    T = part.reshape(n_in, n_out, n_in, n_out)
+    (i, j), (o, q) = np.triu_indices(n_in), np.triu_indices(n_out)
+    once = np.outer(np.where(i == j, 0.5, 1.0), np.where(o == q, 1.0, 2.0))  # of pairs of the same, half of the orders
+    i, j = i[:, None], j[:, None]
+    return once * (T[i, o, j, q] + T[i, q, j, o])
+
+
+def layers_are_worth(shapes, r):
+    """Whether squares by layers, of one row, take clearly fewer products than those by a root (p, r)."""
+    sizes = [n_in * n_out for n_in, n_out in shapes]
+    own = sum(
+        distinct(n_in) * distinct(n_out) if has_few_pairs(n_in, n_out) else (n_in * n_out) ** 2
+        for n_in, n_out in shapes
+    )
+    cross = sum(sizes[k] * sizes[m] for m in range(len(sizes)) for k in range(m))
+    p = sum(sizes)
+    return own + cross <= WORTH_PAIRS * (p * (p + PANEL) / 2 if r == p else p * r)

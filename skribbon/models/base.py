@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Self
@@ -96,6 +97,24 @@ class Tangent:
     def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
         """:meth:`hessian` times V (p, r)."""
         return self.hessian(C, u) @ V
+
+
+@dataclass(frozen=True, eq=False)
+class RootSquares:
+    """J_i root root' J_i' of rows, by the products J_i root themselves.
+
+    Attributes
+    ----------
+    root : ndarray of shape (p, r)
+    """
+
+    root: FloatArray
+
+    of_all = False  # whether those of all rows are worth having
+
+    def __call__(self, tangent: Tangent) -> FloatArray:
+        """(n, k, k), of the rows of a tangent."""
+        return row_covariances(tangent.jvp(self.root))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,10 +236,27 @@ class ParametricModel:
         """
         n, k = X.shape[0], self.n_outputs
         f, covariance = np.empty((n, k)), np.empty((n, k, k))
+        squares = self.squares_along(root, n)
         for rows in row_blocks(n, max(self.row_width, k * root.shape[1])):
             tangent = self.tangent(self.rows(X[rows]))
-            f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
+            f[rows], covariance[rows] = tangent.f, squares(tangent)
         return f, covariance
+
+    def squares_along(self, root: FloatArray, n: int) -> Callable[[Any], FloatArray]:
+        """Squares of how raw predictions move along a root of a covariance, in the way that suits n rows.
+
+        Parameters
+        ----------
+        root : ndarray of shape (p, r)
+        n : int
+            Number of rows that will be asked for, in blocks.
+
+        Returns
+        -------
+        callable
+            From a tangent to J_i root root' J_i', (n, k, k).
+        """
+        return RootSquares(root)
 
     def at(self, theta: FloatArray) -> Self:
         """The same model with other parameters; its penalty moves with them.

@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .._rows import BLOCK_BYTES, Sums
-from ._layers import single_grams, summed_gram, weighted_products, with_one
+from ._layers import LayerSquares, layers_are_worth, single_grams, summed_gram, weighted_products, with_one
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
 from .outputs import takes_outputs
@@ -100,6 +100,13 @@ class MultilayerPerceptron(ParametricModel):
     def tangent(self, Z):
         return PerceptronTangent(self, *self.propagate(Z, self.theta))
 
+    def squares_along(self, root, n):
+        layers, (p, r) = self.layers, root.shape
+        pays = n >= 2 * p and p <= LARGE and layers_are_worth([layer.shape for layer in layers], r)
+        if self.n_outputs > 1 or not pays or not np.isfinite(root).all():
+            return super().squares_along(root, n)
+        return LayerSquares.of(layers, root)
+
     def last_layer(self):
         weights, biases = self.unpack(self.theta)
         l2_weights, l2_biases = self.unpack(self.l2)
@@ -172,16 +179,25 @@ class PerceptronTangent(Tangent):
 
     def grams(self, Rs):
         """Of one output all are sums of the same squares, each with weights of its own; see _layers.py."""
-        inputs, slots = [with_one(a) for a in self.activations], self.network.slots
+        slots = self.network.slots
         if self.f.shape[1] == 1:
             weights = [(R[:, 0] ** 2).sum(axis=1) for R in Rs]
-            return single_grams(slots, inputs, self._single_deltas(np.ones((len(self.f), 1, 1))), weights)
+            return single_grams(slots, *self.layer_parts(), weights)
+        inputs = [with_one(a) for a in self.activations]
         return [
             summed_gram(slots, inputs, self._deltas(R))
             if R.shape[2] > 1
             else single_grams(slots, inputs, self._single_deltas(R), [np.ones(len(R))])[0]
             for R in Rs
         ]
+
+    def layer_parts(self):
+        """Of a single output: inputs (in, n) of every layer, a one among them, and the gradients (out, n) in its z."""
+        return [with_one(a) for a in self.activations], self._single_deltas(np.ones((len(self.f), 1, 1)))
+
+    def take(self, rows):
+        """Some of the rows."""
+        return PerceptronTangent(self.network, [a[rows] for a in self.activations], self.f[rows])
 
     def _single_deltas(self, U):
         """:meth:`_deltas` of a single u, (units, n)."""
@@ -260,9 +276,26 @@ class PerceptronTangent(Tangent):
         return out.T
 
     def jvp(self, V):
-        if self.f.shape[1] <= 2 and self._p <= LARGE and V.shape[1] > FEW:
+        r = V.shape[1]
+        if self.f.shape[1] == 1 and r * sum(min(layer.shape) for layer in self.network.layers) <= self._p:
+            return self._narrow_jvp(V)
+        if self.f.shape[1] <= 2 and self._p <= LARGE and r > FEW:
             return super().jvp(V)  # a single product with the Jacobian is the faster way for a narrow output
         return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
+
+    def _narrow_jvp(self, V):
+        """Of one output, J V as sums over layers of d' V a; the longer of d and a meets V first."""
+        out, r = np.zeros((len(self.f), V.shape[1])), V.shape[1]
+        deltas = self._deltas(np.ones((len(self.f), 1, 1)))
+        for a, delta, places in zip(self.activations, deltas, self.network.layers, strict=True):
+            d, (n_in, n_out) = delta[:, 0], places.shape
+            if n_out > n_in:
+                along = (d @ V[places.T.ravel()].reshape(n_out, -1)).reshape(len(d), n_in, r)
+                out += np.einsum("ni,nir->nr", a, along[:, :-1]) + along[:, -1]
+            else:
+                along = (a @ V[places[:-1].ravel()].reshape(n_in - 1, -1)).reshape(len(d), n_out, r)
+                out += np.einsum("no,nor->nr", d, along + V[places[-1]])
+        return out[:, None]
 
     def _jvp(self, V):
         """Forward mode: the derivative D of every layer along r directions, (n, units, r)."""

@@ -1,5 +1,6 @@
 """Packed Gram matrices of a network's layers against those of its Jacobian, whatever its shape."""
 
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -12,6 +13,7 @@ from scipy import sparse
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import unpacked
 from skribbon.models import _layers, mlp
+from skribbon.models.base import RootSquares
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.mlp import MultilayerPerceptron
 
@@ -68,6 +70,8 @@ def test_products_with_the_jacobian(name, r):
     for W in (V, V[::-1]):  # in any order of memory
         assert_allclose(tangent._jvp(W), J @ W, atol=1e-11)
         assert_allclose(tangent.jvp(W), J @ W, atol=1e-11)
+        if k == 1:
+            assert_allclose(tangent._narrow_jvp(W), J @ W, atol=1e-11)
     assert_allclose(tangent.vjp(U), np.einsum("nkp,nkr->pr", J, U), atol=1e-11)
     assert_allclose(tangent.weighted_scores(u, c), np.einsum("nkp,nk,nr->pr", J, u, c), atol=1e-11)
 
@@ -100,6 +104,42 @@ def test_single_precision_of_weighted_scores_is_far_below_what_they_are_along_an
     sizes, errors = (np.sqrt(np.mean((along.T @ V) ** 2, axis=1)) for V in (exact, error))
     assert (errors < 0.02 * sizes).all()
     assert_allclose(tangent.weighted_scores(1e100 * u, c), 1e100 * exact, rtol=1e-3, atol=1e95 * np.abs(exact).max())
+
+
+SINGLE = [name for name, units in NETWORKS.items() if units[-1] == 1]
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("triangle", [np.tril, np.triu, np.asarray])
+@pytest.mark.parametrize("room", [2**20, 1])
+def test_squares_by_layers_are_those_of_the_root(name, triangle, room, monkeypatch):
+    monkeypatch.setattr(_layers, "BLOCK_BYTES", room)
+    tangent = tangent_of(NETWORKS[name])
+    p = tangent.jacobian().shape[2]
+    root = triangle(np.random.default_rng(4).normal(size=(p, p)))
+    squares = replace(_layers.LayerSquares.of(tangent.network.layers, root), root=None)  # which is not looked at
+    assert_allclose(squares(tangent), RootSquares(root)(tangent), rtol=1e-11)
+
+
+def test_squares_that_rounding_would_hide_are_those_of_the_root(monkeypatch):
+    """Where a covariance is wide along what the rows do not see, hardly anything is left of its products."""
+    tangent, rng = tangent_of((3, 6, 1)), np.random.default_rng(5)
+    J = tangent.jacobian()[:, 0]
+    unseen = np.linalg.svd(J)[2][-2:].T  # (p, 2)
+    root = np.column_stack([1e6 * unseen, rng.normal(size=(J.shape[1], J.shape[1] - 2))])
+    exact, squares = RootSquares(root)(tangent), _layers.LayerSquares.of(tangent.network.layers, root)
+    assert_allclose(squares(tangent), exact, rtol=1e-7)
+    monkeypatch.setattr(_layers, "ACCURACY", np.inf)
+    assert np.abs(squares(tangent) / exact - 1).max() > 1e-7
+
+
+def test_layers_make_squares_of_many_rows_only():
+    network, eye = tangent_of((5, 12, 1)).network, np.eye(85)
+    assert isinstance(network.squares_along(eye, 170), _layers.LayerSquares)
+    assert isinstance(network.squares_along(eye, 169), RootSquares)
+    assert isinstance(network.squares_along(eye[:, :20], 170), RootSquares)
+    assert isinstance(network.squares_along(np.full((85, 85), np.inf), 170), RootSquares)
+    assert isinstance(tangent_of((5, 12, 3)).network.squares_along(np.eye(111), 10**4), RootSquares)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (5, 3), (20, 2)])  # features, classes: the last has too many pairs
