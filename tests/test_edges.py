@@ -39,6 +39,7 @@ from sklearn.preprocessing import (
 )
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._linalg import row_covariances
 from skribbon._loss import Categorical
 from skribbon._predictive import ClassProbabilities, Latent
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
@@ -703,7 +704,7 @@ def test_another_alpha_has_its_own_leave_one_out(Ribbon):
 
 def test_logits_whose_variances_overflow_have_probabilities():
     f, root = np.array([[3.0, -1.0], [0.5, 0.2]]), np.array([[[1e221, 0.0], [0.0, 1e200]], [[0.1, 0.0], [0.0, 0.2]]])
-    latent = Latent.from_root(f, root)
+    latent = Latent(f, row_covariances(root))
     probabilities = ClassProbabilities(latent, Categorical(3)).mean()
     assert np.isfinite(latent.covariance).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)

@@ -20,12 +20,14 @@ from .._linalg import batch_gram, gram, scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 from .._rows import row_blocks, unpacked
 from ..exceptions import SelectionWarning, warn_user
-from ._layers import pair_places
-from .base import ParametricModel, Tangent, as_parametric
+from ._layers import pair_places, pairs
+from .base import ParametricModel, RootSquares, Tangent, as_parametric
 from .newton import with_theta
 from .outputs import takes_outputs
 
 CACHED_ROWS = 2048  # of a prediction, which stay in the cache
+PAIR_ROWS = 256  # whose products of features do
+CANCELLING = 1e5  # terms over their sum, beyond which rounding is more than 1e-10 of that
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,6 +121,14 @@ class LinearPredictor(ParametricModel):
     def tangent(self, Z):
         return LinearTangent(Z, self.raw(Z))
 
+    def squares_along(self, root, n):
+        k, (p, r) = self.loss.n_outputs, root.shape
+        d = p // k
+        by_pairs = n * d * (d + 1) * k * (k + 1) / 4 + p * p * r / 2  # products, with those that prepare them
+        if self.loss.n_classes <= 2 or by_pairs > n * r * (p + k * k):
+            return super().squares_along(root, n)
+        return PairedSquares.of(root, k)
+
     def centred(self, X):
         k = self.loss.n_outputs
         if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
@@ -159,9 +169,9 @@ class LinearTangent(Tangent):
     def jvp(self, V):
         if self._k == 1:
             return np.asarray(self.Z @ V)[:, None]
-        blocks = V.reshape(self._k, len(V) // self._k, V.shape[1])  # (k, d, r)
-        together = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)
-        return np.asarray(self.Z @ together).reshape(-1, *blocks.shape[::2])
+        k, d, r = self._k, len(V) // self._k, V.shape[1]
+        together = V.reshape(k, d, r).transpose(1, 0, 2).reshape(d, k * r)
+        return np.asarray(self.Z @ together).reshape(len(self.f), k, r)
 
     def along(self, D):
         blocks = D.reshape(len(D), self._k, -1).transpose(1, 0, 2)  # (k, n, d)
@@ -254,6 +264,55 @@ class OutputSums:
         for i, row in enumerate(pair_places(self.k)):
             out[i] = squares[row].transpose(1, 0, 2)
         return out.reshape(self.k * self.d, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedSquares(RootSquares):
+    """The same of a linear predictor with several outputs, by the distinct products of features: z' S_kl z.
+
+    Rounding is then relative to (|z|' s_k)(|z|' s_l), s_k^2 the variances of an output's coefficients. Where that is
+    much larger than the result, as of features far from zero, the root says what it is.
+
+    Attributes
+    ----------
+    entries : ndarray of shape (k (k + 1) / 2, d (d + 1) / 2)
+        What the product of two features is multiplied by, for each pair of outputs.
+    std : ndarray of shape (d, k)
+        s.
+    places : ndarray of shape (k, k)
+        Where a pair of outputs is found among the distinct ones.
+    """
+
+    entries: np.ndarray
+    std: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, root, k):
+        """Of k outputs."""
+        d = len(root) // k
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is left to the root
+            S = (root @ root.T).reshape(k, d, k, d)
+            (i, j), (a, b) = np.triu_indices(d), np.triu_indices(k)
+            a, b = a[:, None], b[:, None]
+            entries = (S[a, i, b, j] + S[a, j, b, i]) * np.where(i == j, 0.5, 1.0)
+        return cls(root, entries, np.sqrt(np.einsum("kdkd->dk", S)), pair_places(k))
+
+    def __call__(self, tangent):
+        if sparse.issparse(tangent.Z):
+            return super().__call__(tangent)
+        Z, k = tangent.Z, self.std.shape[1]
+        places, C = self.places.ravel(), np.empty((len(Z), k, k))
+        products = np.empty((self.entries.shape[1], min(PAIR_ROWS, len(Z))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(Z), PAIR_ROWS):
+                z = np.ascontiguousarray(Z[start : start + PAIR_ROWS].T)
+                by_output = self.entries @ pairs(z, out=products[:, : z.shape[1]])  # (pairs of outputs, rows)
+                C[start : start + PAIR_ROWS] = by_output[places].T.reshape(-1, k, k)
+            rough = ~((np.abs(Z) @ self.std) ** 2 <= CANCELLING * np.einsum("nkk->nk", C)).all(axis=1)
+        if rough.any():
+            C[rough] = super().__call__(LinearTangent(Z[rough], tangent.f[rough]))
+        return C
 
 
 def _distinct(C):
