@@ -424,7 +424,7 @@ def _pairs_of_exponentials(m, root, z):
     E = np.empty((len(m), m.shape[1], z.shape[1]))
     shift = (root.reshape(-1, len(z)) @ z).reshape(len(m), len(z), -1)  # one product for all rows
     bound = np.sqrt(np.einsum("rkl,rkl->rk", root, root).max(initial=0.0) * np.einsum("kn,kn->n", z, z).max())
-    if (bound > 300 and max(-shift.min(), shift.max()) > 300) or np.ptp(m, axis=1).max() > 300:
+    if (bound > 390 and max(-shift.min(), shift.max()) > 390) or np.ptp(m, axis=1).max() > 300:
         E[:, 0], E[:, 1:] = 0, shift
         both = (m[:, :, None] + E, m[:, :, None] - E)
         return *(np.exp(e - e.max(axis=1, keepdims=True)) for e in both), np.ones(m.shape)
@@ -455,25 +455,30 @@ def _exponentials(m, root, z):
 def _node_means(m, root, most_pairs=MOST_PAIRS):
     """Means (r, L) over as many nodes as the scatter over the first ones asks for."""
     L = m.shape[1]
-    means, scatter = _pilot(m, root, PAIRS[0] if L <= FEW else min(PAIRS[0], most_pairs))
+    if L > FEW and most_pairs < PAIRS[1]:
+        return _means_over(m, root, most_pairs)
+    means, scatter = _pilot(m, root)
     most = 2 ** int(np.ceil(np.log2(512 * L)))  # more dimensions, more nodes; of very many classes, each matters less
     most = min(max(most, 2 * PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
     sizes = [min(pairs, most_pairs) if L > FEW else pairs for pairs in (*PAIRS, most)]
     for pairs, group in _tiers(scatter, sizes)[1:]:
-        if pairs == sizes[0]:
-            continue
-        z = _nodes(L - 1, pairs)[:, :pairs]
-        means[group] = 0
-        for rows in _chunks(len(group), 8 * pairs * L, BLOCK_BYTES):
-            i = group[rows]
-            for some in _chunks(pairs, 8 * len(i) * L, BLOCK_BYTES):
-                means[i] += _sum_over_pairs(m[i], root[i], z[:, some]) / (2 * pairs)
+        means[group] = _means_over(m[group], root[group], pairs)
     return means
 
 
-def _pilot(m, root, pairs=PAIRS[0]):
+def _means_over(m, root, pairs):
+    """Means (r, L) over so many nodes."""
+    L, z = m.shape[1], _nodes(m.shape[1] - 1, pairs)[:, :pairs]
+    means = np.zeros(m.shape)
+    for rows in _chunks(len(m), 8 * pairs * L, BLOCK_BYTES):
+        for some in _chunks(pairs, 8 * len(m[rows]) * L, BLOCK_BYTES):
+            means[rows] += _sum_over_pairs(m[rows], root[rows], z[:, some]) / (2 * pairs)
+    return means
+
+
+def _pilot(m, root):
     """Means (r, L) over the first nodes, and the scatter (r,) of antithetic averages, largest over the classes."""
-    means, scatter = np.empty(m.shape), np.empty(len(m))
+    means, scatter, pairs = np.empty(m.shape), np.empty(len(m)), PAIRS[0]
     z = _nodes(m.shape[1] - 1, pairs)
     for rows in _chunks(len(m), 16 * pairs * m.shape[1], BLOCK_BYTES):
         *both, w = _pairs_of_exponentials(m[rows], root[rows], z[:, :pairs])
