@@ -37,9 +37,9 @@ SURE = 6.5  # standard deviations beyond which a normal distribution function is
 
 HUGE = 1e10  # a variance, or a logit, beyond which a softmax is an argmax
 NEGLIGIBLE = 1e-4  # total probability of the classes that are left out
-SCATTER = (0.02, 0.035, 0.05, 0.08)  # of the averages over antithetic pairs of nodes, up to which
-PAIRS = (64, 256, 512, 1024)  # so many pairs are enough for a mean, and
-QUANTILE_PAIRS = (256, 1024, 1024, 4096)  # for quantiles
+SCATTER = (0.012, 0.05, 0.07)  # of the averages over antithetic pairs of nodes, up to which
+PAIRS = (64, 256, 1024)  # so many pairs are enough for a mean, and
+QUANTILE_PAIRS = (256, 1024, 4096)  # for quantiles
 MOST_PAIRS = 16384
 FEW = 4  # classes for which no nodes are saved
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of sets of classes
@@ -61,27 +61,33 @@ def logistic_quantiles(f, variance, q):
     return np.stack([expit(-f + z), expit(f + z)], axis=1)
 
 
+def _tilted(mean, variance):
+    """A factor and another mean: E expit(N(mean, variance)) is factor E expit(N(other, variance)), which is not rare.
+
+    With e^x for the numerator of expit(x), that is exp(mean + variance / 2) E expit(N(-mean - variance, variance)).
+    """
+    rare = mean < -variance / 2
+    return np.exp(np.where(rare, mean + variance / 2, 0.0)), np.where(rare, -mean - variance, mean)
+
+
 def _mean_expit(mean, variance):
     """E expit(N(mean, variance)), for arrays of one shape."""
+    factor, mean = _tilted(mean, variance)
     out = np.empty(mean.shape)
     tier = np.searchsorted([0.0, NARROW, WIDE], variance)
     for i, rule in enumerate((_point_rule, _hermite_rule, _normal_rule, _logistic_rule)):
         here = tier == i
         if here.any():
             out[here] = _by_block(rule, mean[here], np.sqrt(np.maximum(variance[here], 0)))
-    return out
+    return factor * out
 
 
 def _fast_mean_expit(mean, variance):
-    """The same to 1e-8, and relative to 1e-4 where it is rare, for arrays of one shape.
-
-    With e^x for the numerator of expit(x) it is exp(mean + variance / 2) E expit(N(-mean - variance, variance)), and of
-    a rare one the latter is not small.
-    """
-    tilted = mean < -variance / 2
-    out = _probit_mixture(np.where(tilted, -mean - variance, mean), variance)
+    """The same to 1e-8, and relative to 1e-4 where it is rare."""
+    factor, other = _tilted(mean, variance)
+    out = _probit_mixture(other, variance)
     exact = (out < RARE) | (variance <= NARROW)
-    out *= np.exp(np.where(tilted, mean + variance / 2, 0.0))
+    out *= factor
     out[exact] = _mean_expit(mean[exact], variance[exact])
     return out
 
@@ -89,7 +95,7 @@ def _fast_mean_expit(mean, variance):
 def _probit_mixture(mean, variance):
     """The same to 4e-9, whatever it is; far out it is e^x, or one, all but nearly."""
     size, at_ease = np.abs(mean), 10 + 2 * variance
-    out = np.exp(np.where(size > at_ease, variance / 2 - size, -np.inf))
+    out = np.exp(np.where(size >= at_ease, variance / 2 - size, -np.inf))
     np.subtract(1.0, out, out=out, where=mean > 0)
     near = size < np.minimum(at_ease, SURE * np.sqrt(variance + PROBIT_SCALES[-1] ** -2))
     mean, variance = mean[near], variance[near]

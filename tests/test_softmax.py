@@ -9,6 +9,7 @@ from scipy.special import expit, ndtri, softmax
 from skribbon._softmax import (
     _fast_mean_expit,
     _mean_expit,
+    _probit_mixture,
     _sum_over_pairs,
     logistic_mean,
     logistic_quantiles,
@@ -135,6 +136,17 @@ def test_means_of_many_classes_at_several_spreads(K, std):
     for i in range(len(f)):
         p = draws_of(f[i], S[i], basis, 20_000, seed=9)
         pairs = (p[:10_000] + p[10_000:]) / 2
+        noise = 4 * pairs.std(axis=0) / np.sqrt(len(pairs))
+        assert (np.abs(means[i] - p.mean(axis=0)) < 1e-3 + noise).all()
+
+
+def test_means_of_classes_that_seldom_win():
+    """Few nodes are where they do, and a scatter that is small over the first ones says little."""
+    f, S, basis = problem(8, stds=(0.4, 0.8, 1.2, 1.8, 2.6), scale=4.0, seed=33)
+    means = softmax_mean(f, S, basis)
+    for i in range(len(f)):
+        p = draws_of(f[i], S[i], basis, 40_000, seed=2)
+        pairs = (p[:20_000] + p[20_000:]) / 2
         noise = 4 * pairs.std(axis=0) / np.sqrt(len(pairs))
         assert (np.abs(means[i] - p.mean(axis=0)) < 1e-3 + noise).all()
 
@@ -276,3 +288,24 @@ def test_the_sigmoid_as_a_mixture_of_probits(variance):
     exact, fast = (rule(mean, np.full(mean.shape, variance)) for rule in (_mean_expit, _fast_mean_expit))
     np.testing.assert_allclose(fast, exact, rtol=1e-4, atol=0)
     np.testing.assert_allclose(fast, exact, rtol=0, atol=1e-8)
+
+
+def test_mixtures_of_probits_far_out():
+    """Where the first term of a series, or zero and one, stand for them."""
+    mean, variance = np.meshgrid(np.linspace(-120, 120, 241), [0.31, 1.0, 2.0, 8.0, 40.0])
+    mixture, exact = _probit_mixture(mean, variance), _mean_expit(mean, variance)
+    np.testing.assert_allclose(mixture, exact, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(_fast_mean_expit(mean, variance), exact, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(-120, 40), (-60, 40), (-30, 8), (-20, 2), (-25, 40), (-9, 0.2)])
+def test_rare_classes_have_probabilities_to_relative_precision(mean, variance):
+    def integrand(x):
+        return np.exp(-np.logaddexp(0, -x) - (x - mean) ** 2 / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+    grid = np.linspace(mean - 1, mean + variance + 1, 1000)
+    mode, reach = grid[integrand(grid).argmax()], 12 * np.sqrt(variance)
+    expected = quad(integrand, mode - reach, mode + reach, epsabs=0, epsrel=1e-9, limit=500)[0]
+    law = np.array([float(mean)]), np.array([float(variance)])
+    np.testing.assert_allclose(_mean_expit(*law), expected, rtol=1e-7)
+    np.testing.assert_allclose(_fast_mean_expit(*law), expected, rtol=1e-7)
