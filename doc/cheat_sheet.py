@@ -111,10 +111,8 @@ def as_markdown():
     """The same boxes as cards for the page, which a phone can read and a reader can copy from."""
     cards = []
     for title, rows in BOXES:
-        lines = [f":::{{grid-item-card}} {title}", "", "```python"]
-        for text, code in rows:
-            lines += ["", f"# {text}", code] if text else [code]
-        cards.append("\n".join([*lines, "```", ":::"]))
+        answers = "\n".join(f"\n# {text}\n{code}" if text else code for text, code in rows).strip()
+        cards.append(f":::{{grid-item-card}} {title}\n\n```python\n{answers}\n```\n:::")
     return "\n\n".join(["::::{grid} 1 1 2 2\n:gutter: 3", *cards, "::::", ""])
 
 
