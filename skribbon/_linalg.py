@@ -8,6 +8,7 @@ from scipy.linalg import eigh, lapack
 
 from .exceptions import CurvatureError
 
+FEW_ROWS = 8  # whose products take no longer than to see whether a matrix is triangular
 PANEL = 96  # columns of a triangular matrix that are multiplied at a time
 EXACT_COLUMNS = 1500  # up to here an inverse root has a column per parameter
 N_PROBES = 64  # random columns beyond: a leverage h is then known to sqrt(2/64) h, the sum of n of them far better
@@ -65,7 +66,7 @@ def stack_rows(pieces):
 def right_multiply(A, T):
     """A @ T for a stack A (..., p), at little more than half the cost where T is square and triangular."""
     flat, (p, r) = A.reshape(-1, A.shape[-1]), T.shape  # as a stack, numpy would multiply thin matrices one by one
-    side = None if p < 2 * PANEL else triangle(T)
+    side = None if p < 2 * PANEL or len(flat) < FEW_ROWS else triangle(T)
     if side is None:
         return (flat @ T).reshape(*A.shape[:-1], r)
     out = np.empty(flat.shape)

@@ -198,6 +198,7 @@ def test_triangular_root_with_a_coordinate_that_does_not_move():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_right_multiply(shape, kind, order, monkeypatch):
     monkeypatch.setattr(_linalg, "PANEL", 2)
+    monkeypatch.setattr(_linalg, "FEW_ROWS", 1)
     L = {"lower": np.tril(A[:5]), "upper": np.triu(A[:5]), "full": A[:5], "wide": A[:8].T, "narrow": A[:5, :2]}[kind]
     B = rng.normal(size=shape)
     L = np.array(L, order=order)

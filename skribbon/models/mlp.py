@@ -1,7 +1,7 @@
 """scikit-learn's multilayer perceptrons, with analytic per-row derivatives."""
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from math import prod
 from operator import add
@@ -54,9 +54,14 @@ class MultilayerPerceptron(ParametricModel):
             return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
         return max(min(p, WIDE), 4 * sum(self.units)) + 4 * (k + 1) ** 2
 
-    @property
+    @cached_property
     def _shapes(self):
         return [*zip(self.units[:-1], self.units[1:], strict=True), *((out,) for out in self.units[1:])]
+
+    @property
+    def layer_shapes(self):
+        """Of every layer, the number of its inputs, a one among them, and of its outputs."""
+        return [(n_in + 1, n_out) for n_in, n_out in pairwise(self.units)]
 
     @property
     def slots(self):
@@ -101,11 +106,11 @@ class MultilayerPerceptron(ParametricModel):
         return PerceptronTangent(self, *self.propagate(Z, self.theta))
 
     def squares_along(self, root, n):
-        layers, (p, r) = self.layers, root.shape
-        pays = n >= 2 * p and p <= LARGE and layers_are_worth([layer.shape for layer in layers], r)
-        if self.n_outputs > 1 or not pays or not np.isfinite(root).all():
+        p, r = root.shape
+        pays = self.n_outputs == 1 and n >= 2 * p and p <= LARGE and layers_are_worth(self.layer_shapes, r)
+        if not pays or not np.isfinite(root).all():
             return super().squares_along(root, n)
-        return LayerSquares.of(layers, root)
+        return LayerSquares.of(self.layers, root)
 
     def last_layer(self):
         weights, biases = self.unpack(self.theta)
@@ -277,7 +282,7 @@ class PerceptronTangent(Tangent):
 
     def jvp(self, V):
         r = V.shape[1]
-        if self.f.shape[1] == 1 and r * sum(min(layer.shape) for layer in self.network.layers) <= self._p:
+        if self.f.shape[1] == 1 and r * sum(map(min, self.network.layer_shapes)) <= self._p:
             return self._narrow_jvp(V)
         if self.f.shape[1] <= 2 and self._p <= LARGE and r > FEW:
             return super().jvp(V)  # a single product with the Jacobian is the faster way for a narrow output
