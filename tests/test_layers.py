@@ -25,7 +25,8 @@ MATHEMATICS = FOUNDATION | {
     "_compat",
 }
 BELOW_ESTIMATORS = MATHEMATICS | {"_steps", "conformal", "_left_out", "noise", "metrics", "models", "curvature"}
-ESTIMATORS = {"_linearisation", "_estimator", "_regressor", "_classifier", "_alpha_path", "_cv"}
+ESTIMATORS = {"_linearisation", "_estimator", "_noise_law", "_regression", "_regressor", "_classifier", "_alpha_path"}
+ESTIMATORS |= {"_cv"}
 
 # each part of the package, and the parts that it may import; a new part finds its place here first
 MAY_IMPORT = {
@@ -52,7 +53,8 @@ MAY_IMPORT = {
     "_linearisation": BELOW_ESTIMATORS,
     "_dask": BELOW_ESTIMATORS | {"_dask"},
     "_estimator": BELOW_ESTIMATORS | {"_linearisation", "_dask"},
-    **dict.fromkeys(("_regressor", "_classifier"), BELOW_ESTIMATORS | {"_estimator"}),
+    **dict.fromkeys(("_noise_law", "_regression", "_classifier"), BELOW_ESTIMATORS | {"_estimator"}),
+    "_regressor": BELOW_ESTIMATORS | {"_estimator", "_noise_law", "_regression"},
     "_alpha_path": BELOW_ESTIMATORS,
     "_cv": BELOW_ESTIMATORS | ESTIMATORS,
     "inspection": BELOW_ESTIMATORS | ESTIMATORS | {"inspection"},

@@ -15,7 +15,7 @@ from .._compat import safe_indexing
 from .._estimator import FittedModel, adopt
 from .._linalg import batch_gram
 from .._predictive import Latent
-from .._regressor import RegressionMethods
+from .._regression import RegressionMethods
 from .._rows import row_blocks
 from .._target import TargetScale
 from .._typing import FloatArray, MatrixLike

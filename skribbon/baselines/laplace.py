@@ -16,7 +16,7 @@ from .._checks import check_target, checked_weight
 from .._classifier import ClassificationMethods
 from .._compat import safe_indexing
 from .._estimator import UncertainParameters, own_copy
-from .._regressor import RegressionMethods
+from .._regression import RegressionMethods
 from .._ribbon import Ribbon
 from .._target import TargetScale
 from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._predictive import Latent
-from .._regressor import predictive
+from .._regression import predictive
 from .._rows import row_blocks
 from .._typing import FloatArray
 from ._functional import Functional, Inferred

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import safe_indexing
-from .._regressor import output_position
+from .._regression import output_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
