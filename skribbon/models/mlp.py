@@ -249,21 +249,18 @@ class PerceptronTangent(Tangent):
         return np.concatenate([self._vjp(U[:, :, cols]) for cols in self._columns(U)], axis=1)
 
     def _vjp(self, U):
-        """Reverse mode, of several u at once; deltas (n, units, r)."""
-        out = np.empty((self._p, U.shape[2]))
-        delta = U if self.network.output_map is None else _across(self.network.output_map.T, U)
+        """Reverse mode, of several u at once; deltas (n, r, units), so that all products are of two matrices."""
+        (n, _, r), out = U.shape, np.empty((self._p, U.shape[2]))
+        delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)))
         for layer in reversed(range(len(self.weights))):
-            self._write_scores(layer, delta, out)
+            (weights, biases), a = self.network.slots[layer], self.activations[layer]
+            scores = (a.T @ delta.reshape(n, -1)).reshape(a.shape[1], r, -1)
+            out[weights] = scores.transpose(0, 2, 1).reshape(-1, r)
+            out[biases] = delta.sum(axis=0).T
             if layer:
-                delta = _across(self.weights[layer].T, delta)
-                delta *= self.slopes[layer - 1][:, :, None]
+                delta = right_multiply(delta, self.weights[layer].T)
+                delta *= self.slopes[layer - 1][:, None, :]
         return out
-
-    def _write_scores(self, layer, delta, out):
-        """Sums over rows of a d', for deltas (n, units, r), into the layer's rows of ``out`` (p, r)."""
-        (weights, biases), (n, _, r) = self.network.slots[layer], delta.shape
-        out[weights] = (self.activations[layer].T @ delta.reshape(n, -1)).reshape(-1, r)
-        out[biases] = delta.sum(axis=0)
 
     def weighted_scores(self, u, c):
         """Backwards once, whatever the number of weights; of a large network the products are in single precision.
@@ -303,17 +300,18 @@ class PerceptronTangent(Tangent):
         return out[:, None]
 
     def _jvp(self, V):
-        """Forward mode: the derivative D of every layer along r directions, (n, units, r)."""
-        D_z = None
+        """Forward mode: the derivative D of every layer along r directions, (n, r, units)."""
+        D_z, r = None, V.shape[1]
         for layer, (a, (weights, biases)) in enumerate(zip(self.activations, self.network.slots, strict=True)):
-            n_in, n_out = self.weights[layer].shape
-            D_next = (a @ V[weights].reshape(n_in, -1)).reshape(len(a), n_out, -1)
-            D_next += V[biases]
+            directions = V[weights].reshape(a.shape[1], -1, r).transpose(0, 2, 1)  # (in, r, out)
+            D_next = (a @ directions.reshape(a.shape[1], -1)).reshape(len(a), r, -1)
+            D_next += V[biases].T
             if D_z is not None:
-                D_z *= self.slopes[layer - 1][:, :, None]
-                D_next += _across(self.weights[layer], D_z)
+                D_z *= self.slopes[layer - 1][:, None, :]
+                D_next += right_multiply(D_z, self.weights[layer])
             D_z = D_next
-        return D_z if self.network.output_map is None else _across(self.network.output_map, D_z)
+        D_f = D_z if self.network.output_map is None else right_multiply(D_z, self.network.output_map)
+        return D_f.transpose(0, 2, 1)
 
     def _columns(self, V):
         """Slices of the last axis of V that are propagated at a time, so that intermediate arrays stay small."""
@@ -369,13 +367,6 @@ def _of_unit_size(A, precision):
 def _stacked_gram(D):
     """Sum over rows of D_i' D_i, (units, units), for a stack D (n, r, units)."""
     return gram(D.reshape(-1, D.shape[2]))
-
-
-def _across(W, D):
-    """D_i W, taken along the middle axis of D (n, in, r): (n, out, r)."""
-    if D.shape[2] >= FEW:
-        return W.T @ D
-    return right_multiply(D.transpose(0, 2, 1), W).transpose(0, 2, 1)  # thin matrices as one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
