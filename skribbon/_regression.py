@@ -426,7 +426,7 @@ class RegressionMethods:
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> draws = ribbon.predict_samples(X, n_samples=5, kind="confidence", random_state=0)
         >>> draws.mean(axis=1).round(0)  # mean over all rows, for each of five drawn functions
-        array([150., 152., 151., 150., 151.])
+        array([150., 153., 151., 149., 152.])
         """
         return self.predict_distribution(X, kind).sample(n_samples, random_state)
 

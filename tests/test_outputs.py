@@ -352,7 +352,7 @@ def test_autograd_models_of_several_outputs():
     assert_allclose(own.predict(NEW, return_cov=True)[1], ols.predict(NEW, return_cov=True)[1], rtol=1e-5)
     network = AutogradRegressor(mlp((2,)), l2=0.1, random_state=0).fit((X - X.mean(0)) / X.std(0), Y)
     assert network.predict(X).shape == Y.shape
-    with pytest.raises(ValueError, match=r"loss='squared_error' takes; loss='huber'.*MultiOutputRegressor"):
+    with pytest.raises(ValueError, match=r"needs loss='squared_error'; loss='huber'.*MultiOutputRegressor"):
         AutogradRegressor(linear, init={"W": np.zeros((3, 3)), "b": np.zeros(3)}, loss="huber").fit(X, Y)
     with pytest.raises(ValueError, match=r"\(n, 2\) for loss='squared_error' and 2 outputs"):
         model.fit(X, Y[:, :2])
@@ -572,7 +572,7 @@ def test_displays_draw_one_output(tuned):
     plotting.PartialDependenceDisplay.from_estimator(joint, X, 0, output="a")
     with pytest.raises(ValueError, match="output must say which to draw; there are 3: a, b, c"):
         plotting.IntervalDisplay.from_estimator(joint, X, table)
-    with pytest.raises(ValueError, match="there is one"):
+    with pytest.raises(ValueError, match="there is only one"):
         plotting.IntervalDisplay.from_estimator(RibbonRegressor().fit(X, Y[:, 0]), X, Y[:, 0], output=0)
     plt.close("all")
 
@@ -607,7 +607,7 @@ def test_metrics_of_several_outputs():
     assert_allclose(metrics.energy_score(Y[:, 0], draws[:, :, 0]), metrics.crps_samples(Y[:, 0], draws[:, :, 0]))
     with pytest.raises(ValueError, match="draws first"):
         metrics.energy_score(Y, draws.transpose(1, 0, 2))
-    with pytest.raises(ValueError, match="about one"):
+    with pytest.raises(ValueError, match="this needs one"):
         metrics.coverage_by_width(Y, interval)
     with pytest.raises(ValueError, match="two columns, lower and upper"):
         metrics.interval_coverage_score(Y[:, :2], interval)

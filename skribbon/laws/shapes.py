@@ -348,8 +348,7 @@ class Tabulated(LocationScale):
             return z
         z = np.array(np.broadcast_to(z, (*self.shape, len(q))))
         others = self.take(np.flatnonzero(some))
-        for j, level in enumerate(q):
-            z[some, j] = others._map(lambda law, a: law._standard_ppf(a, law.parameters[2]), level)
+        z[some] = others._map(lambda law, a: law._standard_ppf(a, law.parameters[2]), q[:, None]).T
         return z
 
     def _standard_ppf(self, q, share):

@@ -303,8 +303,9 @@ class PerceptronTangent(Tangent):
         """Forward mode: the derivative D of every layer along r directions, (n, r, units)."""
         D_z, r = None, V.shape[1]
         for layer, (a, (weights, biases)) in enumerate(zip(self.activations, self.network.slots, strict=True)):
-            directions = V[weights].reshape(a.shape[1], -1, r).transpose(0, 2, 1)  # (in, r, out)
-            D_next = (a @ directions.reshape(a.shape[1], -1)).reshape(len(a), r, -1)
+            n_in, n_out = self.weights[layer].shape
+            directions = V[weights].reshape(n_in, n_out, r).transpose(0, 2, 1).reshape(n_in, r * n_out)
+            D_next = (a @ directions).reshape(len(a), r, n_out)
             D_next += V[biases].T
             if D_z is not None:
                 D_z *= self.slopes[layer - 1][:, None, :]
