@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -590,7 +590,6 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         other = super().with_alpha(alpha)
         other.temperature = self.temperature if temperature is None else temperature
         other._check_parameters()
-        other.__dict__.pop("loo_score_", None)  # which is of this alpha
         ratio = other.temperature / self.temperature
         if hasattr(self, "loo_distribution_") and ratio != 1:
             other.__dict__.update(self._of_left_out(other.loo_distribution_.over(ratio), *self._left_out_))
@@ -600,7 +599,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     def _of_left_out(distribution, y, weight):
         return {"loo_distribution_": distribution, "_left_out_": (y, weight)}
 
-    @cached_property
+    @property
     def loo_score_(self) -> float:
         """Mean log probability of training rows, each under the fit to all others; with ``store_loo`` only."""
         if not hasattr(self, "loo_distribution_"):
