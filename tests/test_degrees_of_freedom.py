@@ -55,6 +55,19 @@ def test_of_many_rows_those_that_matter_are_looked_at():
     assert RibbonRegressor().fit(X, y).ribbon_.freedom.rows.shape == (3, 0)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1e-4])
+def test_columns_that_are_there_twice_change_no_degrees_of_many_rows(alpha):
+    X = np.random.default_rng(1).normal(size=(6000, 8))
+    X[:20] *= 30  # rows that matter, so that the others are summed up
+    y, new = X[:, 0] + rng.normal(size=6000), X[15:25]
+    once, twice = Ridge(alpha / 2), Ridge(alpha, solver="svd")
+    expected = RibbonRegressor(once, noise="dof").fit(X, y).predict_distribution(new, kind="confidence").latent.df
+    ribbon = RibbonRegressor(twice, noise="dof").fit(np.hstack([X, X]), y)
+    assert ribbon.ribbon_.freedom.root is not None
+    df = ribbon.predict_distribution(np.hstack([new, new]), kind="confidence").latent.df
+    np.testing.assert_allclose(df, expected, rtol=1e-6)
+
+
 def test_the_interval_is_students():
     X, y = with_a_rare_category(60, 3)
     ribbon = RibbonRegressor().fit(X, y)
