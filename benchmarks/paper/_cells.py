@@ -117,10 +117,10 @@ def cost(experiments, folder):
         cell["seconds"] for experiment in experiments for cell in record_of(experiment, folder)["cells"].values()
     ]
     sittings = _sittings(folder)
-    runs = "one run" if len(sittings) == 1 else f"{len(sittings)} runs, one going on where the other had stopped,"
+    minutes = " and ".join(f"{sitting / 60:.0f}" for sitting in sittings)
     return (
-        f"All of it was computed in {runs} of {sum(sittings) / 60:.0f} minutes in two processes, which had "
-        f"{sum(seconds) / 60:.0f} minutes of CPU time."
+        f"All of it was computed in {len(sittings)} run{'s' if len(sittings) > 1 else ''} of {minutes} minutes, in two "
+        f"processes that had {sum(seconds) / 60:.0f} minutes of CPU time; the machine had other work to do."
     )
 
 

@@ -83,7 +83,7 @@ def report(values, folder):
         header = ["method", "splits", "RMSE", "published", "NLL", "published", "coverage of 90 %", "CRPS", "seconds"]
         if rows:
             parts += [f"**{name}**", table(header, rows)]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, READING])
 
 
 SETTING = f"""The twenty published splits (yacht's first in the quick run); mean and standard deviation over splits,
@@ -94,3 +94,8 @@ defaults", `RibbonRegressor(network)`, and "RibbonCV, defaults", `RibbonCV(Ribbo
 the noise may depend on x, leverages are taken out of it, the correction is HC2, and RibbonCV tunes on five folds of the
 training rows; its seconds contain the fits of these. The published columns are what the authors of deep ensembles and
 of MC dropout report, over the same splits, with relu networks of their own."""
+READING = """RibbonCV's folds are scikit-learn's, blocks of rows in their order, and the tables of yacht and energy are
+ordered by design: a network that has not seen a block has to extrapolate into it. In the first three splits of yacht
+its error over such folds was 1.6 to 1.9, over shuffled ones 0.5 to 0.6, on test rows 0.2 to 0.4; alpha, which believes
+the folds, fell to 0.02, and the intervals are too wide. Where the order of rows means nothing, shuffle them, or pass
+`cv=KFold(5, shuffle=True)`."""
