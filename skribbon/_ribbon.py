@@ -180,7 +180,7 @@ class ReweightedCurvature:
     @property
     def is_flat(self):
         """Draws (B,) of which an eigenvalue counts as more than it is."""
-        return self.values[:, 0] < self.least
+        return (self.values < self.least).any(axis=1)  # none where nothing is determined
 
     def solve(self, U):
         """H_w^-1 U, one column per draw, in the coordinates of M: (r, B)."""

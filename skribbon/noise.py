@@ -295,7 +295,7 @@ class HeteroskedasticNoise(Noise):
             return dispersion
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
         groups = training.rows.groups
-        group = np.arange(len(weight)) if groups is None else groups.code[counts]
+        group = None if groups is None else groups.code[counts]
         best = ScaleChoice(np.ones(len(weight)), squared, weight, group)
         for unseen_by, fitted in self._candidates(X, squared, weight):
             unseen = unseen_by(best)
@@ -336,7 +336,8 @@ class HeteroskedasticNoise(Noise):
     def _out_of_fold(self, regressor, X, best, screen=None):
         """Predictions for unseen rows; None if a ``screen`` does no better in a first fold than the best so far."""
         target, weight = best.squared, best.weight
-        g, folds = np.empty_like(target), list(folds_of_groups(self.cv, best.group))
+        alone = np.arange(len(target)) if best.group is None else best.group
+        g, folds = np.empty_like(target), list(folds_of_groups(self.cv, alone))
 
         def predictions(regressor, train, test):
             fitted = _fitted(regressor, X[train], target[train], weight[train])
@@ -436,7 +437,7 @@ class ScaleChoice:
     g: np.ndarray
     squared: np.ndarray
     weight: np.ndarray
-    group: np.ndarray
+    group: np.ndarray | None
     exponent: float = 0.0
     scale: float = 1.0
 
@@ -451,8 +452,8 @@ class ScaleChoice:
 
     def at(self, rows):
         """The same of some rows."""
-        known = self.g[rows], self.squared[rows], self.weight[rows], self.group[rows]
-        return ScaleChoice(*known, self.exponent, self.scale)
+        group = None if self.group is None else self.group[rows]
+        return ScaleChoice(self.g[rows], self.squared[rows], self.weight[rows], group, self.exponent, self.scale)
 
     def shrunk(self, g):
         """The best power of another g."""
@@ -554,9 +555,12 @@ def is_better(gain, weight, group=None):
 
 
 def standard_error(values, weight, group=None):
-    """Standard error of the mean of values that count ``weight`` times; values of one group are not independent."""
+    """Standard error of the mean of values that count ``weight`` times; values of one group are not independent.
+
+    Nor are those that one row of a group stands for, so that a group of its own is not the same as no groups.
+    """
     off, n = values - np.average(values, weights=weight), weight.sum()
-    if group is None or len(np.unique(group)) == len(group):
+    if group is None:
         return float(np.sqrt(np.average(off**2, weights=weight) / n))
     return float(np.sqrt(np.sum(np.bincount(group, weights=weight * off) ** 2)) / n)
 

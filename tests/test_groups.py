@@ -314,7 +314,7 @@ def test_what_is_clearly_better_is_asked_over_groups(monkeypatch):
         return standard_error(values, weight, group)
 
     monkeypatch.setattr("skribbon._alpha_path.standard_error", spied)
-    RibbonCV(Ridge(), alphas=[0.1, 1.0]).fit(X, Y, groups=GROUP)
+    RibbonCV(RibbonRegressor(Ridge(), noise=0.01), alphas=[0.001, 1.0]).fit(X, Y, groups=GROUP)  # far too sure at 1
     assert asked
     assert all(len(np.unique(group)) == G for group in asked)
 
@@ -383,6 +383,8 @@ def test_standard_errors_of_means_know_groups():
     ours = standard_error(values, np.ones(150), code)
     assert ours == pytest.approx(np.std(values[::5]) / np.sqrt(30))
     assert ours == pytest.approx(np.sqrt(5) * standard_error(values, np.ones(150)))
+    once = np.unique(code, return_index=True)[1]  # a row of weight five in a group of its own is five rows of one group
+    assert standard_error(values[once], np.full(30, 5.0), code[once]) == pytest.approx(ours)
 
 
 @pytest.mark.parametrize("cv", [4, "loo"])

@@ -336,6 +336,15 @@ def _many_located():
 LOCATED = dict(_many_located())
 
 
+def _error_of_student_quantiles():
+    """How far scipy's own are off, as levels: some 1e-16 of scipy 1.12 and newer, 1e-9 before."""
+    nu = np.linspace(1, 300, 10_001)
+    return np.abs(special.stdtr(nu, special.stdtrit(nu, 0.95)) - 0.95).max()
+
+
+ERROR = _error_of_student_quantiles()
+
+
 @pytest.mark.parametrize("q", [[0.95, 0.05, 0.5, 1e-4, 0.6], [1 - 1e-9, 0.05, 1e-15]], ids=["usual", "far"])
 @pytest.mark.parametrize("name", LOCATED)
 def test_standard_quantiles_serve_many_rows_at_once(name, q):
@@ -345,9 +354,11 @@ def test_standard_quantiles_serve_many_rows_at_once(name, q):
     finite = np.isfinite(law.parameters[0])
     np.testing.assert_array_equal(quantiles[~finite], expected[~finite])
     quantiles, expected, centre = quantiles[finite], expected[finite], law.parameters[0][finite][:, None]
-    assert (np.abs(quantiles - expected) <= 3e-12 * np.abs(expected - centre) + 1e-14 * np.abs(centre)).all()
+    size = np.abs(centre) + np.sqrt(law.parameters[1][finite])[:, None]
+    error = (3e-12 + 100 * ERROR) * np.abs(expected - centre) + 1e-14 * size
+    assert (np.abs(quantiles - expected) <= error).all()
     assert (np.diff(quantiles[:, np.argsort(q)], axis=-1) >= 0).all()
-    np.testing.assert_allclose(law.ppf(q[1])[finite], quantiles[:, 1], rtol=1e-11)
+    np.testing.assert_allclose(law.ppf(q[1])[finite], quantiles[:, 1], rtol=1e-11 + 100 * ERROR)
 
 
 @pytest.mark.parametrize("tails", [4.0, 1e7])
@@ -380,6 +391,7 @@ def test_normal_scores_of_whole_arrays(odd):
         np.testing.assert_allclose(method(law, y), expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.skipif(ERROR > 1e-14, reason="what is off by more than rounding is not interpolated")
 def test_many_degrees_of_freedom_ask_for_few_quantiles(monkeypatch):
     asked = []
 

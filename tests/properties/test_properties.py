@@ -77,7 +77,19 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=274422,
     ),
+    # rows of weight three in groups of their own are three rows of one group
+    Case(family="huber", model="HuberRegressor", n=41, d=6, weights="zeros", groups="own", twin="weights", seed=282089),
     # nothing is determined
+    Case(
+        family="network",
+        model="MLPClassifier",
+        params={"hidden_layer_sizes": (3, 2), "alpha": 0.0, "random_state": 0},
+        options={"predictive": "newton"},
+        d=1,
+        offset=36000.0,
+        y="labels",
+        seed=384132,
+    ),
     Case(
         family="network",
         model="MLPClassifier",
