@@ -78,7 +78,17 @@ ONCE_BROKEN = [
         seed=274422,
     ),
     # rows of weight three in groups of their own are three rows of one group
-    Case(family="huber", model="HuberRegressor", n=41, d=6, weights="zeros", groups="own", twin="weights", seed=282089),
+    Case(
+        family="huber",
+        model="HuberRegressor",
+        n=41,
+        d=6,
+        weights="zeros",
+        groups="own",
+        rows="single",
+        twin="weights",
+        seed=282089,
+    ),
     # nothing is determined
     Case(
         family="network",
