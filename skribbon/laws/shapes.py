@@ -258,8 +258,8 @@ class EmpiricalLaw(NoiseLaw):
         nodes = nodes[np.r_[True, np.diff(nodes) > 1e-6]]
         rows, width2 = [], np.median(widths) ** 2
         for share in SHARES:
-            u = kernel_cdf(nodes, np.sqrt(share) * centres, np.sqrt(share * widths**2 + 1 - share), tail)
-            own = share * width2 / (share * width2 + 1 - share)  # the bend undoes what the kernels spread, no more
+            u = kernel_cdf(nodes, np.sqrt(share) * centres, np.sqrt(share * widths**2 + (1 - share)), tail)
+            own = share * width2 / (share * width2 + (1 - share))  # the bend undoes what the kernels spread, no more
             rows.append(own * self._bend(u) + (1 - own) * u)
         return nodes, np.array(rows)
 
@@ -304,7 +304,7 @@ class Tabulated(LocationScale):
 
     def _std(self):
         share = self.parameters[2]
-        return self._scale() * np.sqrt(share * self._shape.moments[1] + 1 - share)
+        return self._scale() * np.sqrt(share * self._shape.moments[1] + (1 - share))
 
     def _z(self, y):
         return (y - self.parameters[0]) / self._scale()

@@ -708,7 +708,7 @@ def twin_container(s):
     if is_sparse and not (s.case.is_tame and s.case.options.get("curvature", "auto") in DENSE_CURVATURE):
         raise DoesNotApply  # another solver of the base model, so another rounding
     _need_equal_bases(s, other, 1e-7 if is_sparse else 1e-9, contain(s.data.rows, None, "float64"))
-    if s.case.family in ("network", "autograd"):  # a last digit decides which of its directions are determined
+    if s.case.model.startswith(("MLP", "Autograd")):  # a last digit decides which of its directions are determined
         raise DoesNotApply
     what = f"{s.case.container} gives other intervals than an array"
     yield from _same(s, other, 1e-2 if is_sparse else 1e-6, what, contain(s.data.rows, None, "float64"))

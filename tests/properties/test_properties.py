@@ -77,6 +77,24 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=274422,
     ),
+    # residuals so much alike that one plus the square of a kernel's width is one
+    Case(
+        family="sgd",
+        model="SGDRegressor",
+        params={"alpha": 0.0001, "max_iter": 5, "random_state": 0},
+        prepare="frozen",
+        options={"curvature": "fisher", "correction": "HC3", "noise": "loo", "law": "empirical", "random_state": 0},
+        d=1,
+        x=("collinear",),
+        offset=3100000.0,
+        y_scale=1.8e-05,
+        container="csc_matrix",
+        y_container="list",
+        weights="large",
+        rows="far",
+        twin="refit",
+        seed=210685,
+    ),
     # rows of weight three in groups of their own are three rows of one group
     Case(
         family="huber",
