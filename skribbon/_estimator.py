@@ -38,6 +38,7 @@ from ._outputs import train, with_parts
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
+from ._threads import small_products
 from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature, machine_bytes, resolve_curvature
@@ -284,7 +285,8 @@ def latent_at(model, ribbon, X):
     source = RawDraws(model, ribbon, X)
     draws = None if ribbon.shifts is None else source.at(ribbon.shifts)
     freedom = None if ribbon.freedom is None else Degrees(model, ribbon, X)
-    return Latent(*model.raw_and_covariance(X, ribbon.root), draws, source, freedom)
+    with small_products(len(model.theta)):
+        return Latent(*model.raw_and_covariance(X, ribbon.root), draws, source, freedom)
 
 
 def latents_at(model, ribbon, X):
@@ -350,6 +352,11 @@ class BaseRibbon(BaseModelAttributes, FittedRepr, UncertainParameters):
         """Everything up to the ribbon: what is known by then, and the training rows for what comes after."""
         self._check_parameters()
         fitted, rows = (self._lazy_rows if is_lazy(X) else self._rows)(X, y, sample_weight, groups)
+        with small_products(len(rows.model.theta)):
+            return self._fit_ribbon(fitted, rows)
+
+    def _fit_ribbon(self, fitted, rows):
+        """The same from the training rows of the fitted base model on."""
         closed_form = self.predictive == "gaussian" and self.clip_steps is None
         training, closed_form = self._training(fitted, rows, correction=self.correction, closed_form=closed_form)
         if rows.model.loss.by_output and self._clip() != Clip():

@@ -11,6 +11,7 @@ from ._joint import output_latent
 from ._outputs import outputs_of, products_of, residuals
 from ._rows import EASY_LEVERAGE
 from ._target import TargetScale
+from ._threads import small_products
 from .exceptions import FamilyWarning, warn_user
 from .laws.shapes import FEWEST, NORMAL
 from .noise import (
@@ -28,13 +29,14 @@ MATTERS = 0.05  # a smaller distance does not matter in practice, however many r
 
 def told_of_one(noise, law, model, ribbon, training, stated):
     """Noise, its law and the scale of the target, for a single output."""
-    noise, sample, dispersion = fit_noise(noise, training)
-    latent = partial(latent_at, model, ribbon, sample.rows.X)
-    return {
-        "noise_": noise,
-        "law_": fit_law(law, model, noise, latent, sample, dispersion, stated),
-        "target_scale_": TargetScale.of(model, training.rows.targets()),
-    }
+    with small_products(len(model.theta)):
+        noise, sample, dispersion = fit_noise(noise, training)
+        latent = partial(latent_at, model, ribbon, sample.rows.X)
+        return {
+            "noise_": noise,
+            "law_": fit_law(law, model, noise, latent, sample, dispersion, stated),
+            "target_scale_": TargetScale.of(model, training.rows.targets()),
+        }
 
 
 def told_of_outputs(noise, law, model, ribbon, training, stated):

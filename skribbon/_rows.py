@@ -15,7 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ._threads import in_order
+
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
+SUM_BYTES = 2**28  # what blocks that are looked at together may hold of sums
+LARGEST_SQUARE = 2**14  # parameters up to which sums may be (p, p)
+FEW_DRAWS = 64
 LEAST_ROWS = 16  # of a block, however wide a row is
 SPREAD_ROWS = 1000  # rows that tell where the features are
 EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
@@ -174,6 +179,11 @@ def row_blocks(n, row_width, most=None):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
+def at_once(p):
+    """Blocks whose sums there is room for: two squares (p, p) each, or as many draws where p is too large for those."""
+    return SUM_BYTES // (16 * max(p, 1) * (p if p <= LARGEST_SQUARE else FEW_DRAWS) + 1)
+
+
 def some_of(n, size):
     """Indices of all of n rows, or of ``size`` of them at random, always the same, in their order."""
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
@@ -267,28 +277,31 @@ class Rows:
         """Number of Dirichlet weights: of groups, or of observations where each is on its own."""
         return self.n if self.groups is None else float(self.groups.n)
 
-    def _blocks(self, width):
+    def _each(self, f, width):
+        """f(block) of all blocks, in their order."""
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
         order = None if self.groups is None else self.groups.order
-        for index, rows in enumerate(slices, start=self.first):
-            rows = rows if order is None else order[rows]
-            Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
-            if self.groups is None:
-                squares = None if self.squares is None else self.squares[rows]
-                yield Block(self.model, Z, y, weight, index, squares=squares)
-            else:
-                group = self.groups.code[rows]
-                total = self.groups.weight[group]
-                share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-                yield Block(self.model, Z, y, weight, index, group, share)
+        places = slices if order is None else [order[rows] for rows in slices]
+        blocks = list(enumerate(places, start=self.first))
+        return in_order(lambda numbered: f(self._block(*numbered)), blocks, at_once(len(self.model.theta)))
+
+    def _block(self, index, rows):
+        Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
+        if self.groups is None:
+            squares = None if self.squares is None else self.squares[rows]
+            return Block(self.model, Z, y, weight, index, squares=squares)
+        group = self.groups.code[rows]
+        total = self.groups.weight[group]
+        share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+        return Block(self.model, Z, y, weight, index, group, share)
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
-        return unpacked(reduce(add, map(f, self._blocks(width))))
+        return unpacked(reduce(add, self._each(f, width)))
 
     def map(self, f, width=None):
         """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
-        pieces = [f(block) for block in self._blocks(width)]
+        pieces = list(self._each(f, width))
         if isinstance(pieces[0], tuple):
             return tuple(self._in_place(np.concatenate(columns)) for columns in zip(*pieces, strict=True))
         return self._in_place(np.concatenate(pieces))

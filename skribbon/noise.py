@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from ._rows import row_blocks
+from ._threads import one_thread
 from ._typing import FloatArray, LawName, MatrixLike
 from .laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .laws.shapes import is_spread, sample_quantiles
@@ -520,7 +520,7 @@ def _fitted(regressor, X, target, weight):
     regressor = clone(regressor)
     uniform = np.ptp(weight) == 0  # boosting takes a hundred times longer with weights, even equal ones
     weights = {} if uniform or not has_fit_parameter(regressor, "sample_weight") else {"sample_weight": weight}
-    with threadpool_limits(1):  # few rows: threads would cost more than they save
+    with one_thread():  # few rows: threads would cost more than they save
         return regressor.fit(_as_taken(X, regressor), target, **weights)
 
 

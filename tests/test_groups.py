@@ -420,7 +420,7 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
     """Pieces of a group add in any order, and nothing is finished before it is whole."""
     _, training = RibbonRegressor()._fit(X, Y, None, GROUP)
     rows, f = training.rows, partial(group_scores, partial(constant_gradient, 1.0), training.rows.groups.count)
-    blocks = list(replace(rows, groups=replace(rows.groups))._blocks(8 * 4000))
+    blocks = list(replace(rows, groups=replace(rows.groups))._each(lambda block: block, 8 * 4000))
     pieces = [f(block) for block in blocks]
     forwards, backwards = (sum(order[1:], start=order[0]) for order in (pieces, pieces[::-1]))
     assert len(blocks) > 5

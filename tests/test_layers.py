@@ -12,7 +12,7 @@ ROOT = Path(skribbon.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 FOUNDATION = {"_typing", "laws", "_loss", "_linalg", "_softmax", "_target", "_rows", "_groups", "_clipping"}
-FOUNDATION |= {"_leverage", "_freedom", "exceptions"}
+FOUNDATION |= {"_leverage", "_freedom", "_threads", "exceptions"}
 MATHEMATICS = FOUNDATION | {
     "_ribbon",
     "_draws",
@@ -64,6 +64,7 @@ FREE = {"__init__"}
 
 OUTSIDE = {
     **{part: {"numpy", "scipy"} for part in FOUNDATION},
+    "_threads": {"numpy", "threadpoolctl"},
     "_ribbon": {"numpy"},
     "_draws": {"numpy"},
     "_training": {"numpy"},
@@ -73,7 +74,7 @@ OUTSIDE = {
     "_checks": {"numpy", "pandas", "sklearn"},
     "_predictive": {"numpy", "scipy", "sklearn"},
     "conformal": {"numpy", "pandas", "scipy", "sklearn"},
-    "noise": {"numpy", "scipy", "sklearn", "threadpoolctl"},
+    "noise": {"numpy", "scipy", "sklearn"},
     "metrics": {"numpy", "scipy", "sklearn"},
     "models": {"numpy", "scipy", "sklearn", "autograd", "joblib"},
     "curvature": {"numpy", "scipy", "sklearn"},

@@ -12,8 +12,8 @@ import dask
 import dask.base
 import dask.threaded
 from dask.delayed import delayed
-from threadpoolctl import threadpool_limits
 
+from .._threads import one_thread
 from ..curvature import machine_bytes
 
 BRANCHES = 8  # results that one task adds up
@@ -73,7 +73,7 @@ def _on_partitions(parts):
     """
     threaded = dask.base.get_scheduler(collections=(parts[0],)) in (None, dask.threaded.get)
     try:
-        with threadpool_limits(1) if threaded else nullcontext():
+        with one_thread() if threaded else nullcontext():
             yield
     except Exception as error:
         if str(error).startswith("Partition ") or type(error).__module__.startswith("distributed"):

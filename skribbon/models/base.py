@@ -16,6 +16,7 @@ from sklearn.utils import check_array
 from .._linalg import gram, right_multiply, row_covariances
 from .._loss import Loss
 from .._rows import Groups, Rows, row_blocks
+from .._threads import in_order
 from .._typing import FloatArray, MatrixLike
 from ._refusals import refusal
 
@@ -237,9 +238,13 @@ class ParametricModel:
         n, k = X.shape[0], self.n_outputs
         f, covariance = np.empty((n, k)), np.empty((n, k, k))
         squares = self.squares_along(root, n)
-        for rows in row_blocks(n, max(self.row_width, k * root.shape[1])):
+
+        def fill(rows):
             tangent = self.tangent(self.rows(X[rows]))
             f[rows], covariance[rows] = tangent.f, squares(tangent)
+
+        for _ in in_order(fill, row_blocks(n, max(self.row_width, k * root.shape[1]))):
+            pass
         return f, covariance
 
     def squares_along(self, root: FloatArray, n: int) -> Callable[[Any], FloatArray]:
