@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from ._leverage import POWERS, expected_scores, most_leverage
+from ._leverage import FAR, POWERS, LeadingRows, expected_scores, most_leverage
 from ._linalg import left_multiply, lower_product, outer_square, psd_root, triangle, upper_root
+from ._threads import small_products
 
 DECISIVE = 0.02  # leverage from which rows are looked at one by one, where there are many
 
@@ -81,47 +82,107 @@ def freedom_of(training, correction):
     "HC0" corrects nothing, leave-one-out scores of single rows, HC3, are more than enough as they are, and where
     leverages are not known, all rows are taken to be alike.
     """
-    p = len(training.rows.model.theta)
+    model = training.rows.model
+    p, M = len(model.theta), training.H_r.inverse_root
     if correction == "HC0" or (correction == "HC3" and training.rows.groups is None):
         return None
     if training.rows.groups is not None:
-        found = training.known_steps.get((POWERS["HC2"], most_leverage(training.rows.model.loss)))
+        found = training.known_steps.get((POWERS["HC2"], most_leverage(model.loss)))
         return Freedom.constant(p, training.rows.units - 1) if found is None else _freedom_of_groups(training, found.K)
     most = training.n * (1 - min(training.parameters_per_row, 1.0))
     few = max(training.n, training.rows.n_rows) <= training.most_decisive  # a weight of two is two rows
-    if not training.curvature.knows_leverages or (not few and training.rows_are_alike):
+    nothing = not M.shape[1]  # of a saturated network nothing is determined
+    if not training.curvature.knows_leverages or nothing or (not few and training.are_surely_alike):
         return Freedom.constant(p, most)
-    top = decisive(training, few)
-    if not len(top) or not training.H_r.inverse_root.shape[1]:  # of a saturated network nothing is determined
-        return Freedom.constant(p, most)
-    M, E = training.H_r.inverse_root, training.of_foremost(top, partial(expected_scores, training.hat))
-    rows, copies = left_multiply(M, E.reshape(-1, M.shape[1]).T), training.foremost.weight[top]
-    if few:
-        return Freedom(rows, copies, most=max(most, 1.0))
-    return Freedom(rows, copies, _expected_root(training), max(training.n - copies.sum(), 1.0), max(most, 1.0))
+    most, at_most = max(most, 1.0), None if few else training.most_decisive
+    return FreedomLater(training.leading_rows, training.curvature.shift(model), most, at_most, training.may_be_alike)
 
 
-def decisive(training, few):
-    """Which of the foremost rows are looked at one by one: all if they are few, else those of large leverages."""
-    h = training.foremost_leverages
-    if few:
+@dataclass(frozen=True, eq=False)
+class FreedomLater:
+    """A :class:`Freedom` that is made when somebody asks: of a network, that takes about as long as its ribbon.
+
+    Attributes
+    ----------
+    leading : LeadingRows
+        Rows that may be looked at one by one.
+    shift : ndarray of shape (p,)
+        The part of H_r that is not data.
+    most : float
+        What no df exceeds.
+    at_most : int or None
+        Rows that are looked at; None if ``leading`` are all of them.
+    may_be_alike : bool
+        Whether it is enough that no row has a leverage of FAR.
+    """
+
+    leading: LeadingRows
+    shift: np.ndarray
+    most: float
+    at_most: int | None
+    may_be_alike: bool
+
+    @cached_property
+    def _made(self):
+        with small_products(len(self.shift)):
+            return self._make()
+
+    def _make(self):
+        leading = self.leading
+        h, M, n = leading.leverages, leading.M, leading.n
+        top = decisive(h, self.at_most)
+        if not len(top) or (self.at_most is not None and self.may_be_alike and h.max() < FAR):
+            return Freedom.constant(len(M), self.most)
+        E = leading.of(top, partial(expected_scores, leading.hat))
+        rows, copies = left_multiply(M, E.reshape(-1, M.shape[1]).T), leading.weight[top]
+        if self.at_most is None:
+            return Freedom(rows, copies, most=self.most)
+        return Freedom(rows, copies, expected_root(M, self.shift, n), max(n - copies.sum(), 1.0), self.most)
+
+    def __getstate__(self):
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}  # what can be found again is not stored
+
+    @property
+    def rows(self):
+        """Of the :class:`Freedom`."""
+        return self._made.rows
+
+    @property
+    def root(self):
+        """Of the :class:`Freedom`."""
+        return self._made.root
+
+    def output(self, j):
+        """That of one of several outputs."""
+        return self
+
+    def mapped(self, function):
+        """In other coordinates; it may still wait where those are the same."""
+        return self if function(self.leading.M) is self.leading.M else self._made.mapped(function)
+
+    def of(self, function):
+        """Degrees of freedom of functionals, see :meth:`Freedom.of`."""
+        return self._made.of(function)
+
+
+def decisive(h, at_most=None):
+    """Which rows of leverages h are looked at one by one: all, or at most so many of those that have large ones."""
+    if at_most is None:
         return np.arange(len(h))
-    top = np.argsort(-h, kind="stable")[: training.most_decisive]
+    top = np.argsort(-h, kind="stable")[:at_most]
     return np.sort(top[h[top] >= DECISIVE])
 
 
-def _expected_root(training):
-    """Root (p, r) of n H_r^-1 H H_r^-1: the sum over all rows of what each contributes."""
-    M = training.H_r.inverse_root
-    shift = training.curvature.shift(training.rows.model)
+def expected_root(M, shift, n):
+    """Root (p, r) of n H_r^-1 H H_r^-1, the sum over all rows of what each contributes; M M' = H_r^-1."""
     if not shift.any():
-        return np.sqrt(training.n) * M
+        return np.sqrt(n) * M
     data = -outer_square((np.sqrt(shift)[:, None] * M).T)  # less I: the share of the penalty
     data[np.diag_indices_from(data)] += 1
     U = upper_root(data)  # None where something is penalty alone, which is rounding of either sign
     if U is None or triangle(M) != "upper":
-        return np.sqrt(training.n) * left_multiply(M, psd_root(data))
-    return np.sqrt(training.n) * lower_product(U.T, M.T).T
+        return np.sqrt(n) * left_multiply(M, psd_root(data))
+    return np.sqrt(n) * lower_product(U.T, M.T).T
 
 
 def _freedom_of_groups(training, K):
@@ -130,10 +191,11 @@ def _freedom_of_groups(training, K):
     K (m, p, p) are the curvatures of those that matter most.
     """
     p, G, m = len(training.rows.model.theta), training.rows.units, len(K)
+    shift = training.curvature.shift(training.rows.model)
     if not m:
         return Freedom.constant(p, G - 1)
     values, vectors = np.linalg.eigh(K)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     rows = training.H_r.solve(roots.transpose(1, 0, 2).reshape(p, -1))
-    root = None if m >= G else _expected_root(training)
+    root = None if m >= G else expected_root(training.H_r.inverse_root, shift, training.n)
     return Freedom(rows, np.ones(m), root, max(G - m, 1.0), max(G - 1.0, 1.0))

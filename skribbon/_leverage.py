@@ -6,13 +6,18 @@ Everything here is a function of a block of rows, given the hat matrix that the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ._groups import MAX_LEVERAGE, moved
 from ._linalg import batch_gram, stack_rows
+from ._rows import BLOCK_BYTES, Block
+from ._threads import in_order
 
+FAR = 0.1  # leverage that no row may have for all of them to be alike
+LEAST_AT_ONCE = 64  # of the foremost rows, with the whole hat matrix: reading that takes as long as multiplying by it
 MOST_OF_A_CLASS = 0.5  # where a row moves its own logits more than all others do, no constant curvature leads back
 POWERS = {"HC2": -0.5, "HC3": -1.0}  # of I - C A, which undo what a row, or group, does to its own score
 
@@ -28,12 +33,13 @@ class Hat:
     inverse_root: np.ndarray  # M (p, r), M M' = H_r^-1
     n: float
     curvature: Any
-    squares: Any  # from a tangent to J_i M M' J_i'
+    model: Any
+    n_rows: int
 
-    @classmethod
-    def of(cls, model, M, n, curvature, n_rows):
-        """In the way that suits so many rows."""
-        return cls(M, n, curvature, model.squares_along(M, n_rows))
+    @cached_property
+    def squares(self):
+        """From a tangent to J_i M M' J_i', in the way that suits so many rows."""
+        return self.model.squares_along(self.inverse_root, self.n_rows)
 
     def __call__(self, block):
         """C and A, (b, k, k) each."""
@@ -173,14 +179,11 @@ def lone_directions(hat, block):
 
     Those are rows whose leverage exceeds MAX_LEVERAGE.
     """
-    C, A = hat(block)
-    largest = np.linalg.eigvals(C @ A).real.max(axis=1, initial=0.0)
-    few = block.take(np.flatnonzero(largest > MAX_LEVERAGE))
-    if not len(few.y):
-        return np.zeros((0, len(hat.inverse_root)))
-    V, C = few.tangent.jvp(hat.inverse_root), hat.curvature(few)  # (m, k, r), (m, k, k)
-    share = (np.minimum(few.weight, 1.0) / hat.n)[:, None, None]
-    return (share * np.einsum("nkl,nlr->nkr", C, V)).reshape(-1, V.shape[2]) @ hat.inverse_root.T
+    V, C = block.tangent.jvp(hat.inverse_root), hat.curvature(block)  # (b, k, r), (b, k, k)
+    share = (np.minimum(block.weight, 1.0) / hat.n)[:, None, None]
+    alone = np.linalg.eigvals(C @ batch_gram(V) * share).real.max(axis=1, initial=0.0) > MAX_LEVERAGE
+    pulls = (share * np.einsum("nkl,nlr->nkr", C, V))[alone]
+    return pulls.reshape(-1, V.shape[2]) @ hat.inverse_root.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +218,59 @@ class Foremost:
 
 
 def foremost_rows(hat, at_most, block):
-    """Of a block; ``hat`` may be of random directions."""
+    """Of a block; ``hat`` is of random directions where squares are not known."""
     counts = block.take(np.flatnonzero(block.weight > 0))
-    return Foremost(at_most, rough_leverages(hat, counts), counts.Z, counts.y, counts.weight).kept()
+    h = (rough_leverages if counts.squares is None else leverages)(hat, counts)
+    return Foremost(at_most, h, counts.Z, counts.y, counts.weight).kept()
+
+
+@dataclass(frozen=True, eq=False)
+class LeadingRows:
+    """The foremost rows with what their exact leverages are made of, whatever becomes of all others.
+
+    Attributes
+    ----------
+    model : ParametricModel
+    curvature : Curvature
+    M : ndarray of shape (p, r)
+        With M M' = H_r^-1.
+    n : float
+        Number of observations.
+    Z, y, weight, rough
+        See Foremost.
+    known : bool
+        Whether ``rough`` are their leverages exactly.
+    """
+
+    model: Any
+    curvature: Any
+    M: np.ndarray
+    n: float
+    Z: Any
+    y: np.ndarray
+    weight: np.ndarray
+    rough: np.ndarray
+    known: bool
+
+    @cached_property
+    def hat(self):
+        """The hat matrix of these rows."""
+        return Hat(self.M, self.n, self.curvature.of_loss, self.model, len(self.y))
+
+    @cached_property
+    def leverages(self):
+        """Exactly, (m,)."""
+        return self.rough if self.known else self.of(np.arange(len(self.y)), partial(leverages, self.hat))
+
+    def of(self, some, f):
+        """Concatenation of f(block) over some of the rows."""
+        size = max(LEAST_AT_ONCE, BLOCK_BYTES // (8 * self.model.n_outputs * self.hat.width))
+        pieces = [some[start : start + size] for start in range(0, len(some), size)]
+        blocks = [Block(self.model, self.Z[few], self.y[few], self.weight[few]) for few in pieces]
+        return np.concatenate(list(in_order(f, blocks)))
+
+    def __getstate__(self):
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}  # what can be found again is not stored
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,8 +176,7 @@ def triangular_root(root):
 def pivoted_cholesky(S):
     """Rank-revealing factorisation of a positive semi-definite S (p, p), judged after scaling its diagonal to one.
 
-    Regular matrices, the usual case, need no pivots and stay with numpy: its BLAS and scipy's have threads of their
-    own, and every change from one to the other costs as much as the factorisation.
+    Regular matrices, the usual case, need no pivots.
 
     Returns
     -------
@@ -207,11 +206,9 @@ def pivoted_cholesky(S):
 
 def _regular_cholesky(R):
     """Plain Cholesky factor of R with unit diagonal, or None where a pivot is no larger than rounding."""
-    try:
-        L = np.linalg.cholesky(R)
-    except np.linalg.LinAlgError:
-        return None
-    return L if (np.diag(L) ** 2 > 10 * rank_tolerance(len(R))).all() else None
+    U, failed = lapack.dpotrf(R.T)  # in LAPACK's order of entries, without numpy's copies
+    L = U.T
+    return L if not failed and (np.diag(L) ** 2 > 10 * rank_tolerance(len(R))).all() else None
 
 
 def psd_root(S):

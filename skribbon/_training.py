@@ -13,9 +13,11 @@ from ._draws import linear_shifts, newton_shifts
 from ._freedom import freedom_of
 from ._groups import MAX_LEVERAGE, group_scores, group_steps
 from ._leverage import (
+    FAR,
     POWERS,
     Hat,
     Largest,
+    LeadingRows,
     constant_gradient,
     corrected_gradient,
     foremost_rows,
@@ -33,7 +35,7 @@ from ._leverage import (
 )
 from ._linalg import gram, left_multiply
 from ._ribbon import Ribbon
-from ._rows import BLOCK_BYTES, EASY_LEVERAGE, Block, Moments, Rows, Sums, some_of
+from ._rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
 from .exceptions import (
     FewGroupsWarning,
     LeverageWarning,
@@ -54,13 +56,11 @@ N_PROBES = 24  # random directions that find the rows of large leverage, which i
 SUSPECT = 0.2  # estimated leverage of a row that may have one near one; that comes out lower once in 10^7
 MOST_LONE = 500  # rows that may be remembered for determining a direction alone
 MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
-LEAST_AT_ONCE = 64  # of those rows, with the whole hat matrix, which takes as long to be read as to be multiplied
 FEW_COLUMNS = 64  # of a hat matrix that is only estimated
 SPARE = 3  # times as many are looked at, since they are found by rough leverages
 FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
 MEDIAN_ROWS = 20_000  # that tell the median length of a score
 UNEVEN = 0.1  # leverages of a network's rows are so different that one in a few thousand has ten times the mean
-FAR = 0.1  # leverage that no row may have for all of them to be alike
 
 
 def squared_scores(block):
@@ -147,7 +147,7 @@ class Training:
     def hat(self):
         """The hat matrix, row by row."""
         n_rows = self.rows.n_rows if self.rows.in_memory and self.rows.squares is None else 0
-        return Hat.of(self.rows.model, self.H_r.inverse_root, self.n, self.curvature.of_loss, n_rows)
+        return Hat(self.H_r.inverse_root, self.n, self.curvature.of_loss, self.rows.model, n_rows)
 
     @cached_property
     def known_rows(self):
@@ -289,7 +289,7 @@ class Training:
         suspects = np.sort(suspects[np.argsort(-found.rough[suspects], kind="stable")[:MOST_LONE]])
         if not len(suspects):
             return np.zeros((p, 0))
-        return self.of_foremost(suspects, partial(lone_directions, self.hat)).T
+        return self.leading_rows.of(suspects, partial(lone_directions, self.hat)).T
 
     @property
     def most_decisive(self):
@@ -304,23 +304,15 @@ class Training:
         M = self.H_r.inverse_root
         probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
         at_most = max(SPARE * self.most_decisive, MOST_LONE // self.rows.model.loss.curvature_rank)
-        rough = Hat.of(self.rows.model, probes, self.n, self.hat.curvature, 0)
-        return self.rows.sum(partial(foremost_rows, rough, at_most))
-
-    def of_foremost(self, some, f):
-        """Concatenation of f(block) over some of the foremost rows."""
-        model, found = self.rows.model, self.foremost
-        size = max(LEAST_AT_ONCE, BLOCK_BYTES // (8 * self.wide(0)))
-        pieces = [some[start : start + size] for start in range(0, len(some), size)]
-        blocks = (Block(model, found.Z[few], found.y[few], found.weight[few]) for few in pieces)
-        return np.concatenate(list(map(f, blocks)))
+        rough = Hat(probes, self.n, self.curvature.of_loss, self.rows.model, 0)
+        return self.rows.sum(partial(foremost_rows, rough, at_most), min(self.rows.model.row_width, len(M)))
 
     @cached_property
-    def foremost_leverages(self):
-        """Exact leverages of the foremost rows."""
-        if self.known_rows.squares is not None:
-            return self.foremost.rough
-        return self.of_foremost(np.arange(len(self.foremost.y)), partial(leverages, self.hat))
+    def leading_rows(self):
+        """The same with what their exact leverages are made of."""
+        known, M, found = self.known_rows.squares is not None, self.H_r.inverse_root, self.foremost
+        rows = found.Z, found.y, found.weight, found.rough
+        return LeadingRows(self.rows.model, self.curvature, M, self.n, *rows, known)
 
     # ------------------------------------------------------------------ what noise models and scores are made of
     @cached_property
@@ -423,7 +415,7 @@ class Training:
         correction = self.resolved(correction)
         (gradient, centre), units = self.centred_scores(correction), self.rows.units
         lone = self.lone()
-        if correction in ("HC2", "HC3") and self.rows.groups is None:
+        if correction != "HC0" and self.rows.groups is None:
             self._warn_of_lone_rows(self._count(lone))
         if not closed_form:
             shifts = (newton_shifts if newton else linear_shifts)(self, alpha, gradient, n_draws, seed)
@@ -439,18 +431,20 @@ class Training:
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
         return replace(ribbon, freedom=freedom_of(self, correction))
 
-    @cached_property
-    def rows_are_alike(self):
-        """Whether no row has a leverage to speak of; of long tables the bound mostly tells, without another pass."""
-        if self.mean_leverage > SMALL_LEVERAGE:
-            return False
-        return self.largest.leverage(self.hat) < FAR or self._highest_leverage < FAR
+    @property
+    def may_be_alike(self):
+        """Whether there are so few parameters that no row need have a leverage to speak of."""
+        return self.mean_leverage <= SMALL_LEVERAGE
 
     @cached_property
-    def _highest_leverage(self):
-        h = self.foremost_leverages
-        self._warn_of_lone_rows(int((h > MAX_LEVERAGE).sum()))
-        return float(h.max(initial=0.0))
+    def are_surely_alike(self):
+        """Whether no row has one; of long tables the bound mostly tells, without another pass."""
+        return self.may_be_alike and self.largest.leverage(self.hat) < FAR
+
+    @cached_property
+    def rows_are_alike(self):
+        """Whether no row has one."""
+        return self.are_surely_alike or (self.may_be_alike and self.leading_rows.leverages.max(initial=0.0) < FAR)
 
     def warn_of_few_groups(self):
         G, p = self.rows.units, self.effective_parameters

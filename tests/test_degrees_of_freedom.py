@@ -164,13 +164,13 @@ def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
     y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
     ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
     _, training = ribbon._fit(form(X), y, None, None)
-    found, h = training.foremost_leverages, training.leverages
+    found, h = training.leading_rows.leverages, training.leverages
     expected = np.sort(h[h >= _freedom.DECISIVE])[::-1][:10]
-    top = np.sort(found[_freedom.decisive(training, few=False)])[::-1][: len(expected)]
+    top = np.sort(found[_freedom.decisive(found, training.most_decisive)])[::-1][: len(expected)]
     assert len(found) == 180 // (K - 1 if K else 1)
     assert len(top)
     np.testing.assert_allclose(top, expected, rtol=1e-10)
-    assert training._highest_leverage == pytest.approx(h.max())
+    assert found.max() == pytest.approx(h.max())
 
 
 @pytest.mark.parametrize("noise", [1.0, 1e-9], ids=["separate columns", "collinear columns"])

@@ -1,5 +1,6 @@
 """Blocks of rows on several threads, and BLAS with one."""
 
+import pickle
 import threading
 import time
 
@@ -9,6 +10,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonRegressor, _rows, _threads
+from skribbon._freedom import FreedomLater
 from skribbon._threads import in_order, one_thread, small_products
 
 
@@ -154,3 +156,18 @@ def test_sums_of_many_parameters_are_made_one_after_another():
     assert 1 <= _rows.at_once(2561) < 4
     assert _rows.at_once(10_000) == 0  # one block, with all of BLAS
     assert _rows.at_once(100_000) > 1  # no squares are formed
+
+
+def test_degrees_of_freedom_of_a_network_that_nobody_asked_for_are_not_made():
+    X, y = load_diabetes(return_X_y=True)
+    mlp = MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", alpha=1.0, max_iter=3000, random_state=0)
+    ribbon = RibbonRegressor(mlp, noise="dof", law="normal").fit(X, y)
+    freedom = ribbon.ribbon_.freedom
+    assert isinstance(freedom, FreedomLater)
+    before = pickle.dumps(ribbon)
+    ribbon.predict_interval(X)
+    assert "_made" not in vars(freedom)
+    interval = ribbon.predict_interval(X[:5], kind="confidence")
+    assert "_made" in vars(freedom)
+    assert len(pickle.dumps(ribbon)) == len(before)
+    np.testing.assert_array_equal(pickle.loads(before).predict_interval(X[:5], kind="confidence"), interval)

@@ -155,8 +155,8 @@ def single_grams(slots, inputs, deltas, weights):
                 part[k, k] = K
         for m in range(k + few[k], len(inputs)):
             weighted = np.concatenate([scores[m] * weight for weight in weights])
-            for part, K in zip(parts, np.split(scores[k] @ weighted.T, len(weights), axis=1), strict=True):
-                part[k, m] = K
+            for part, K in zip(parts, np.split(weighted @ scores[k].T, len(weights)), strict=True):
+                part[k, m] = K.T
     of_scores = frozenset(key for key in parts[0] if key[0] != key[1] or not few[key[0]])
     return [LayerSums(slots, shapes, part, of_scores) for part in parts]
 

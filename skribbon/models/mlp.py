@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .._rows import BLOCK_BYTES, Sums
-from ._layers import LayerSquares, layers_are_worth, single_grams, summed_gram, weighted_products, with_one
+from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_gram, weighted_products, with_one
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
 from .outputs import takes_outputs
@@ -52,7 +52,8 @@ class MultilayerPerceptron(ParametricModel):
         k, p = self.n_outputs, len(self.theta)
         if p > LARGE:
             return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
-        return max(min(p, WIDE), 4 * sum(self.units)) + 4 * (k + 1) ** 2
+        pairs = max(distinct(n_out) for n_in, n_out in self.layer_shapes if n_in * n_out) if k == 1 else 0
+        return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 4 * (k + 1) ** 2
 
     @cached_property
     def _shapes(self):
