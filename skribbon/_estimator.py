@@ -286,7 +286,7 @@ def latent_at(model, ribbon, X):
     draws = None if ribbon.shifts is None else source.at(ribbon.shifts)
     freedom = None if ribbon.freedom is None else Degrees(model, ribbon, X)
     with small_products(len(model.theta)):
-        return Latent(*model.raw_and_covariance(X, ribbon.root), draws, source, freedom)
+        return Latent(*model.raw_and_covariance(X, ribbon.root, ribbon.kept), draws, source, freedom)
 
 
 def latents_at(model, ribbon, X):

@@ -32,7 +32,7 @@ normalisation, and n is then the sum of the frequencies. Rows that depend on eac
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -252,6 +252,14 @@ class Ribbon:
         """Of drawn Delta theta_w (p, B); their mean is zero to the first order, and is taken from them if None."""
         mean = shifts.mean(axis=1, keepdims=True) if mean is None else mean
         return cls((shifts - mean) / np.sqrt(shifts.shape[1]), H_r.null, lone, units, shifts)
+
+    @cached_property
+    def kept(self):
+        """What predictions of many rows have prepared of the root, for the next ones; it is never stored."""
+        return {}
+
+    def __getstate__(self):
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}
 
     def gaussian(self):
         """The normal law with the same covariance: drawn shifts are forgotten."""

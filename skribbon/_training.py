@@ -284,12 +284,13 @@ class Training:
             return next((found.lone for found in self.known_steps.values()), np.zeros((p, 0)))
         if rough or self.largest.leverage(self.hat) < MAX_LEVERAGE:
             return np.zeros((p, 0))
-        found, rank = self.foremost, self.rows.model.loss.curvature_rank
-        suspects = np.flatnonzero(found.rough * rank > SUSPECT)
-        suspects = np.sort(suspects[np.argsort(-found.rough[suspects], kind="stable")[:MOST_LONE]])
+        leading = self.leading_rows
+        traces = leading.rough * self.rows.model.loss.curvature_rank  # of C_i A_i, which no eigenvalue exceeds
+        suspects = np.flatnonzero(traces > (MAX_LEVERAGE if leading.known else SUSPECT))
+        suspects = np.sort(suspects[np.argsort(-traces[suspects], kind="stable")[:MOST_LONE]])
         if not len(suspects):
             return np.zeros((p, 0))
-        return self.leading_rows.of(suspects, partial(lone_directions, self.hat)).T
+        return leading.of(suspects, partial(lone_directions, self.hat)).T
 
     @property
     def most_decisive(self):

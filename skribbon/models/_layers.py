@@ -7,6 +7,8 @@ number hardly matters. Arrays are (entries, rows), since products of entries are
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -56,7 +58,7 @@ def has_few_pairs(n_in, n_out):
 def pairs_by_parts(d):
     """The distinct pairs of d (m, b), a cacheful at a time, each with the slice of its places."""
     m, b = d.shape
-    at_once = max(m, BLOCK_BYTES // (16 * b))
+    at_once = max(m, BLOCK_BYTES // (8 * b))
     room = np.empty((min(at_once, distinct(m)), b))  # for the same pages again and again
     first = start = 0
     while first < m:
@@ -233,8 +235,8 @@ class LayerSquares:
         for k, (a, d, scale) in enumerate(zip(inputs, deltas, self.scales, strict=True)):
             size += np.einsum("ob,ob->b", scale.T @ np.abs(a), np.abs(d))
             if has_few_pairs(*scale.shape):
-                sums = sum(self.own[k][:, some] @ P for some, P in pairs_by_parts(d))
-                squares += np.einsum("qb,qb->b", pairs(a), sums)
+                products = reduce(add, (self.own[k][:, some] @ P for some, P in pairs_by_parts(d)))
+                squares += np.einsum("qb,qb->b", pairs(a), products)
             else:
                 s = scores[k] if k in scores else scores_of(a, d)
                 squares += np.einsum("qb,qb->b", s, self.own[k] @ s)

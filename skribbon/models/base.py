@@ -219,7 +219,9 @@ class ParametricModel:
             raise TypeError(f"{type(self).__name__} must define jacobian(Z) or tangent(Z).")
         return Tangent(self.raw(Z), self.jacobian(Z))
 
-    def raw_and_covariance(self, X: Any, root: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def raw_and_covariance(
+        self, X: Any, root: FloatArray, kept: dict[str, Any] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Raw predictions, and their covariance J_x root root' J_x' where theta has the covariance root root'.
 
         Memory beyond both is that of one block of rows.
@@ -229,6 +231,8 @@ class ParametricModel:
         X : {ndarray, sparse matrix} of shape (n, d)
             Prepared rows.
         root : ndarray of shape (p, r)
+        kept : dict, default=None
+            See :meth:`squares_along`.
 
         Returns
         -------
@@ -237,7 +241,7 @@ class ParametricModel:
         """
         n, k = X.shape[0], self.n_outputs
         f, covariance = np.empty((n, k)), np.empty((n, k, k))
-        squares = self.squares_along(root, n)
+        squares = self.squares_along(root, n, kept)
 
         def fill(rows):
             tangent = self.tangent(self.rows(X[rows]))
@@ -247,7 +251,9 @@ class ParametricModel:
             pass
         return f, covariance
 
-    def squares_along(self, root: FloatArray, n: int) -> Callable[[Any], FloatArray]:
+    def squares_along(
+        self, root: FloatArray, n: int, kept: dict[str, Any] | None = None
+    ) -> Callable[[Any], FloatArray]:
         """Squares of how raw predictions move along a root of a covariance, in the way that suits n rows.
 
         Parameters
@@ -255,6 +261,8 @@ class ParametricModel:
         root : ndarray of shape (p, r)
         n : int
             Number of rows that will be asked for, in blocks.
+        kept : dict, default=None
+            Where what many rows need of this root is found, or put for those who ask again.
 
         Returns
         -------

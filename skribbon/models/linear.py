@@ -101,10 +101,10 @@ class LinearPredictor(ParametricModel):
         theta = self.theta if theta is None else theta
         return np.asarray(Z @ theta.reshape(self.loss.n_outputs, -1).T)
 
-    def raw_and_covariance(self, X, root):
+    def raw_and_covariance(self, X, root, kept=None):
         plain = self.columns is None and self.centre is None and type(self).rows is LinearPredictor.rows
         if not plain or self.n_outputs > 1 or sparse.issparse(X):
-            return super().raw_and_covariance(X, root)
+            return super().raw_and_covariance(X, root, kept)
         # one product for both, and the same memory for every block: new pages would cost three times the arithmetic
         n, d = X.shape
         W = np.column_stack([root, self.theta]).T  # (r + 1, p)
@@ -121,13 +121,16 @@ class LinearPredictor(ParametricModel):
     def tangent(self, Z):
         return LinearTangent(Z, self.raw(Z))
 
-    def squares_along(self, root, n):
+    def squares_along(self, root, n, kept=None):
         k, (p, r) = self.loss.n_outputs, root.shape
         d = p // k
         by_pairs = n * d * (d + 1) * k * (k + 1) / 4 + p * p * r / 2  # products, with those that prepare them
         if self.loss.n_classes <= 2 or by_pairs > n * r * (p + k * k):
             return super().squares_along(root, n)
-        return PairedSquares.of(root, k)
+        kept = {} if kept is None else kept
+        if "pairs" not in kept:
+            kept["pairs"] = PairedSquares.of(root, k)
+        return kept["pairs"]
 
     def centred(self, X):
         k = self.loss.n_outputs

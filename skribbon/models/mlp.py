@@ -29,7 +29,7 @@ ACTIVATIONS = {
 CACHE = 2**18  # floats of an intermediate array that is multiplied while it is in the cache
 FEW = 16  # directions that are propagated one by one, rather than multiplied by the Jacobian
 LARGE = 2**14  # parameters beyond which no row of the Jacobian is formed
-WIDE = 2**11  # floats of a row that are allowed for, since p x p sums want blocks of hundreds of rows
+WIDE = 2304  # floats of a row that are allowed for, since p x p sums want blocks of hundreds of rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,12 +106,15 @@ class MultilayerPerceptron(ParametricModel):
     def tangent(self, Z):
         return PerceptronTangent(self, *self.propagate(Z, self.theta))
 
-    def squares_along(self, root, n):
+    def squares_along(self, root, n, kept=None):
         p, r = root.shape
         pays = self.n_outputs == 1 and n >= 2 * p and p <= LARGE and layers_are_worth(self.layer_shapes, r)
         if not pays or not np.isfinite(root).all():
             return super().squares_along(root, n)
-        return LayerSquares.of(self.layers, root)
+        kept = {} if kept is None else kept
+        if "layers" not in kept:
+            kept["layers"] = LayerSquares.of(self.layers, root)
+        return kept["layers"]
 
     def last_layer(self):
         weights, biases = self.unpack(self.theta)

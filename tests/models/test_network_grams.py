@@ -1,5 +1,6 @@
 """Packed Gram matrices of a network's layers against those of its Jacobian, whatever its shape."""
 
+import pickle
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.neural_network import MLPRegressor
 
+from skribbon import RibbonRegressor
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import unpacked
 from skribbon.models import _layers, mlp
@@ -161,3 +164,20 @@ def test_packed_sums_of_linear_classes(shape, form):
     for packed, H in zip(both, (np.einsum("nkp,nkl,nlq->pq", J, C, J), scatter), strict=True):
         assert_allclose(unpacked(packed + packed), 2 * H, atol=1e-11)
     assert_allclose(tangent.hessian(C), np.einsum("nkp,nkl,nlq->pq", J, C, J), atol=1e-11)
+
+
+def test_what_predictions_of_many_rows_prepare_is_kept_and_never_stored():
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    y = np.tanh(X[:, 0]) + 0.1 * X[:, 1]
+    mlp = MLPRegressor(hidden_layer_sizes=(6,), activation="tanh", solver="lbfgs", alpha=1.0, random_state=0)
+    ribbon = RibbonRegressor(mlp.set_params(max_iter=3000), noise="dof").fit(X, y)
+    stored = pickle.dumps(ribbon)
+    first = ribbon.predict_interval(X)
+    kept = ribbon.ribbon_.kept["layers"]
+    np.testing.assert_array_equal(ribbon.predict_interval(X), first)
+    assert ribbon.ribbon_.kept["layers"] is kept
+    assert len(pickle.dumps(ribbon)) == len(stored)
+    wider = ribbon.with_alpha(0.25)
+    assert "layers" not in wider.ribbon_.kept  # another root
+    std = ribbon.predict_std(X, kind="epistemic")
+    np.testing.assert_allclose(wider.predict_std(X, kind="epistemic"), std * np.sqrt(401 / 101), rtol=1e-7)
