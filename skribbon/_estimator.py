@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
 from html import escape
@@ -38,7 +39,7 @@ from ._outputs import train, with_parts
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
-from ._threads import small_products
+from ._threads import one_thread, small_products
 from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature, machine_bytes, resolve_curvature
@@ -57,6 +58,7 @@ SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in 
 SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
 SAME_GRADIENT = 1e-3  # standard errors between the gradients of the same training rows, computed twice
 CALIBRATION_ROWS = 100_000  # of a Dask table that are enough to calibrate on
+SMALL_TABLE = 2**18  # entries of X, up to which several threads cannot gain much on a linear model
 LEAN_LIMIT = 0.5  # share of a prediction that a single training row may decide unsaid
 MAX_SEED = np.iinfo(np.int32).max
 
@@ -124,7 +126,8 @@ class Wrapper(FittedModel, MetaEstimatorMixin, BaseEstimator):
             check_consistent_length(X, y)
             if is_regressor(self):
                 check_array(y, ensure_2d=False, input_name="y")
-        estimator.fit(own_copy(estimator, X), y, **fit_params)
+        with _threads_that_pay(leaf, X):
+            estimator.fit(own_copy(estimator, X), y, **fit_params)
         weight = np.ones(len(y)) if received is None else received
         fitted = {"estimator_": estimator}
         for name in ("n_features_in_", "feature_names_in_"):
@@ -715,6 +718,15 @@ def lazily(method):
         return dask_room().lazily_predicted(self, method.__name__, X, arguments)
 
     return predict
+
+
+def _threads_that_pay(leaf, X):
+    """One thread for a linear model of a small table: those of BLAS and OpenMP would wait for each other in every step.
+
+    A fit of a few milliseconds takes up to fifty times as long where the cores are not all free.
+    """
+    small = np.prod(getattr(X, "shape", np.inf)) <= SMALL_TABLE
+    return one_thread() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
 
 
 def _check_table(X):

@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
 from sklearn.neural_network import MLPRegressor
 
-from skribbon import RibbonRegressor, _rows, _threads
+from skribbon import RibbonRegressor, _estimator, _rows, _threads
 from skribbon._freedom import FreedomLater
 from skribbon._threads import in_order, one_thread, small_products
 
@@ -171,3 +172,23 @@ def test_degrees_of_freedom_of_a_network_that_nobody_asked_for_are_not_made():
     assert "_made" in vars(freedom)
     assert len(pickle.dumps(ribbon)) == len(before)
     np.testing.assert_array_equal(pickle.loads(before).predict_interval(X[:5], kind="confidence"), interval)
+
+
+def test_small_linear_models_are_fitted_with_one_thread(pools, monkeypatch):
+    seen = []
+
+    class Seen(Ridge):
+        __module__ = Ridge.__module__
+
+        def fit(self, X, y, sample_weight=None):
+            seen.append(numbers(pools))
+            return super().fit(X, y, sample_weight)
+
+    X, y = load_diabetes(return_X_y=True)
+    monkeypatch.setattr(_estimator, "SMALL_TABLE", X.size)
+    RibbonRegressor(Seen()).fit(X, y)
+    RibbonRegressor(Seen()).fit(np.c_[X, X], y)
+    Seen.__module__ = "elsewhere"
+    RibbonRegressor(Seen()).fit(X, y)
+    assert seen == [[1, 1, 1, 1], [3, 2, 4, 1], [3, 2, 4, 1]]
+    assert numbers(pools) == [3, 2, 4, 1]
