@@ -436,14 +436,14 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
             )
         elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
+        elif best not in (0, len(alphas) - 1):
+            return
         elif not _matters(path, alphas, scoring) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
             return  # if alpha hardly matters, or logits are too small already, the edge means nothing
-        elif best == len(alphas) - 1:
-            reason = f"The largest alpha, {alphas[best]:g}, is best: the data call for no epistemic part."
         elif best == 0:
             reason = f"The smallest alpha, {alphas[0]:g}, is best; extend alphas downwards, or check the noise."
         else:
-            return
+            reason = f"The largest alpha, {alphas[best]:g}, is best: the data call for no epistemic part."
         warn_user(reason, AlphaEdgeWarning)
 
     # ------------------------------------------------------------------ checks

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _alpha_path, metrics
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, _alpha_path, _cv, metrics
 from skribbon.curvature import GaussNewton
 from skribbon.exceptions import AlphaEdgeWarning
 
@@ -123,6 +123,18 @@ def test_an_edge_is_said_with_its_reason(diabetes):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS, scoring="coverage").fit(X, y)
     with pytest.warns(AlphaEdgeWarning, match="smallest alpha"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0], scoring="coverage").fit(X, y)
+
+
+def test_whether_an_edge_matters_is_asked_at_an_edge_alone(diabetes, monkeypatch):
+    """It costs a score of every row at two alphas."""
+    asked = []
+    monkeypatch.setattr(_cv, "_matters", lambda *path: asked.append(path) or True)
+    tuned = RibbonCV(RibbonRegressor(Ridge(0.1)), alphas=ALPHAS).fit(*diabetes)
+    assert ALPHAS[0] < tuned.alpha_ < ALPHAS[-1]
+    assert not asked
+    with pytest.warns(AlphaEdgeWarning):
+        RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0]).fit(*diabetes)
+    assert len(asked) == 1
 
 
 def test_a_fitted_ribbon_is_tuned_on_validation_rows_alone(diabetes):
