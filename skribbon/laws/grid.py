@@ -5,6 +5,8 @@ everywhere, the trapezoidal rule converges geometrically, and neither its points
 cdf of all laws at all points of y is one matrix product.
 """
 
+from functools import cache
+
 import numpy as np
 from scipy.special import ndtri
 
@@ -12,8 +14,9 @@ STEP = 0.4  # between points, in units of the noise
 REACH = 6.5  # standard deviations of f that the grid goes beyond the outermost
 MOST_POINTS = 500  # of a grid
 FEWEST, MOST = 50, 20_000  # laws that a grid is made for
-ROOM = 1.5  # in log y around guessed quantiles
-NEIGHBOURS = 8  # points of the probit of a cdf that its inverse is interpolated through
+ROOM = 2.5, 4.0  # below and above guessed quantiles, in units of the noise
+NEIGHBOURS = 8  # points that the probit of a cdf is interpolated through
+NEWTON = 4  # steps to where such a polynomial, which is nearly a line, is zero
 MARGIN = 4.0  # times the difference to the interpolation through two fewer, within which counts are in doubt
 STRIDE = 8  # points between which a conditional cdf may turn out to be constant
 ROUNDING = 1e-12  # share of the rarer side of a level that does not matter to it
@@ -25,27 +28,28 @@ FARTHEST = 5.0  # standard deviations of f up to which y may be from it for its 
 class Grid:
     """Points g (G,) of the raw prediction, even in s, for laws that differ in f and sd alone.
 
-    There are none far above log y = ``top``, as far as y is asked about: P(Y <= y | g) and its density are zero there.
+    There are none far above log y = ``top`` and some ``room``, in units of the noise there, as far as y is asked about:
+    P(Y <= y | g) and its density are zero there.
     """
 
-    def __init__(self, law, top):
+    def __init__(self, law, top, room=0.0):
         f, sd, phi = law.parameters
         self.law, self.family = law, law.family.at(float(phi.flat[0]))
         self.power, self.log_phi = 2 - self.family.power, float(np.log(self._phi(phi.flat[0])))
-        beyond = top + 10 * self._noise(top) if self.power > 0 else np.inf
-        ends = np.array([(f - REACH * sd).min(), min((f + REACH * sd).max(), beyond)])
-        first, last = np.floor(self._s(ends) / STEP)
+        first, last = self._s(np.array([(f - REACH * sd).min(), (f + REACH * sd).max()]))
+        if self.power > 0:
+            last = min(last, self._s(top) + 10 + room)
+        first, last = np.floor(np.array([first, last]) / STEP)
         self.s = STEP * np.arange(first, last + 2) if last - first < MOST_POINTS else np.empty(0)
-        self.g = self._inverse(self.s, *ends)
+        self.g = self._inverse(self.s, self._between_asymptotes(self.s), 8)
 
     @classmethod
     def of_levels(cls, law, q):
-        """For quantiles at levels q (Q,)."""
+        """For quantiles at levels q (Q,), around a guess of each."""
         shift = 0.5 if law.discrete else 1e-9
-        guess = np.concatenate([np.log(np.maximum(law._guess(level)[0], 0) + shift) for level in q])
-        grid = cls(law, guess.max() + ROOM)
-        below = NEIGHBOURS * STEP / 2 if law.discrete else 0.0  # points between -1/2 and zero
-        grid.asked = guess.min() - ROOM - below, guess.max() + ROOM
+        guess = np.stack([np.log(np.maximum(law._guess(level)[0], 0) + shift) for level in q])  # (Q, m)
+        grid = cls(law, guess.max(), ROOM[1] + STEP * NEIGHBOURS)
+        grid.guess = grid._s(guess)
         return grid
 
     def _phi(self, phi):
@@ -65,12 +69,18 @@ class Grid:
         log_ratio = self._x(g) - 2 * np.log1p(root)  # log((root - 1) / (root + 1))
         return (2 * root + log_ratio) / self.power
 
-    def _inverse(self, s, low, high):
-        mesh = np.linspace(low - 3, high + 3, 2000)
-        g = np.interp(s, self._s(mesh), mesh)
-        for _ in range(4):  # Newton's steps: s is smooth and increasing
+    def _inverse(self, s, g, steps):
+        """g (...) of s (...), by Newton's steps from a guess: s is increasing and convex or concave."""
+        for _ in range(steps):
             g = g - (self._s(g) - s) * self._noise(g)
         return g
+
+    def _between_asymptotes(self, s):
+        """A guess of it: s power is 2 exp(x / 2) where x is large, and x + 2 (1 - log 2) where it is small."""
+        if self.power == 0:
+            return s / np.sqrt(1 + np.exp(-self.log_phi))
+        S = self.power * s
+        return (np.where(S > 2, 2 * np.log(np.maximum(S, 2) / 2), S - 2 * (1 - np.log(2))) + self.log_phi) / self.power
 
     def weights(self, f, sd, near=slice(None)):
         """Weights (..., G) of the points, or of some of them, under the normal law of each f (...)."""
@@ -81,26 +91,45 @@ class Grid:
     def quantiles(self, q):
         """Quantiles (m, Q) at levels q (Q,); not a number where there is doubt."""
         f, sd, _ = self.law.parameters
-        shift = 0.5 if self.law.discrete else 0.0
-        low, high = self.asked
-        points = np.flatnonzero((self.g > low) & (self.g < high))
-        if not points.size:
-            return np.full((len(f), len(q)), np.nan)
-        y = np.exp(self.g[points]) - shift
-        F = self._cdf_given(y, ROUNDING * np.minimum(q, 1 - q).min()).T
-        cdf, order = np.empty((len(f), len(y))), np.argsort(sd)
+        asked = self._around(self.guess)
+        F = self._cdf_given(self._y(self.g[asked]), ROUNDING * np.minimum(q, 1 - q).min()).T
+        zero = self._zero()
+        P0, order = np.empty(len(f)), np.argsort(sd)
+        place, z = np.empty((len(q), len(f))), np.full((len(q), NEIGHBOURS, len(f)), np.nan)
         for start in range(0, len(f), BLOCK):  # laws about as wide as each other
             rows = order[start : start + BLOCK]
             ends = (f[rows] - REACH * sd[rows]).min(), (f[rows] + REACH * sd[rows]).max()
             near = slice(*np.searchsorted(self.g, ends))
-            cdf[rows] = self.weights(f[rows], sd[rows], near) @ F[near]
-        columns = []
-        for level in q:
-            s, error = _crossing(cdf, level, self.s[points[0]])
-            g = self._inverse(np.nan_to_num(s), self.g[0], self.g[-1])
-            value = np.where(np.isnan(s), np.nan, np.exp(g) - shift)
-            columns.append(self._whole(value, error * self._noise(g), cdf, level, y[0]))
+            weights = self.weights(f[rows], sd[rows], near)
+            P0[rows] = weights @ zero[near]
+            for j, level in enumerate(q):
+                here = self._around(self.guess[j, rows])
+                cdf = weights @ F[near, here.start - asked.start : here.stop - asked.start]
+                place[j, rows], z[j][:, rows] = _neighbours(cdf, level, here.start)
+        columns = [self._found(*at, P0, level) for *at, level in zip(place, z, q, strict=True)]
         return np.stack(columns, axis=1)
+
+    def _y(self, g):
+        return np.exp(g) - (0.5 if self.law.discrete else 0.0)
+
+    def _zero(self):
+        """P(Y <= 0 | g) (G,)."""
+        return self.family.conditional(self.g)._cdf(np.zeros(1)) if self.law.discrete else np.zeros(len(self.g))
+
+    def _around(self, guess):
+        """Points around guesses of s."""
+        below, above = NEIGHBOURS // 2 * STEP + np.array(ROOM)
+        return slice(*np.searchsorted(self.s, (guess.min() - below, guess.max() + above)))
+
+    def _found(self, place, z, P0, level):
+        """Quantiles (m,) at a level, given what its neighbours are and the probability of zero."""
+        with np.errstate(all="ignore"):
+            t, error = _root(z)
+            s = np.where(np.isfinite(error), self.s[0] + STEP * (place + t), self.s[0])
+        g = self._inverse(s, np.interp(s, self.s, self.g), 3)
+        y = np.where(np.isfinite(error), self._y(g), np.nan)
+        y = self._whole(y, STEP * error * self._noise(g), level)
+        return np.where(P0 - level > DECIDED * level * (1 - level), 0.0, y)
 
     def _cdf_given(self, y, nothing):
         """P(Y <= y | g), (M, G): it falls with g, and where it falls by ``nothing`` between two points it is known."""
@@ -114,11 +143,8 @@ class Grid:
         F[i, j] = np.clip(self.family.conditional(self.g[j])._cdf(y[i]), 0, 1)
         return F
 
-    def _whole(self, y, error, cdf, level, first):
-        """Of counts the next whole number, or not a number where ``error`` of log y leaves it in doubt.
-
-        ``first`` is the value of the first column of their cdf.
-        """
+    def _whole(self, y, error, level):
+        """Of counts the next whole number, or not a number where ``error`` of log y leaves it in doubt."""
         if not self.law.discrete:
             return np.where(error < 1e-6, y, np.nan)
         reach = 1e-7 + MARGIN * error * (y + 0.5) + 1e-7 * y
@@ -126,7 +152,7 @@ class Grid:
         whole = np.where(doubt, np.nan, np.maximum(np.ceil(y), 0.0))
         if (near := np.flatnonzero(doubt & (reach < 0.25))).size:
             whole[near] = self._next(np.rint(y[near]), near, level)
-        return np.where(cdf[:, 0] >= level, 0.0, whole) if first < 0 else whole
+        return whole
 
     def _next(self, k, rows, level):
         """k, or the number above it where P(Y <= k) falls short of the level; not a number where that is in doubt."""
@@ -149,24 +175,44 @@ class Grid:
         return np.where(trusted, out, np.nan)
 
 
-def _crossing(cdf, level, first):
-    """Where rows of a cdf (m, M) at points STEP apart from ``first`` on get to a level, and the error of that."""
-    M = cdf.shape[1]
-    below = (cdf < level).sum(axis=1)
-    inside = (below > 1) & (below < M - 1) & (M >= NEIGHBOURS)
+def _neighbours(cdf, level, first):
+    """Where the points start between which rows of a cdf (m, M) get to a level, and probits (NEIGHBOURS, m) there.
+
+    Points are counted from ``first`` on, and probits from the level; not a number where it is not inside.
+    """
+    M, below = cdf.shape[1], (cdf < level).sum(axis=1)
     start = np.clip(below - NEIGHBOURS // 2, 0, max(M - NEIGHBOURS, 0))
-    index = start[:, None] + np.arange(min(NEIGHBOURS, M))
+    if M < NEIGHBOURS:
+        return start, np.full((NEIGHBOURS, len(cdf)), np.nan)
     with np.errstate(all="ignore"):
-        z = ndtri(np.take_along_axis(cdf, index, axis=1)) - ndtri(level)
-        wide, narrow = _at_zero(z, index), _at_zero(z[:, 1:-1], index[:, 1:-1])
-        inside &= np.isfinite(wide) & np.isfinite(narrow)
-    s = np.where(inside, first + STEP * wide, np.nan)
-    return s, np.where(inside, STEP * np.abs(wide - narrow), np.nan)
+        z = ndtri(np.take_along_axis(cdf, start[:, None] + np.arange(NEIGHBOURS), axis=1)) - ndtri(level)
+    return first + start, np.where((below > 1) & (below < M - 1), z.T, np.nan)
 
 
-def _at_zero(z, t):
-    """The polynomial through t (m, N) at z (m, N), at zero."""
-    others = np.broadcast_to(z[:, None], (*z.shape, z.shape[1]))  # (m, N, N)
-    factors = others / (others - z[:, :, None])
-    factors[:, range(z.shape[1]), range(z.shape[1])] = 1.0
-    return (t * factors.prod(axis=2)).sum(axis=1)
+def _root(z):
+    """Where the polynomials through z (N, m) at 0, ..., N - 1 are zero, and the error of that.
+
+    The error is how far off the polynomials through all but the outermost points are.
+    """
+    half = (len(z) - 1) / 2
+    wide, narrow = _through(len(z)) @ z, _through(len(z) - 2) @ z[1:-1]
+    slope, x = wide[1:] * np.arange(1.0, len(z))[:, None], ((z < 0).sum(axis=0) - 0.5) / half - 1
+    for _ in range(NEWTON):
+        x = x - _value(wide, x) / _value(slope, x)
+    residual = np.abs(_value(wide, x)) + np.abs(_value(narrow, x * half / (half - 1)))
+    return half * (x + 1), half * residual / np.abs(_value(slope, x))
+
+
+@cache
+def _through(n):
+    """The matrix (n, n) from values at n even points of [-1, 1] to the coefficients of the polynomial through them."""
+    return np.linalg.inv(np.vander(np.linspace(-1, 1, n), increasing=True))
+
+
+def _value(coefficients, t):
+    """Horner's rule: values (m,) at t (m,) of polynomials with coefficients (N, m)."""
+    value = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        value = value * t + c
+    return value
+
