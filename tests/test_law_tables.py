@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from skribbon.laws import Latent, TweedieFamily, table
+from skribbon.laws import Latent, TweedieFamily, latent, table
 from skribbon.laws.base import Law
 from skribbon.laws.grid import Grid
+from skribbon.laws.quadrature import hermite
 
 LEVELS = np.array([0.001, 0.05, 0.5, 0.95, 0.999])
 
@@ -98,6 +99,27 @@ def test_more_elements_move_an_element_by_less_than_its_error():
     np.testing.assert_allclose(alone, among, rtol=2e-6)
 
 
+# ---------------------------------------------------------------------- few nodes of f, as many as each law needs
+@pytest.mark.parametrize("name", MANY)
+def test_nodes_of_many_laws_in_one_row_are_those_of_each_law(name):
+    law = many(name, n=300)
+    f, _, phi = law.parameters
+    ratio = np.random.default_rng(1).permutation(np.geomspace(1e-7, 0.59, 300))  # every number of nodes, mixed
+    law = Latent(f, ratio * law.parameters[1] / law._ratio(), phi, law.constants["family"])
+    counts = law._nodes()
+    mixed = law.take(np.flatnonzero(counts))
+    counts = counts[counts > 0]
+    assert set(counts) == {n for _, n in latent.HERMITE}
+    y = np.ceil(np.exp(mixed.parameters[0]))
+    cdf, logpdf = np.empty(len(y)), np.empty(len(y))
+    for i, n in enumerate(counts):
+        z, weights = hermite(n)
+        one = mixed.family.at(phi[0]).conditional(mixed.parameters[0][i] + mixed.parameters[1][i] * z)
+        cdf[i], logpdf[i] = weights @ one._cdf(y[i]), np.log(weights @ np.exp(one.logpdf(y[i])))
+    np.testing.assert_allclose(mixed._cdf(y), cdf, rtol=1e-12)
+    np.testing.assert_allclose(mixed._logpdf_at(y), logpdf, rtol=1e-12)
+
+
 # ---------------------------------------------------------------------- one grid of f for many laws
 # name: (power, dispersion, counts, mean of f, sd)
 UNSURE = {
@@ -171,3 +193,12 @@ def test_log_densities_along_a_path_are_those_of_its_points(name):
     y = np.ceil(y) if law.discrete else y
     y[0] *= 1000  # far out, where a grid says nothing
     np.testing.assert_allclose(path.logpdf(y), Law.logpdf(path, y), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_points_of_a_grid_are_even_in_their_coordinate(name):
+    grid = Grid.of_levels(unsure(name), np.array([0.05, 0.95]))
+    np.testing.assert_allclose(grid._s(grid.g), grid.s, rtol=0, atol=1e-11)
+    between = np.linspace(grid.s[0], grid.s[-1], 1001)
+    found = grid._inverse(between, np.interp(between, grid.s, grid.g), 3)
+    np.testing.assert_allclose(grid._s(found), between, rtol=0, atol=1e-11)

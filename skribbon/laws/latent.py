@@ -7,8 +7,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from .base import POINT, Law, in_order
 from .grid import FEWEST, MOST, Grid
-from .mixture import Mixture
-from .quadrature import LEGENDRE, hermite, legendre
+from .quadrature import LEGENDRE, hermite_upto, legendre
 from .table import FAR, WIDE, has_table, interpolated_quantiles
 
 REACH = 6.0  # standard deviations of f beyond which nothing is integrated
@@ -89,23 +88,46 @@ class Latent(Law):
             count[ratio <= largest] = n
         return count
 
-    def _by_nodes(self, y, fixed, moving):
-        """fixed(mixture, y) where Gauss-Hermite nodes suffice, moving(law, y) elsewhere."""
+    def _by_nodes(self, y, averaged, moving):
+        """averaged(law, y, count) where so many Gauss-Hermite nodes suffice, moving(law, y) elsewhere."""
         count, out = self._nodes(), np.empty(y.shape)
-        for n in np.unique(count):
-            rows = np.flatnonzero(count == n)
-            law = self if rows.size == y.size else self.take(rows)
-            out[rows] = fixed(law._hermite(n), y[rows]) if n else moving(law, y[rows])
+        few = np.flatnonzero(count)
+        if few.size == y.size:
+            return averaged(self, y, count) if y.size else out
+        out[few] = averaged(self.take(few), y[few], count[few]) if few.size else 0.0
+        rest = np.flatnonzero(count == 0)
+        out[rest] = moving(self if rest.size == y.size else self.take(rest), y[rest])
         return out
 
-    def _hermite(self, n):
-        """The mixture over n Gauss-Hermite nodes."""
-        z, weights = hermite(int(n))
-        f, sd, phi = (p[..., None] for p in self.parameters)
-        return Mixture(self.family.at(phi).conditional(f + sd * z), weights)
+    def _at_nodes(self, count):
+        """The laws given f at as many Gauss-Hermite nodes of each element, in one row, with their weights.
+
+        Whose they are, and where those of each element begin, is told too.
+        """
+        owner, first = np.repeat(np.arange(len(count)), count), np.cumsum(count) - count
+        begin, z, weight = hermite_upto(HERMITE[-1][1])
+        place = np.arange(len(owner)) + (begin[count] - first)[owner]
+        f, sd, phi = (p[owner] for p in self.parameters)
+        return self.family.at(phi).conditional(f + sd * z[place]), weight[place], owner, first
 
     def _cdf(self, y):
-        return self._by_nodes(y, lambda law, y: law._cdf(y), Latent._cdf_moving)
+        return self._by_nodes(y, Latent._averaged_cdf, Latent._cdf_moving)
+
+    def _averaged_cdf(self, y, count):
+        law, weight, owner, first = self._at_nodes(count)
+        y = y[owner]
+        if self.discrete:  # the smooth function through the cdf of counts, of points too
+            F = np.where(law._point(), y + 0.5 >= law._mean(), law._cdf(y))
+        else:
+            F = law._cdf_at(y)
+        return np.add.reduceat(weight * F, first)
+
+    def _averaged_logpdf(self, y, count):
+        law, weight, owner, first = self._at_nodes(count)
+        terms = law._logpdf_at(y[owner])
+        top = np.maximum.reduceat(terms, first)
+        top = np.where(np.isfinite(top), top, 0.0)
+        return top + np.log(np.add.reduceat(weight * np.exp(terms - top[owner]), first))
 
     def _cdf_below_at(self, y):
         value = self._cdf_at(y)
@@ -230,7 +252,7 @@ class Latent(Law):
     def _logpdf_at(self, y):
         point = self._point()
         with np.errstate(all="ignore"):
-            value = self._by_nodes(y, lambda law, y: law._logpdf_at(y), Latent._logpdf_moving)
+            value = self._by_nodes(y, Latent._averaged_logpdf, Latent._logpdf_moving)
         return np.where(point, self._point_logpdf(y), value)
 
     def _logpdf_moving(self, y):

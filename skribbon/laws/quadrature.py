@@ -15,6 +15,14 @@ def hermite(n):
 
 
 @cache
+def hermite_upto(most):
+    """Those of up to so many nodes in one row, and where those of n nodes begin."""
+    rules = [hermite(n) for n in range(1, most + 1)]
+    z, w = (np.concatenate(column) for column in zip(*rules, strict=True))
+    return np.cumsum(np.arange(most + 1)) - np.arange(most + 1), z, w
+
+
+@cache
 def legendre(n):
     """Gauss-Legendre nodes and weights on [-1, 1]."""
     return np.polynomial.legendre.leggauss(n)
