@@ -215,4 +215,3 @@ def _value(coefficients, t):
     for c in coefficients[-2::-1]:
         value = value * t + c
     return value
-

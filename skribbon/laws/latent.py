@@ -116,10 +116,8 @@ class Latent(Law):
     def _averaged_cdf(self, y, count):
         law, weight, owner, first = self._at_nodes(count)
         y = y[owner]
-        if self.discrete:  # the smooth function through the cdf of counts, of points too
-            F = np.where(law._point(), y + 0.5 >= law._mean(), law._cdf(y))
-        else:
-            F = law._cdf_at(y)
+        smooth = self.discrete  # the function through the cdf of counts, of points too
+        F = np.where(law._point(), y + 0.5 >= law._mean(), law._cdf(y)) if smooth else law._cdf_at(y)
         return np.add.reduceat(weight * F, first)
 
     def _averaged_logpdf(self, y, count):
