@@ -12,6 +12,7 @@ Which room holds what, the lowest first; each imports from those before it:
 - ``location``, ``tweedie``: the laws of y given f, with their special functions.
 - ``shapes``: what additive noise looks like in units of its scale: normal, Student's, or as residuals show it.
 - ``mixture``, ``latent``: the laws of y where f is uncertain.
+- ``normal_path``: mean scores of normal laws along a path of variances.
 - ``families``: what a loss knows, :class:`LocationFamily` and :class:`TweedieFamily`; these make all the others.
 """
 
@@ -20,6 +21,7 @@ from .families import LocationFamily, TweedieFamily
 from .latent import Latent
 from .location import Estimate, Normal, Student, normal_levels, student_ratio
 from .mixture import Mixture
+from .normal_path import normal_path_scores
 from .shapes import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .tweedie import CompoundPoissonGamma, Counts, Gamma, InverseGaussian
 
@@ -41,5 +43,6 @@ __all__ = [
     "StudentLaw",
     "TweedieFamily",
     "normal_levels",
+    "normal_path_scores",
     "student_ratio",
 ]
