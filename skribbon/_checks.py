@@ -121,6 +121,8 @@ def check_group_totals(total):
 
 def check_levels(values, name):
     """One probability or a sequence of them, as (array, was_scalar)."""
+    if type(values) is float and 0 < values < 1:
+        return np.array([values]), True
     try:
         levels = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError):

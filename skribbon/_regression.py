@@ -546,7 +546,7 @@ class RegressionMethods:
 
 def predictive(model, latent, noise, law, X, target, kind="prediction"):
     """Latent predictions of prepared rows X, with the noise around them, as a Predictive."""
-    dispersion = np.broadcast_to(noise.predict(X), len(latent.f)) * model.loss.noise_scale(latent.f)
+    dispersion = noise.predict(X) * model.loss.noise_scale(latent.f)
     return Predictive(latent, model.loss, dispersion, law, target, kind)
 
 

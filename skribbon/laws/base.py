@@ -27,7 +27,9 @@ class Law:
     trailing = 0  # last axes of the parameters that are not those of the law
 
     def __init__(self, *parameters, **constants):
-        self.parameters = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in parameters))
+        arrays = [np.asarray(p, dtype=float) for p in parameters]
+        alike = all(a.shape == arrays[0].shape for a in arrays)
+        self.parameters = arrays if alike else np.broadcast_arrays(*arrays)
         self.constants = constants
         self.shape = self.parameters[0].shape[: self.parameters[0].ndim - self.trailing]
 

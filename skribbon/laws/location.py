@@ -12,6 +12,7 @@ MANY = 500  # degrees of freedom whose quantiles are interpolated
 DEGREES = (12, 24, 48)  # of polynomials, the fewest that suffice
 ROUNDING = 1e-12  # of the logarithm of a quantile
 BLOCK = 4096  # elements that stay in the cache
+FEW = 64  # elements for which calls cost more than arithmetic
 
 
 class Normal(Law):
@@ -99,6 +100,8 @@ def located(centre, scale, z):
     centre = centre + 0.0  # no minus zero
     if not z.ndim or not centre.ndim:
         return centre + scale * z
+    if centre.size <= FEW:
+        return centre[..., None] + np.asarray(scale)[..., None] * z
     out = np.empty((z.shape[-1], *centre.shape))
     for j in range(z.shape[-1]):  # three times as fast as along a short last axis
         np.multiply(scale, z[..., j], out=out[j])

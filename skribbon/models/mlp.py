@@ -92,8 +92,10 @@ class MultilayerPerceptron(ParametricModel):
 
     def propagate(self, Z, theta):
         """Activations a_0 ... a_{L-1}, (n, units) each, and the raw prediction (n, k)."""
+        return self._forward(Z, *self.unpack(theta))
+
+    def _forward(self, Z, weights, biases):
         phi = ACTIVATIONS[self.activation][0]
-        weights, biases = self.unpack(theta)
         activations = [Z]
         for W, b in zip(weights[:-1], biases[:-1], strict=True):
             activations.append(phi(activations[-1] @ W + b))
@@ -104,7 +106,8 @@ class MultilayerPerceptron(ParametricModel):
         return self.propagate(Z, self.theta if theta is None else theta)[1]
 
     def tangent(self, Z):
-        return PerceptronTangent(self, *self.propagate(Z, self.theta))
+        weights, biases = self.unpack(self.theta)
+        return PerceptronTangent(self, *self._forward(Z, weights, biases), weights)
 
     def squares_along(self, root, n, kept=None):
         p, r = root.shape
@@ -131,10 +134,9 @@ class MultilayerPerceptron(ParametricModel):
 class PerceptronTangent(Tangent):
     """Of a network at a block of rows: one forward pass, and backward passes from there."""
 
-    def __init__(self, network, activations, f):
-        self.network, self.activations, self.f = network, activations, f
+    def __init__(self, network, activations, f, weights):
+        self.network, self.activations, self.f, self.weights = network, activations, f, weights
         self.slopes = [ACTIVATIONS[network.activation][1](a) for a in activations[1:]]  # phi'(z_l), l = 1 ... L - 1
-        self.weights, _ = network.unpack(network.theta)
 
     @property
     def _p(self):
@@ -175,10 +177,20 @@ class PerceptronTangent(Tangent):
 
     def jacobian(self):
         n, k = self.f.shape
+        if n == k == 1:
+            return self._gradient()[None, None]
         J = np.empty((n, k, self._p))
         for output, seed in enumerate(np.eye(k)):
             self._backward(seed, J[:, output])
         return J
+
+    def _gradient(self):
+        """d f / d theta (p,) of a single row and output."""
+        deltas = [self._to_logits(np.ones(1))]
+        for W, slope in zip(self.weights[:0:-1], self.slopes[::-1], strict=True):
+            deltas.insert(0, W.dot(deltas[0]) * slope[0])
+        outer = [np.multiply.outer(a[0], delta).ravel() for a, delta in zip(self.activations, deltas, strict=True)]
+        return np.concatenate(outer + deltas)
 
     def scores(self, u):
         return self._backward(u, np.empty((len(u), self._p)))
@@ -206,7 +218,7 @@ class PerceptronTangent(Tangent):
 
     def take(self, rows):
         """Some of the rows."""
-        return PerceptronTangent(self.network, [a[rows] for a in self.activations], self.f[rows])
+        return PerceptronTangent(self.network, [a[rows] for a in self.activations], self.f[rows], self.weights)
 
     def _single_deltas(self, U):
         """:meth:`_deltas` of a single u, (units, n)."""
