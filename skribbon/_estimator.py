@@ -39,7 +39,7 @@ from ._outputs import train, with_parts
 from ._predictive import Degrees, Latent, RawDraws
 from ._ribbon import rescaling
 from ._rows import Moments, row_blocks
-from ._threads import one_thread, small_products
+from ._threads import in_order, one_thread, small_products
 from ._training import MOST_FLEXIBLE, Training
 from ._typing import Correction, FloatArray, MatrixLike, PredictiveName, RandomState
 from .curvature import Curvature, machine_bytes, resolve_curvature
@@ -214,7 +214,7 @@ class UncertainParameters(Wrapper):
         """Root (n, k, r) of the covariance of raw predictions over all rows of prepared X together."""
         model, root = self.model_, self.ribbon_.root
         blocks = row_blocks(X.shape[0], max(model.row_width, model.n_outputs * root.shape[1]))
-        return np.concatenate([model.tangent(model.rows(X[rows])).jvp(root) for rows in blocks])
+        return np.concatenate(list(in_order(lambda rows: model.tangent(model.rows(X[rows])).jvp(root), blocks)))
 
     def _warn_of_reach(self, X):
         """Say so where prepared rows X lean on what the training rows tell nothing about, or a single one of them."""
@@ -288,7 +288,7 @@ def latent_at(model, ribbon, X):
     source = RawDraws(model, ribbon, X)
     draws = None if ribbon.shifts is None else source.at(ribbon.shifts)
     freedom = None if ribbon.freedom is None else Degrees(model, ribbon, X)
-    with small_products(len(model.theta)):
+    with small_products(len(model.theta), X.shape[0]):
         return Latent(*model.raw_and_covariance(X, ribbon.root, ribbon.kept), draws, source, freedom)
 
 

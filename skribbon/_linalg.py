@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh, lapack
+from scipy.linalg import blas, eigh, lapack
 
 from .exceptions import CurvatureError
 
@@ -86,6 +86,11 @@ def left_multiply(T, B):
         columns = _filled("upper" if side == "lower" else "lower", rows)
         np.matmul(T[rows, columns], B[columns], out=out[rows])
     return out
+
+
+def vector_product(x, T, side):
+    """x @ T for a vector x (p,) and a triangular T, of which only the triangle is read."""
+    return blas.dtrmv(T.T, x, lower=side == "upper")
 
 
 def triangle(T):

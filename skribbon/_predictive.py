@@ -19,6 +19,7 @@ from ._loss import Loss
 from ._rows import row_blocks
 from ._softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
 from ._target import TargetScale
+from ._threads import in_order
 from ._typing import FloatArray, Levels, RandomState
 from .laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, normal_levels, student_ratio
 
@@ -120,8 +121,11 @@ class RawDraws:
     def at(self, shifts):
         """At given parameters, theta plus shifts (p, B): (n, k, B)."""
         width = max(self.model.row_width, self.model.n_outputs * shifts.shape[1])
-        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(self.X.shape[0], width))
-        return np.concatenate([self.ribbon.predict(self.model, Z, shifts) for Z in blocks])
+        blocks = row_blocks(self.X.shape[0], width)
+        return np.concatenate(list(in_order(lambda rows: self._at_rows(rows, shifts), blocks)))
+
+    def _at_rows(self, rows, shifts):
+        return self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +141,10 @@ class Degrees:
         if not rows.shape[1]:
             return np.full(n, self.ribbon.freedom.most)  # whatever the row
         width = max(self.model.row_width, self.model.loss.n_outputs * max(rows.shape))
-        blocks = (self.model.rows(self.X[rows]) for rows in row_blocks(n, width))
-        pieces = [self.ribbon.degrees_of_freedom(self.model.tangent(Z).jvp).min(axis=1) for Z in blocks]
-        return np.concatenate(pieces)
+        return np.concatenate(list(in_order(self._of_rows, row_blocks(n, width))))
+
+    def _of_rows(self, rows):
+        return self.ribbon.degrees_of_freedom(self.model.tangent(self.model.rows(self.X[rows])).jvp).min(axis=1)
 
 
 # ---------------------------------------------------------------------- regression

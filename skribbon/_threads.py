@@ -20,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 MOST = 8  # threads, each of which has a block and what it adds up to in memory
 SMALL = 3000  # parameters up to which products of their squares are too small for several threads of BLAS
+FEW_ROWS = 16  # whose products no BLAS shares out
 _CHANGES = threading.Lock()
 _HELD = threading.local()  # how many threads of BLAS this thread holds, to share out blocks among
 
@@ -54,13 +55,13 @@ def one_thread() -> Iterator[None]:
                 lib.set_num_threads(number)
 
 
-def small_products(p: int) -> AbstractContextManager[None]:
-    """:func:`one_thread` for work with p parameters, unless they are many.
+def small_products(p: int, n: float = np.inf) -> AbstractContextManager[None]:
+    """:func:`one_thread` for work with p parameters and n rows, unless parameters are many or rows are few.
 
     Threads of BLAS meet after every product. Where a product is small they wait more than they work, and where another
     program has a core to itself, a hundred times longer.
     """
-    return one_thread() if p <= SMALL else nullcontext()
+    return one_thread() if p <= SMALL and n > FEW_ROWS else nullcontext()
 
 
 def in_order(f: Callable[[Any], Any], items: Sequence[Any], most: int = MOST) -> Iterator[Any]:

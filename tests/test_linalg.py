@@ -271,3 +271,13 @@ def test_sandwich_root(kind, monkeypatch):
     scale = np.where(scale > 0, scale, 1.0)[:, None]
     assert_allclose((R / scale) @ (R / scale).T, (expected / scale) @ (expected / scale).T, atol=1e-10)
     assert kind != "lower" or not np.tril(R, -1).any()
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_vector_times_a_triangle(side, order):
+    rng = np.random.default_rng(0)
+    T = np.array((np.tril if side == "lower" else np.triu)(rng.normal(size=(30, 30))), order=order)
+    x = rng.normal(size=30)
+    assert _linalg.triangle(T) == side
+    assert_allclose(_linalg.vector_product(x, T, side), x @ T, rtol=1e-12)

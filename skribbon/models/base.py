@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._linalg import gram, right_multiply, row_covariances
+from .._linalg import PANEL, gram, right_multiply, row_covariances, triangle, vector_product
 from .._loss import Loss
 from .._rows import Groups, Rows, row_blocks
 from .._threads import in_order
@@ -107,15 +107,20 @@ class RootSquares:
     Attributes
     ----------
     root : ndarray of shape (p, r)
+    side : {"lower", "upper"} or None
+        Which triangle it is, where that is known.
     """
 
     root: FloatArray
+    side: str | None = field(default=None, kw_only=True)
 
     of_all = False  # whether those of all rows are worth having
 
     def __call__(self, tangent: Tangent) -> FloatArray:
         """(n, k, k), of the rows of a tangent."""
-        return row_covariances(tangent.jvp(self.root))
+        if self.side is None or tangent.f.size > 1:
+            return row_covariances(tangent.jvp(self.root))
+        return row_covariances(vector_product(tangent.jacobian().ravel(), self.root, self.side)[None, None])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -269,7 +274,11 @@ class ParametricModel:
         callable
             From a tangent to J_i root root' J_i', (n, k, k).
         """
-        return RootSquares(root)
+        if n > 1 or kept is None or len(root) < 2 * PANEL:
+            return RootSquares(root)
+        if "side" not in kept:  # to find that out takes longer than to multiply one row
+            kept["side"] = triangle(root)
+        return RootSquares(root, side=kept["side"])
 
     def at(self, theta: FloatArray) -> Self:
         """The same model with other parameters; its penalty moves with them.

@@ -126,7 +126,7 @@ class LinearPredictor(ParametricModel):
         d = p // k
         by_pairs = n * d * (d + 1) * k * (k + 1) / 4 + p * p * r / 2  # products, with those that prepare them
         if self.loss.n_classes <= 2 or by_pairs > n * r * (p + k * k):
-            return super().squares_along(root, n)
+            return super().squares_along(root, n, kept)
         kept = {} if kept is None else kept
         if "pairs" not in kept:
             kept["pairs"] = PairedSquares.of(root, k)

@@ -113,7 +113,7 @@ class MultilayerPerceptron(ParametricModel):
         p, r = root.shape
         pays = self.n_outputs == 1 and n >= 2 * p and p <= LARGE and layers_are_worth(self.layer_shapes, r)
         if not pays or not np.isfinite(root).all():
-            return super().squares_along(root, n)
+            return super().squares_along(root, n, kept)
         kept = {} if kept is None else kept
         if "layers" not in kept:
             kept["layers"] = LayerSquares.of(self.layers, root)

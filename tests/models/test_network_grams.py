@@ -181,3 +181,16 @@ def test_what_predictions_of_many_rows_prepare_is_kept_and_never_stored():
     assert "layers" not in wider.ribbon_.kept  # another root
     std = ribbon.predict_std(X, kind="epistemic")
     np.testing.assert_allclose(wider.predict_std(X, kind="epistemic"), std * np.sqrt(401 / 101), rtol=1e-7)
+
+
+@pytest.mark.parametrize("side", ["lower", "upper", None])
+def test_a_single_row_reads_one_triangle_of_the_root(side):
+    tangent = tangent_of((5, 40, 1)).take([3])
+    network, p = tangent.network, len(tangent.network.theta)
+    root = {"lower": np.tril, "upper": np.triu, None: np.array}[side](np.random.default_rng(1).normal(size=(p, p)))
+    kept = {}
+    squares = network.squares_along(root, 1, kept)
+    assert kept == {"side": side}
+    assert squares.side == side
+    assert_allclose(squares(tangent), RootSquares(root)(tangent), rtol=1e-12)
+    assert network.squares_along(root, 2, kept).side is None
