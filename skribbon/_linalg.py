@@ -116,29 +116,68 @@ def _filled(side, columns):
     return slice(columns.start, None) if side == "lower" else slice(0, columns.stop)
 
 
-def triangular_inverse(L):
-    """Of a lower-triangular L, by halves: a quarter of the products of a general inverse, and all of them in BLAS."""
-    p = len(L)
+def triangular_inverse(L, out=None):
+    """Of a lower-triangular L, by halves: a quarter of the products of a general inverse, and all of them in BLAS.
+
+    ``out`` may be L itself.
+    """
+    p, out = len(L), np.zeros_like(L) if out is None else out
     if p <= PANEL:
-        return np.tril(np.linalg.inv(L))
-    half, out = p // 2, np.zeros_like(L)
-    out[:half, :half] = first = triangular_inverse(L[:half, :half])
-    out[half:, half:] = last = triangular_inverse(L[half:, half:])
-    out[half:, :half] = -right_multiply(left_multiply(last, L[half:, :half]), first)
+        out[...] = np.tril(np.linalg.inv(L))
+        return out
+    half = p // 2
+    first = triangular_inverse(L[:half, :half], out[:half, :half])
+    last = triangular_inverse(L[half:, half:], out[half:, half:])
+    np.negative(right_multiply(left_multiply(last, L[half:, :half]), first), out=out[half:, :half])
     return out
 
 
-def lower_product(A, B):
-    """A @ B for lower-triangular A and B, by halves: a sixth of the products of a general one."""
+def lower_product(A, B, out=None):
+    """A @ B for lower-triangular A and B, by halves: a sixth of the products of a general one.
+
+    ``out`` may be A or B itself.
+    """
+    p, out = len(A), np.zeros_like(A) if out is None else out
+    if p <= PANEL:
+        out[...] = A @ B
+        return out
+    half = p // 2
+    left = right_multiply(A[half:, :half], B[:half, :half])
+    np.add(left, left_multiply(A[half:, half:], B[half:, :half]), out=out[half:, :half])
+    lower_product(A[:half, :half], B[:half, :half], out[:half, :half])
+    lower_product(A[half:, half:], B[half:, half:], out[half:, half:])
+    return out
+
+
+def upper_lower_product(A, B):
+    """Overwrite a lower-triangular B by A @ B, A upper-triangular: a third of the products of a general one."""
     p = len(A)
     if p <= PANEL:
-        return A @ B
-    half, out = p // 2, np.zeros_like(A)
-    out[:half, :half] = lower_product(A[:half, :half], B[:half, :half])
-    out[half:, half:] = lower_product(A[half:, half:], B[half:, half:])
-    out[half:, :half] = right_multiply(A[half:, :half], B[:half, :half])
-    out[half:, :half] += left_multiply(A[half:, half:], B[half:, :half])
-    return out
+        B[...] = A @ B
+        return B
+    half = p // 2
+    first, below, last = B[:half, :half], B[half:, :half], B[half:, half:]
+    upper_lower_product(A[:half, :half], first)
+    first += A[:half, half:] @ below
+    B[:half, half:] = right_multiply(A[:half, half:], last)
+    below[...] = left_multiply(A[half:, half:], below)
+    upper_lower_product(A[half:, half:], last)
+    return B
+
+
+def square_in_place(L):
+    """Overwrite a lower-triangular L by L L', by halves."""
+    p = len(L)
+    if p <= PANEL:
+        L[...] = L @ L.T
+        return
+    half = p // 2
+    first, below, last = L[:half, :half], L[half:, :half], L[half:, half:]
+    square_in_place(last)
+    last += below @ below.T
+    below[...] = right_multiply(below, first.T)
+    L[:half, half:] = below.T
+    square_in_place(first)
 
 
 def outer_square(T):
@@ -154,15 +193,17 @@ def outer_square(T):
     return out
 
 
-def upper_root(S):
-    """Upper-triangular U with U U' = S, symmetric (p, p), or None where S is singular up to rounding, or no number."""
-    scale = np.sqrt(np.maximum(np.diag(S), 0.0))
-    if not scale.all() or not np.isfinite(scale).all():
+def upper_root(S, out=None):
+    """Upper-triangular U with U U' = S, symmetric (p, p), or None where S is singular and rounding hides how.
+
+    ``out`` may be S itself.
+    """
+    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on
+    if not np.isfinite(scale).all() or natural_cholesky(R) is None:
         return None
-    R = S[::-1, ::-1] / scale[::-1, None]  # from the last row on
-    R /= scale[::-1]
-    L = _regular_cholesky(R)
-    return None if L is None else scale[:, None] * L[::-1, ::-1]
+    out = np.empty(S.shape) if out is None else out
+    np.divide(R[::-1, ::-1], scale[::-1, None], out=out)
+    return out
 
 
 def triangular_root(root):
@@ -178,47 +219,135 @@ def triangular_root(root):
     return root if L is None else scale[:, None] * L
 
 
-def pivoted_cholesky(S):
-    """Rank-revealing factorisation of a positive semi-definite S (p, p), judged after scaling its diagonal to one.
+def of_unit_diagonal(S, out=None):
+    """D S D and D, (p,): 1/sqrt(|diag S|), and one where that is zero, so that units of the columns do not matter.
 
-    Regular matrices, the usual case, need no pivots.
+    ``out`` may be S itself.
+    """
+    diagonal = np.diag(S)
+    with np.errstate(invalid="ignore"):
+        scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
+        R = np.multiply(S, scale[:, None], out=out)
+        R *= scale
+    return R, scale
+
+
+def natural_cholesky(R):
+    """Overwrite R, of unit diagonal and semi-definite, by a lower-triangular L with L L' = R.
+
+    Coordinates are taken as they come. Some of a large R may be redundant, where that is beyond doubt: their columns of
+    L are zero, and L is a triangle still, of which products are cheap.
+
+    Returns
+    -------
+    ndarray of ints or None
+        The redundant coordinates; None where rounding leaves doubts, or they are most of all, and R is what it was.
+    """
+    blocks = [R[rows, rows].copy() for rows in _panels(len(R))]
+    redundant = np.arange(0) if _regular_in_place(R) else None
+    if redundant is None and len(R) >= 2 * PANEL:
+        _restore(R, blocks)
+        redundant = _lower_cholesky(R)
+    if redundant is None:
+        _restore(R, blocks)
+        return None
+    for rows in _panels(len(R)):
+        R[rows, rows.stop :] = 0.0
+        R[rows, rows] = np.tril(R[rows, rows])
+    return redundant
+
+
+def _regular_in_place(R):
+    """Overwrite the lower triangle of R by its Cholesky factor; whether all pivots are larger than rounding."""
+    U, failed = lapack.dpotrf(R.T, clean=0, overwrite_a=1)  # whose upper triangle is the lower one of R
+    if not failed and not np.shares_memory(U, R):
+        R[...] = U.T
+    return not failed and bool((np.diag(R) ** 2 > 10 * rank_tolerance(len(R))).all())
+
+
+def _restore(R, blocks):
+    """Overwrite what is below the blocks of the diagonal by what is above them, and those by what they were."""
+    for rows, block in zip(_panels(len(R)), blocks, strict=True):
+        R[rows, rows], R[rows.stop :, rows] = block, R[rows, rows.stop :].T
+
+
+def _lower_cholesky(R):
+    """:func:`natural_cholesky` on and below the blocks of the diagonal."""
+    p, tolerance, least, redundant = len(R), rank_tolerance(len(R)), np.inf, []
+    for rows in _panels(p):
+        start, stop = rows.start, rows.stop
+        R[start:, rows] -= R[start:, :start] @ R[rows, :start].T
+        found = _block_cholesky(R[rows, rows], tolerance)
+        if found is None:
+            return None
+        L, zero = found
+        least = min(least, np.delete(np.diag(L), zero).min(initial=np.inf) ** 2)
+        redundant.extend(start + zero)
+        R[rows, rows] = L
+        L[zero, zero] = 1.0
+        R[stop:, rows] = R[stop:, rows] @ np.linalg.inv(L).T
+        if np.abs(R[stop:, start + zero]).max(initial=0.0) > np.sqrt(tolerance):  # R is indefinite
+            return None
+        R[stop:, start + zero] = 0.0
+    in_doubt = redundant and (least <= np.sqrt(tolerance) or 2 * len(redundant) >= p)
+    return None if in_doubt else np.array(redundant, dtype=np.intp)
+
+
+def _block_cholesky(R, tolerance):
+    """L of a small R and the coordinates that are redundant, or None where one may be, or R is indefinite."""
+    L = _regular_cholesky(R, tolerance)
+    if L is not None:
+        return L, np.arange(0)
+    L, zero = np.tril(R), []
+    for j, pivot in enumerate(np.einsum("jj->j", L)):  # a view: pivots change
+        if pivot > 10 * tolerance:
+            L[j:, j] /= np.sqrt(pivot)
+            L[j + 1 :, j + 1 :] -= np.tril(np.outer(L[j + 1 :, j], L[j + 1 :, j]))
+        elif np.abs(pivot) <= tolerance and np.abs(L[j:, j]).max() <= np.sqrt(tolerance):
+            L[j:, j] = 0.0
+            zero.append(j)
+        else:
+            return None
+    return L, np.array(zero, dtype=np.intp)
+
+
+def _regular_cholesky(R, tolerance=None):
+    """Plain Cholesky factor of R with unit diagonal, or None where a pivot is no larger than rounding."""
+    tolerance = rank_tolerance(len(R)) if tolerance is None else tolerance
+    U, failed = lapack.dpotrf(R.T)  # in LAPACK's order of entries, without numpy's copies
+    return U.T if not failed and (np.diag(U) ** 2 > 10 * tolerance).all() else None
+
+
+def pivoted_cholesky(R):
+    """Rank-revealing factorisation of a positive semi-definite R (p, p) of unit diagonal.
 
     Returns
     -------
     L : ndarray of shape (p, r)
-        Lower trapezoidal, with L L' = (D S D)[pivots][:, pivots] up to rounding; r is the numerical rank.
+        Lower trapezoidal, with L L' = R[pivots][:, pivots] up to rounding; r is the numerical rank.
     pivots : ndarray of shape (p,)
         The first r are a largest set of independent coordinates.
-    scale : ndarray of shape (p,)
-        D: 1/sqrt(|diag S|), and one where the diagonal is zero, so that units of the columns do not matter.
     residual : float
-        Largest entry of what L L' leaves of D S D: rounding if S is semi-definite, and not if it is indefinite.
+        Largest entry of what L L' leaves of R: rounding if that is semi-definite, and not if it is indefinite.
     """
-    diagonal = np.diag(S)
-    scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
-    R = S * scale[:, None]
-    R *= scale
-    L = _regular_cholesky(R)
-    if L is not None:
-        return L, np.arange(len(R)), scale, 0.0
     L, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)), lower=1)
     pivots, r = pivots - 1, int(r)
     L = np.tril(L)[:, :r]
     rest = pivots[r:]
     residual = np.abs(R[np.ix_(rest, rest)] - L[r:] @ L[r:].T).max(initial=0.0)
-    return L, pivots, scale, residual
+    return L, pivots, residual
 
 
-def _regular_cholesky(R):
-    """Plain Cholesky factor of R with unit diagonal, or None where a pivot is no larger than rounding."""
-    U, failed = lapack.dpotrf(R.T)  # in LAPACK's order of entries, without numpy's copies
-    L = U.T
-    return L if not failed and (np.diag(L) ** 2 > 10 * rank_tolerance(len(R))).all() else None
+def psd_root(S, overwrite=False):
+    """C (p, r) with C C' = S, for S positive semi-definite up to rounding; r is its rank.
 
-
-def psd_root(S):
-    """C (p, r) with C C' = S, for S positive semi-definite up to rounding; r is its rank."""
-    L, pivots, scale, _ = pivoted_cholesky(S)
+    Where C is square and lower-triangular, zero columns may be among the r.
+    """
+    R, scale = of_unit_diagonal(S, out=S if overwrite else None)
+    if natural_cholesky(R) is not None:
+        R /= scale[:, None]
+        return R
+    L, pivots, _ = pivoted_cholesky(R)
     C = np.empty_like(L)
     C[pivots] = L
     C /= scale[:, None]
@@ -245,7 +374,7 @@ class Factor:
         raise TypeError(f"{type(self).__name__} must define to_dense().")
 
     def sandwich_root(self, C):
-        """R (p, r) with R R' = H_r^-1 C C' H_r^-1, triangular where that is regular."""
+        """R (p, r) with R R' = H_r^-1 C C' H_r^-1, triangular where that is regular; C may be overwritten."""
         return triangular_root(self.solve(C))
 
     def effective_parameters(self, shift):
@@ -289,38 +418,62 @@ class Dense(Factor):
         If the matrix has a negative eigenvalue beyond rounding.
     """
 
-    def __init__(self, matrix):
+    def __init__(self, matrix, shift=0.0):
+        p = len(matrix)
         self.matrix = matrix + matrix.T
         self.matrix /= 2
-        L, self._pivots, self._scale, residual = pivoted_cholesky(self.matrix)
-        if _is_indefinite(residual, len(matrix)):
-            raise CurvatureError(_indefinite_message(self.matrix))
-        self.rank = L.shape[1]
-        self._kept = self._pivots[: self.rank]
-        self._below = L[self.rank :]
-        self._L_inverse = triangular_inverse(L[: self.rank])
+        self.matrix[np.diag_indices(p)] += shift
+        L, scale = of_unit_diagonal(self.matrix)
+        redundant = natural_cholesky(L)
+        if redundant is None:
+            L, pivots, residual = pivoted_cholesky(L)
+            if _is_indefinite(residual, p):
+                raise CurvatureError(_indefinite_message(self.matrix))
+            self.rank = L.shape[1]
+            self._kept, self._redundant = pivots[: self.rank], pivots[self.rank :]
+            L, self._below = np.array(L[: self.rank]), L[self.rank :]
+        else:
+            self.rank = p - len(redundant)
+            self._kept, self._redundant, self._below = slice(None), redundant, L[redundant]
+            L[redundant], L[redundant, redundant] = 0.0, 1.0
+        inverse = triangular_inverse(L, out=L)
+        if redundant is not None:
+            inverse[redundant, redundant] = 0.0
+        inverse *= scale[self._kept]
+        self._root, self._scale = inverse.T, scale  # upper triangular, a root of the inverse on the kept coordinates
 
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
-        s = self._scale if B.ndim == 1 else self._scale[:, None]
         X = np.zeros_like(B, dtype=float)
-        X[self._kept] = left_multiply(self._L_inverse.T, left_multiply(self._L_inverse, (s * B)[self._kept]))
-        return s * X
+        X[self._kept] = left_multiply(self._root, left_multiply(self._root.T, B[self._kept]))
+        return X
 
     def sandwich_root(self, C):
-        if self.rank < len(self.matrix) or C.shape != self.matrix.shape or triangle(C) != "lower":
+        M = self._root
+        if M.shape != self.matrix.shape or C.shape != M.shape or triangle(C) != "lower":
             return super().sandwich_root(C)
-        # with L L' = D H D and an upper U U' = (L^-1 D C)(L^-1 D C)', R = D L^-T U: all products are of triangles
-        U = upper_root(outer_square(lower_product(self._L_inverse, self._scale[:, None] * C)))
+        is_regular, V = np.diag(C).all(), lower_product(M.T, C, out=C)
+        with np.errstate(over="ignore"):
+            size = np.sqrt(np.einsum("ij,ij->i", V, V))
+        if not is_regular or not np.isfinite(size).all():
+            R = upper_lower_product(M, V)
+            return R[:, R.any(axis=0)]
+        # with an upper-triangular U U' = V V', R = M U: that is a triangle too
+        V /= np.where(size > 0, size, 1.0)[:, None]
+        square_in_place(V)
+        U = upper_root(V, out=V)
         if U is None:
-            return super().sandwich_root(C)
-        return self._scale[:, None] * lower_product(U.T, self._L_inverse).T
+            return left_multiply(M, size[:, None] * psd_root(V, overwrite=True))
+        U *= size[:, None]
+        return lower_product(U.T, M.T, out=U.T).T
 
     @cached_property
     def inverse_root(self):
-        """M (p, r) with M M' = H^-."""
+        """M (p, r) with M M' = H^-; square and triangular, with zero columns, where few coordinates are redundant."""
+        if isinstance(self._kept, slice):
+            return self._root
         M = np.zeros((len(self.matrix), self.rank))
-        M[self._kept] = self._scale[self._kept, None] * self._L_inverse.T
+        M[self._kept] = self._root
         return M
 
     @property
@@ -332,8 +485,7 @@ class Dense(Factor):
     def inverse_diagonal(self):
         """Of H^-, (p,)."""
         out = np.zeros(len(self.matrix))
-        squares = np.einsum("ij,ij->j", self._L_inverse, self._L_inverse)
-        out[self._kept] = squares * self._scale[self._kept] ** 2
+        out[self._kept] = np.einsum("ij,ij->i", self._root, self._root)
         return out
 
     @property
@@ -343,11 +495,11 @@ class Dense(Factor):
         Each is one redundant coordinate less its dependence on the kept ones, in units in which the rows that made
         the matrix have entries of order one.
         """
-        redundant = self._pivots[self.rank :]
+        redundant = self._redundant
         N = np.zeros((len(self.matrix), len(redundant)))
-        N[redundant, np.arange(len(redundant))] = 1.0
-        N[self._kept] = -self._L_inverse.T @ self._below.T
-        return self._scale[:, None] * N
+        N[self._kept] = -(self._root @ self._below.T)
+        N[redundant, np.arange(len(redundant))] = self._scale[redundant]
+        return N
 
     def to_dense(self):
         """The matrix itself."""
@@ -365,7 +517,7 @@ def _smallest_eigenvalue(matrix):
         return smallest
     diagonal, eye = np.abs(np.diag(matrix)), np.eye(len(matrix))
     damping = np.finfo(float).eps * diagonal[diagonal > 0].min(initial=1.0)
-    while _is_indefinite(pivoted_cholesky(matrix + damping * eye)[3], len(matrix)):
+    while _is_indefinite(pivoted_cholesky(of_unit_diagonal(matrix + damping * eye)[0])[2], len(matrix)):
         damping *= 1.5
     return -damping
 

@@ -59,9 +59,9 @@ def rescaling(units, alpha, other):
     return dispersion(units, other) / dispersion(units, alpha)
 
 
-def sandwich_root(H_r, H_Fc):
+def sandwich_root(H_r, H_Fc, overwrite=False):
     """R (p, r) with R R' = H_r^-1 H_Fc H_r^-1: the covariance is a sum of squares, so no variance can be negative."""
-    return H_r.sandwich_root(psd_root(H_Fc))
+    return H_r.sandwich_root(psd_root(H_Fc, overwrite))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +175,7 @@ class ReweightedCurvature:
     @classmethod
     def of(cls, M, H_w, least):
         """Of curvatures H_w (B, p, p)."""
+        M = M[:, M.any(axis=0)]  # what is redundant has no curvature
         return cls(M, *np.linalg.eigh(M.T @ H_w @ M), least)
 
     @property
@@ -239,8 +240,10 @@ class Ribbon:
 
     @classmethod
     def closed_form(cls, H_r, H_Fc, units, alpha, lone):
-        """The limit of infinitely many draws."""
-        return cls(np.sqrt(dispersion(units, alpha)) * sandwich_root(H_r, H_Fc), H_r.null, lone, units)
+        """The limit of infinitely many draws; H_Fc is overwritten, since many parameters leave no room for another."""
+        root = sandwich_root(H_r, H_Fc, overwrite=True)
+        root *= np.sqrt(dispersion(units, alpha))
+        return cls(root, H_r.null, lone, units)
 
     @classmethod
     def from_draws(cls, H_r, U, units, lone):

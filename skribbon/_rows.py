@@ -406,7 +406,9 @@ class Moments:
     @property
     def H_Fc(self):
         """Centred second moment of the scores, H_F - g_bar g_bar', (p, p)."""
-        return self.gg / self.n - np.outer(self.g_bar, self.g_bar)
+        H_F = self.gg / self.n
+        H_F -= np.outer(self.g_bar, self.g_bar)
+        return H_F
 
     @property
     def standard_error(self):

@@ -426,9 +426,10 @@ class Training:
             H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
         else:
             width = None if correction in ("HC0", "HC1") else self.wide(0)
-            mean, second = self._score_moments(correction, gradient, width)
-            cross = np.outer(mean, centre)
-            H_Fc = second - cross - cross.T + np.outer(centre, centre)
+            mean, H_Fc = self._score_moments(correction, gradient, width)
+            cross = np.outer(mean - centre / 2, centre)
+            H_Fc -= cross
+            H_Fc -= cross.T
         ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
         return replace(ribbon, freedom=freedom_of(self, correction))
 

@@ -217,7 +217,9 @@ def test_left_multiply_and_inverse_of_triangles(kind, monkeypatch):
     assert_allclose(_linalg.left_multiply(T, B[:, 0]), T @ B[:, 0], atol=1e-12)
     assert _linalg.triangle(T) == (None if kind == "full" else kind)
     if kind == "lower":
-        assert_allclose(_linalg.triangular_inverse(T), np.linalg.inv(T), atol=1e-12)
+        inverse = np.linalg.inv(T)
+        assert_allclose(_linalg.triangular_inverse(T), inverse, atol=1e-12)
+        assert_allclose(_linalg.triangular_inverse(T, out=T), inverse, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -238,8 +240,61 @@ def test_products_of_triangles(p, monkeypatch):
     rng = np.random.default_rng(0)
     A, B = np.tril(rng.normal(size=(p, p))), np.tril(rng.normal(size=(p, p)))
     assert_allclose(_linalg.lower_product(A, B), A @ B, atol=1e-13)
+    for C, D in ((A.copy(), B), (A, B.copy())):  # written over one of them
+        assert_allclose(_linalg.lower_product(C, D, out=D if C is A else C), A @ B, atol=1e-13)
+    assert_allclose(_linalg.upper_lower_product(A.T, B.copy()), A.T @ B, atol=1e-13)
+    square = A.copy()
+    _linalg.square_in_place(square)
+    assert_allclose(square, A @ A.T, atol=1e-13)
     for T in (A, A.T, A + A.T, A[:, : p // 2]):
         assert_allclose(_linalg.outer_square(T), T @ T.T, atol=1e-13)
+
+
+REDUNDANT = {"regular": A, **{name: SINGULAR[name] for name in ("collinear", "zero-column", "first-columns-dependent")}}
+
+
+@designs(REDUNDANT)
+@pytest.mark.parametrize("units", [1.0, 1e6])
+def test_redundant_coordinates_of_a_large_matrix(design, units, monkeypatch):
+    """The factor is a triangle still, and all that is made of it is what pivots would make."""
+    design = design * np.geomspace(1.0, units, design.shape[1])
+    S = design.T @ design
+    expected, unit = Dense(S), 1 / np.sqrt(np.where(np.diag(S) > 0, np.diag(S), 1.0))
+    monkeypatch.setattr(_linalg, "PANEL", 2)
+    R = S * np.outer(unit, unit)
+    L = R.copy()
+    redundant = _linalg.natural_cholesky(L)
+    assert len(redundant) == len(S) - expected.rank
+    assert not np.triu(L, 1).any() and not L[:, redundant].any()
+    assert_allclose(L @ L.T, R, atol=1e-12)
+    factor, C, projection = Dense(S), _linalg.psd_root(S), (design * unit) @ np.linalg.pinv(design * unit)
+    assert factor.rank == expected.rank and factor.inverse_root.shape == C.shape == S.shape
+    assert_allclose(C @ C.T * np.outer(unit, unit), R, atol=1e-12)
+    for root in (factor.inverse_root, factor.solve(C), factor.sandwich_root(C.copy())):
+        assert_allclose(design @ root @ (design @ root).T, projection, atol=1e-9)
+    assert factor.null.shape == expected.null.shape
+    assert_allclose(design @ factor.null, 0, atol=1e-9)
+    assert np.linalg.matrix_rank(factor.null) == factor.null.shape[1]
+
+
+DOUBTFUL = {
+    "indefinite": rotated([3.0, 2.0, 1.0, 1.0, 1.0, -0.5]),
+    "coupled to nothing": np.eye(6) - np.diag(np.eye(6)[0]) + 0.1 * (np.eye(6, k=1) + np.eye(6, k=-1)),
+    "coupled to nothing far away": np.eye(6) - np.diag(np.eye(6)[0]) + 0.1 * (np.eye(6, k=5) + np.eye(6, k=-5)),
+    "barely negative": np.diag([1.0, 1.0, -1e-8, 1.0, 1.0, 1.0]),
+    "nearly redundant": np.corrcoef(np.column_stack([COLLINEAR, A[:, 1] + 1e-5 * rng.normal(size=40)]), rowvar=False),
+    "mostly redundant": np.ones((6, 6)),
+    "no numbers": np.full((6, 6), np.nan),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_what_rounding_hides_is_left_to_pivots(name, monkeypatch):
+    monkeypatch.setattr(_linalg, "PANEL", 2)
+    symmetric = (DOUBTFUL[name] + DOUBTFUL[name].T) / 2
+    R = symmetric.copy()
+    assert _linalg.natural_cholesky(R) is None
+    np.testing.assert_array_equal(R, symmetric)
 
 
 def test_upper_root():
@@ -265,7 +320,7 @@ def test_sandwich_root(kind, monkeypatch):
     C = np.tril(C) if kind in ("lower", "singular curvature") else C
     C = 1e200 * C if kind == "no number" else C
     H = Dense(X.T @ X)
-    R, expected = H.sandwich_root(C), H.solve(C)
+    expected, R = H.solve(C), H.sandwich_root(C)
     assert R.shape == (6, C.shape[1])
     scale = np.abs(expected).max(axis=1)
     scale = np.where(scale > 0, scale, 1.0)[:, None]

@@ -19,12 +19,12 @@ class DenseCurvature(Curvature):
     knows_leverages = True
     factors_again = True
     square_limit = np.inf
-    peak_squares = 11  # two sums, a block's share, H_r, its factors, the root
+    peak_squares = (
+        7  # two sums, H_r, its inverse root, the scores' covariance that becomes the root, and what that takes
+    )
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
-        H_r = np.array(mean)
-        H_r[np.diag_indices_from(H_r)] += shift
-        return Dense(H_r)
+        return Dense(mean, shift)
 
 
 class Hessian(DenseCurvature):
