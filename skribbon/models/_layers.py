@@ -163,18 +163,46 @@ def single_grams(slots, inputs, deltas, weights):
     return [LayerSums(slots, shapes, part, of_scores) for part in parts]
 
 
-def summed_gram(slots, inputs, deltas):
-    """Sum over rows of sum_r s_r s_r', where a row has the scores s_r = a (x) d_r: deltas (b, r, out)."""
-    parts = {}
-    for k, (a, d) in enumerate(zip(inputs, deltas, strict=True)):
-        d = d.transpose(0, 2, 1)  # (b, out, r)
-        i, j = np.triu_indices(d.shape[1])
-        parts[k, k] = pairs(a) @ (d @ d.transpose(0, 2, 1))[:, i, j]
+def distinct_squares(D):
+    """Distinct entries (b, pairs) of D_i' D_i, for a stack D (b, r, m); of several r, a cacheful of rows at a time."""
+    b, r, m = D.shape
+    if r == 1:
+        return pairs(np.ascontiguousarray(D[:, 0].T)).T
+    i, j = np.triu_indices(m)
+    out, at_once = np.empty((b, distinct(m))), max(1, BLOCK_BYTES // (16 * m * m))
+    for rows in (slice(start, start + at_once) for start in range(0, b, at_once)):
+        some = D[rows]
+        squares = some.transpose(0, 2, 1) @ some
+        np.take(squares.reshape(len(some), -1), m * i + j, axis=1, out=out[rows], mode="clip")  # else it buffers
+    return out
+
+
+def summed_grams(slots, inputs, several):
+    """Sums over rows of sum_r s_r s_r', where a row has the scores s_r = a (x) d_r in each layer.
+
+    Parameters
+    ----------
+    slots : tuple
+        See LayerSums.
+    inputs : list of ndarrays of shape (in, b)
+    several : list of lists of ndarrays of shape (b, r, out)
+        The d_r of each layer, of several sums.
+
+    Returns
+    -------
+    list of LayerSums
+    """
+    parts = [{} for _ in several]
+    for k, a in enumerate(inputs):
+        products = pairs(a)
+        for part, deltas in zip(parts, several, strict=True):
+            part[k, k] = products @ distinct_squares(deltas[k])
         for m in range(k + 1, len(inputs)):
-            products = (a[:, None] * inputs[m]).reshape(-1, len(d))
-            parts[k, m] = products @ (d @ deltas[m]).reshape(len(d), -1)
-    shapes = tuple((len(a), d.shape[2]) for a, d in zip(inputs, deltas, strict=True))
-    return LayerSums(slots, shapes, parts, frozenset())
+            products = scores_of(a, inputs[m])
+            for part, deltas in zip(parts, several, strict=True):
+                part[k, m] = products @ (deltas[k].transpose(0, 2, 1) @ deltas[m]).reshape(a.shape[1], -1)
+    shapes = tuple((len(a), d.shape[2]) for a, d in zip(inputs, several[0], strict=True))
+    return [LayerSums(slots, shapes, part, frozenset()) for part in parts]
 
 
 def weighted_products(a, d, weights):

@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .._rows import BLOCK_BYTES, Sums
-from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_gram, weighted_products, with_one
+from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_grams, weighted_products, with_one
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
 from .outputs import takes_outputs
@@ -52,8 +52,10 @@ class MultilayerPerceptron(ParametricModel):
         k, p = self.n_outputs, len(self.theta)
         if p > LARGE:
             return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
-        pairs = max(distinct(n_out) for n_in, n_out in self.layer_shapes if n_in * n_out) if k == 1 else 0
-        return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 4 * (k + 1) ** 2
+        if k > 1:
+            return max(min(p, 2**12 // 3), 4 * sum(self.units), (k + 1) ** 2)
+        pairs = max(distinct(n_out) for _, n_out in self.layer_shapes)
+        return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 16
 
     @cached_property
     def _shapes(self):
@@ -205,12 +207,7 @@ class PerceptronTangent(Tangent):
             weights = [(R[:, 0] ** 2).sum(axis=1) for R in Rs]
             return single_grams(slots, *self.layer_parts(), weights)
         inputs = [with_one(a) for a in self.activations]
-        return [
-            summed_gram(slots, inputs, self._deltas(R))
-            if R.shape[2] > 1
-            else single_grams(slots, inputs, self._single_deltas(R), [np.ones(len(R))])[0]
-            for R in Rs
-        ]
+        return summed_grams(slots, inputs, [self._deltas(R) for R in Rs])
 
     def layer_parts(self):
         """Of a single output: inputs (in, n) of every layer, a one among them, and the gradients (out, n) in its z."""
