@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from _harness import Line, best_of, measure, parser
+from _peak_memory import resident_growth
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -172,12 +173,21 @@ def many_classes(repeats, clock):
         )
         what = f"{K} classes, n = 5,000, 20 features: own part"
         yield Line("f", what, s["own"] / s["base"], "LogisticRegression.fit", target, s["own"])
+        yield from _peak_of(f"{K} classes, n = 5,000, 20 features", frozen, X, y, 500.0)
     X = rng.standard_normal((15_000, 16))
     hidden = np.tanh(X @ rng.standard_normal((16, 30)) / 3)
     y = (3 * hidden @ rng.standard_normal((30, 26)) / 2 + rng.gumbel(size=(len(X), 26))).argmax(axis=1)
     frozen = FrozenEstimator(MLPClassifier(max_iter=20, random_state=SEED).fit(X, y))
     own = best_of(1, clock, own=lambda: RibbonClassifier(frozen).fit(X, y))["own"]
     yield Line("f", "MLPClassifier, 26 classes, n = 15,000: own part", own, "seconds", 20.0, own)
+    yield from _peak_of("MLPClassifier, 26 classes, n = 15,000", frozen, X, y, 1000.0)
+
+
+def _peak_of(what, frozen, X, y, target):
+    """Peak memory of a classifier's own part, where the system tells it."""
+    peak = resident_growth(lambda: RibbonClassifier(frozen).fit(X, y))
+    if peak is not None:
+        yield Line("f", f"{what}: peak resident", peak, "MB beyond X", target)
 
 
 def one_row(repeats, clock):
