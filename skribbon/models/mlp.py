@@ -30,6 +30,7 @@ CACHE = 2**18  # floats of an intermediate array that is multiplied while it is 
 FEW = 16  # directions that are propagated one by one, rather than multiplied by the Jacobian
 LARGE = 2**14  # parameters beyond which no row of the Jacobian is formed
 WIDE = 2304  # floats of a row that are allowed for, since p x p sums want blocks of hundreds of rows
+WIDE_OF_SEVERAL = 1365  # the same of several outputs, whose squares are formed a cacheful of rows at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +54,7 @@ class MultilayerPerceptron(ParametricModel):
         if p > LARGE:
             return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
         if k > 1:
-            return max(min(p, 2**12 // 3), 4 * sum(self.units), (k + 1) ** 2)
+            return max(min(p, WIDE_OF_SEVERAL), 4 * sum(self.units), (k + 1) ** 2)
         pairs = max(distinct(n_out) for _, n_out in self.layer_shapes)
         return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 16
 
