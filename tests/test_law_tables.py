@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from skribbon.laws import Latent, TweedieFamily, latent, table
 from skribbon.laws.base import Law
@@ -202,3 +203,23 @@ def test_points_of_a_grid_are_even_in_their_coordinate(name):
     between = np.linspace(grid.s[0], grid.s[-1], 1001)
     found = grid._inverse(between, np.interp(between, grid.s, grid.g), 3)
     np.testing.assert_allclose(grid._s(found), between, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(("phi", "centre"), [(1.0, -1.0), (3.0, 0.0), (20.0, 2.0), (20.0, 5.0), (100.0, 3.0)])
+def test_log_densities_from_a_grid_are_integrals_however_far_the_counts(phi, centre):
+    rng, family = np.random.default_rng(0), TweedieFamily(phi, 1)
+    f = centre + 0.4 * rng.normal(size=100)
+    path = Latent(f, np.geomspace(0.3, 2.0, 8)[:, None] * np.exp(0.2 * rng.normal(size=100)), phi, family)
+    y = np.ceil(np.exp(f + 2 * rng.normal(size=100)))
+    grid = Grid(path, np.log(y.max()))
+    assert grid.g.size
+    told = np.where(path._fits_grid(), grid.logpdf(np.broadcast_to(y, path.shape)), np.nan)
+    some = np.argwhere(np.isfinite(told))
+    far = np.abs(np.log(y + 0.5) - f) > 5 * path.parameters[1]
+    assert far[tuple(some.T)].any()  # what y says is far away, but what it says about f is not
+    for i, j in [*some[::40], *some[far[tuple(some.T)]][::5]]:
+        sd = path.parameters[1][i, j]
+        g = np.linspace(f[j] - 10 * sd, f[j] + 10 * sd, 20_001)
+        joint = family.conditional(g).logpdf(np.full(g.shape, y[j])) - ((g - f[j]) / sd) ** 2 / 2
+        exact = logsumexp(joint) + np.log((g[1] - g[0]) / sd / np.sqrt(2 * np.pi))
+        np.testing.assert_allclose(told[i, j], exact, rtol=0, atol=1e-7)

@@ -16,13 +16,13 @@ MOST_POINTS = 500  # of a grid
 FEWEST, MOST = 50, 20_000  # laws that a grid is made for
 ROOM = 2.5, 4.0  # below and above guessed quantiles, in units of the noise
 NEIGHBOURS = 8  # points that the probit of a cdf is interpolated through
-NEWTON = 4  # steps to where such a polynomial, which is nearly a line, is zero
+NEWTON = 3  # steps to where such a polynomial, which is nearly a line, is zero
 MARGIN = 4.0  # times the difference to the interpolation through two fewer, within which counts are in doubt
 STRIDE = 8  # points between which a conditional cdf may turn out to be constant
 ROUNDING = 1e-12  # share of the rarer side of a level that does not matter to it
 DECIDED = 1e-7  # share of a level's own variance by which a probability is above or below it
-BLOCK = 256  # laws at once, which stay in the cache
-FARTHEST = 5.0  # standard deviations of f up to which y may be from it for its density
+BLOCK = 128  # laws at once, which stay in the cache
+FARTHEST = 5.0  # standard deviations of f up to which y may pull it for its density
 
 
 class Grid:
@@ -42,6 +42,7 @@ class Grid:
         first, last = np.floor(np.array([first, last]) / STEP)
         self.s = STEP * np.arange(first, last + 2) if last - first < MOST_POINTS else np.empty(0)
         self.g = self._inverse(self.s, self._between_asymptotes(self.s), 8)
+        self.width = STEP / np.sqrt(2 * np.pi) * self._noise(self.g)
 
     @classmethod
     def of_levels(cls, law, q):
@@ -84,9 +85,14 @@ class Grid:
 
     def weights(self, f, sd, near=slice(None)):
         """Weights (..., G) of the points, or of some of them, under the normal law of each f (...)."""
-        g = self.g[near]
-        z = (g - f[..., None]) / sd[..., None]
-        return np.exp(z * z / -2) * (STEP / np.sqrt(2 * np.pi) * self._noise(g)) / sd[..., None]
+        out = self.g[near] - f[..., None]
+        out /= sd[..., None]
+        out *= out
+        out *= -0.5
+        np.exp(out, out=out)
+        out *= self.width[near]
+        out /= sd[..., None]
+        return out
 
     def quantiles(self, q):
         """Quantiles (m, Q) at levels q (Q,); not a number where there is doubt."""
@@ -95,7 +101,7 @@ class Grid:
         F = self._cdf_given(self._y(self.g[asked]), ROUNDING * np.minimum(q, 1 - q).min()).T
         zero = self._zero()
         P0, order = np.empty(len(f)), np.argsort(sd)
-        place, z = np.empty((len(q), len(f))), np.full((len(q), NEIGHBOURS, len(f)), np.nan)
+        place, around = np.empty((len(q), len(f))), np.empty((len(q), NEIGHBOURS, len(f)))
         for start in range(0, len(f), BLOCK):  # laws about as wide as each other
             rows = order[start : start + BLOCK]
             ends = (f[rows] - REACH * sd[rows]).min(), (f[rows] + REACH * sd[rows]).max()
@@ -105,8 +111,8 @@ class Grid:
             for j, level in enumerate(q):
                 here = self._around(self.guess[j, rows])
                 cdf = weights @ F[near, here.start - asked.start : here.stop - asked.start]
-                place[j, rows], z[j][:, rows] = _neighbours(cdf, level, here.start)
-        columns = [self._found(*at, P0, level) for *at, level in zip(place, z, q, strict=True)]
+                place[j, rows], around[j][:, rows] = _neighbours(cdf, level, here.start)
+        columns = [self._found(*at, P0, level) for *at, level in zip(place, around, q, strict=True)]
         return np.stack(columns, axis=1)
 
     def _y(self, g):
@@ -121,10 +127,10 @@ class Grid:
         below, above = NEIGHBOURS // 2 * STEP + np.array(ROOM)
         return slice(*np.searchsorted(self.s, (guess.min() - below, guess.max() + above)))
 
-    def _found(self, place, z, P0, level):
-        """Quantiles (m,) at a level, given what its neighbours are and the probability of zero."""
+    def _found(self, place, around, P0, level):
+        """Quantiles (m,) at a level, given the cdf around them and at zero."""
         with np.errstate(all="ignore"):
-            t, error = _root(z)
+            t, error = _root(ndtri(around) - ndtri(level))
             s = np.where(np.isfinite(error), self.s[0] + STEP * (place + t), self.s[0])
         g = self._inverse(s, np.interp(s, self.s, self.g), 3)
         y = np.where(np.isfinite(error), self._y(g), np.nan)
@@ -171,22 +177,23 @@ class Grid:
         for a in range(len(f)):
             with np.errstate(divide="ignore"):
                 out[a] = np.log(np.einsum("mg,mg->m", self.weights(f[a], sd[a]), p))
-        trusted = (np.abs(centre - f) < FARTHEST * sd) & np.isfinite(out)
-        return np.where(trusted, out, np.nan)
+        pull = np.abs(centre - f) / sd
+        if self.law.discrete:  # which counts do by the noise of the larger of both at most
+            pull *= sd**2 / (sd**2 + self._noise(np.maximum(centre, f)) ** 2)
+        return np.where((pull < FARTHEST) & np.isfinite(out), out, np.nan)
 
 
 def _neighbours(cdf, level, first):
-    """Where the points start between which rows of a cdf (m, M) get to a level, and probits (NEIGHBOURS, m) there.
+    """Where the points start between which rows of a cdf (m, M) get to a level, from ``first`` on, and the cdf there.
 
-    Points are counted from ``first`` on, and probits from the level; not a number where it is not inside.
+    That is (NEIGHBOURS, m), and not a number where the level is not inside.
     """
-    M, below = cdf.shape[1], (cdf < level).sum(axis=1)
+    M, below = cdf.shape[1], (cdf >= level).argmax(axis=1)  # it rises
     start = np.clip(below - NEIGHBOURS // 2, 0, max(M - NEIGHBOURS, 0))
     if M < NEIGHBOURS:
         return start, np.full((NEIGHBOURS, len(cdf)), np.nan)
-    with np.errstate(all="ignore"):
-        z = ndtri(np.take_along_axis(cdf, start[:, None] + np.arange(NEIGHBOURS), axis=1)) - ndtri(level)
-    return first + start, np.where((below > 1) & (below < M - 1), z.T, np.nan)
+    there = cdf[np.arange(len(cdf)), start + np.arange(NEIGHBOURS)[:, None]]
+    return first + start, np.where((below > 1) & (below < M - 1), there, np.nan)
 
 
 def _root(z):

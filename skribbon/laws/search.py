@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import ndtri
 
 MAX_STEPS = 200  # of a search for a quantile; a bracket shrinks to rounding within some 60
+CLOSE = 1e-11  # probits from a level that do not matter
 LOG_MAX = np.log(np.finfo(float).max)
 LOG_MIN = -744.0  # of the smallest positive float
 
@@ -17,10 +18,10 @@ def search_quantile(law, q):
     return whole_quantile(law, q, out) if law.discrete else out
 
 
-def search_inside(law, q, lowest=0.0):
+def search_inside(law, q, lowest=0.0, close=CLOSE):
     """Where the cdf gets to the levels (m,) that zero has not reached.
 
-    Of counts it is sought where log(y + 1) is at least ``lowest``.
+    Of counts it is sought where log(y + 1) is at least ``lowest``; a probit that is ``close`` to the level's will do.
 
     In a coordinate u in which every scale of y is near, the probit of the cdf is nearly a line: a bracket around the
     guess is grown until it holds the level, and shrunk by Chandrupatla's method, inverse quadratic interpolation where
@@ -47,7 +48,7 @@ def search_inside(law, q, lowest=0.0):
         return close
 
     x, f = np.stack([b, a, a])[:, rows], np.stack([fb, fa, fa])[:, rows]
-    out[rows] = to_y(shrink_bracket(lambda u, part: residual(u, rows[part]), narrow, x, f), rows)
+    out[rows] = to_y(shrink_bracket(lambda u, part: residual(u, rows[part]), narrow, x, f, close), rows)
     return out
 
 
@@ -92,16 +93,16 @@ def grow_bracket(residual, u, step, low, high):
     return a, b, fa, fb
 
 
-def shrink_bracket(residual, narrow, x, f):
+def shrink_bracket(residual, narrow, x, f, close):
     """Roots (m,) by Chandrupatla's method, from points x (3, m) and residuals f there.
 
     The points are the newest, the other end of the bracket, and the one before; ``narrow(lower, upper, rows)`` says
-    which brackets are small enough.
+    which brackets are small enough, and so is a residual up to ``close``.
     """
     rows, out = np.arange(x.shape[1]), np.empty(x.shape[1])
     t = np.clip(f[0] / (f[0] - f[1]), 0.02, 0.98)  # first a secant: the probit is nearly a line
     for _ in range(MAX_STEPS):
-        done = narrow(x[:2].min(axis=0), x[:2].max(axis=0), rows) | (np.abs(f[:2]).min(axis=0) <= 1e-11)
+        done = narrow(x[:2].min(axis=0), x[:2].max(axis=0), rows) | (np.abs(f[:2]).min(axis=0) <= close)
         if done.any():
             out[rows[done]] = np.where(np.abs(f[0]) <= np.abs(f[1]), x[0], x[1])[done]
             rows, x, f, t = rows[~done], x[:, ~done], f[:, ~done], t[~done]

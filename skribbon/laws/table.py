@@ -19,6 +19,7 @@ SMALLEST = 1 / 32  # extent of a box, in units of BOX, which is not halved again
 FAR, WIDE = 30.0, 6.0  # |f| and sd beyond which each law is looked at by itself
 SHALLOW = 0.5  # probits by which the level of a node of counts may be below the probability of zero
 LOWEST = -7.0  # log(y + 1) of counts: quantiles between the whole numbers, the first of which is above -1
+CLOSE = 1e-9  # probits from the level at a node
 BLOCK = 2**11  # elements that are interpolated at once, in the cache
 
 
@@ -89,11 +90,13 @@ def _probit_of_zero(law, q, f, sd):
 def _logarithms(law, q, f, sd):
     """The function of the quantile that is interpolated; of compound laws it is smooth down to zero."""
     with np.errstate(all="ignore"):
-        if (law.discrete or law.atom) and _probit_of_zero(law, q, f, sd).max() > (SHALLOW if law.discrete else 0.0):
+        nodes = law.like(f, sd)
+        may_be_zero = (law.discrete or law.atom) and not _plain_cases(nodes, q, slice(None))[1].all()
+        if may_be_zero and _probit_of_zero(law, q, f, sd).max() > (SHALLOW if law.discrete else 0.0):
             return np.full(f.shape, np.nan)
-        nodes, q = law.like(f, sd), np.full(f.shape, q)
+        q = np.full(f.shape, q)
         if law.discrete:
-            return np.log1p(search_inside(nodes, q, LOWEST))
+            return np.log1p(search_inside(nodes, q, LOWEST, CLOSE))
         relative = np.log(nodes._ppf_at(q)) - f
         return np.log1p(np.exp(law.family.jump_shape * relative)) if law.atom else relative
 
