@@ -15,7 +15,7 @@ SETTLED = 1e-8  # a conditional cdf this close to its limit in f has reached it
 GRADED = (0.0, 1 / 4096, 1 / 256, 1 / 16, 1.0)  # ends of pieces, as shares, towards a singular lower end
 LAYERS = (5.0, 20.0)  # ends of pieces where a gamma law of a large dispersion bends
 # (largest ratio of the standard deviation of f to the width of the noise, Gauss-Hermite nodes that suffice there)
-HERMITE = ((1e-5, 1), (0.1, 3), (0.25, 7), (0.5, 13), (0.6, 21))
+HERMITE = ((1e-5, 1), (0.1, 3), (0.2, 5), (0.3, 7), (0.4, 9), (0.45, 11), (0.5, 13), (0.55, 17), (0.6, 21))
 EVEN = 0.5  # such a ratio from which a grid is the better for many; the nodes of a table reach a little beyond
 MANY = 500  # elements from which a table of quantiles may be worth its nodes
 
@@ -386,7 +386,8 @@ class Latent(Law):
         std = mean * np.sqrt(cv**2 + np.expm1(np.minimum(sd, 1) ** 2))
         phi = self.family.relative_variance(np.exp(f)) * np.exp(f)
         skew = ((2 * phi - 1) * phi * mean + 3 * phi * mean**2 * sd**2 + 3 * mean**3 * sd**4) / std**2  # times std
-        near = mean - 0.5 + z * std + (z**2 - 1) * skew / 6
+        # Cornish and Fisher, with the kurtosis of a gamma law of that skewness
+        near = mean - 0.5 + z * std + (z**2 - 1) * skew / 6 + (z**3 - 7 * z) * skew**2 / std / 144
         far = np.exp(f + z * spread - np.log1p(cv**2) / 2)
         small &= np.isfinite(near)
         return np.maximum(np.where(small, near, far), 0), np.where(small, 0.05 * std + 0.1, 0.3 * spread * (far + 1))

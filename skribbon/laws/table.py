@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .quadrature import chebyshev
-from .search import search_inside
+from .search import search_inside, whole_quantile
 
 TOLERANCE = 1e-7  # relative error of a quantile that the nodes of a box are enough for
 TRUSTED = 1e-6  # that its last coefficients have to prove
@@ -36,7 +36,7 @@ def interpolated_quantiles(law, q):
     The plane of f and arcsinh(sd / noise), in which the logarithm of a quantile is analytic, is cut into boxes. In each
     the logarithm is a polynomial through Chebyshev's points; where its last coefficients have not become small, the
     box is halved, and where elements are no more than points, they are left to the search. Counts are the next whole
-    number above, and left to the search where that is in doubt; so is what is in doubt about the probability of zero.
+    number above, by their cdf where that is in doubt; what is in doubt about the probability of zero is left too.
     """
     f, sd, _ = law.parameters
     out = np.full(f.shape, np.nan)
@@ -47,6 +47,9 @@ def interpolated_quantiles(law, q):
         rows = rows[above]
     value, error = interpolate(law, rows, partial(_logarithms, law, q))
     out[rows] = _quantile(law, value, error, f[rows])
+    if law.discrete and (near := np.flatnonzero(np.isnan(out[rows]) & (MARGIN * error * np.exp(value) < 0.25))).size:
+        k = np.maximum(np.rint(np.expm1(value[near])), 0.0)  # or the next
+        out[rows[near]] = whole_quantile(law.take(rows[near]), np.full(len(near), q), k)
     return out
 
 
