@@ -14,12 +14,13 @@ STEP = 0.4  # between points, in units of the noise
 REACH = 6.5  # standard deviations of f that the grid goes beyond the outermost
 MOST_POINTS = 500  # of a grid
 FEWEST, MOST = 50, 20_000  # laws that a grid is made for
-ROOM = 2.5, 4.0  # below and above guessed quantiles, in units of the noise
+ROOM = 2.5, 3.0  # below and above guessed quantiles, in units of the noise
+BEYOND = 10.0  # units of the noise that a mean is above y where P(Y <= y) and the density are zero
 NEIGHBOURS = 8  # points that the probit of a cdf is interpolated through
 NEWTON = 3  # steps to where such a polynomial, which is nearly a line, is zero
 MARGIN = 4.0  # times the difference to the interpolation through two fewer, within which counts are in doubt
 STRIDE = 8  # points between which a conditional cdf may turn out to be constant
-ROUNDING = 1e-12  # share of the rarer side of a level that does not matter to it
+ROUNDING = 1e-11  # share of the rarer side of a level that does not matter to it
 DECIDED = 1e-7  # share of a level's own variance by which a probability is above or below it
 BLOCK = 128  # laws at once, which stay in the cache
 FARTHEST = 5.0  # standard deviations of f up to which y may pull it for its density
@@ -38,7 +39,7 @@ class Grid:
         self.power, self.log_phi = 2 - self.family.power, float(np.log(self._phi(phi.flat[0])))
         first, last = self._s(np.array([(f - REACH * sd).min(), (f + REACH * sd).max()]))
         if self.power > 0:
-            last = min(last, self._s(top) + 10 + room)
+            last = min(last, self._s(top) + BEYOND + room)
         first, last = np.floor(np.array([first, last]) / STEP)
         self.s = STEP * np.arange(first, last + 2) if last - first < MOST_POINTS else np.empty(0)
         self.g = self._inverse(self.s, self._between_asymptotes(self.s), 8)
@@ -98,6 +99,7 @@ class Grid:
         """Quantiles (m, Q) at levels q (Q,); not a number where there is doubt."""
         f, sd, _ = self.law.parameters
         asked = self._around(self.guess)
+        low = asked.start
         F = self._cdf_given(self._y(self.g[asked]), ROUNDING * np.minimum(q, 1 - q).min()).T
         zero = self._zero()
         P0, order = np.empty(len(f)), np.argsort(sd)
@@ -110,7 +112,8 @@ class Grid:
             P0[rows] = weights @ zero[near]
             for j, level in enumerate(q):
                 here = self._around(self.guess[j, rows])
-                cdf = weights @ F[near, here.start - asked.start : here.stop - asked.start]
+                stop = self._last(here.stop, near.stop)
+                cdf = weights[:, : stop - near.start] @ F[near.start : stop, here.start - low : here.stop - low]
                 place[j, rows], around[j][:, rows] = _neighbours(cdf, level, here.start)
         columns = [self._found(*at, P0, level) for *at, level in zip(place, around, q, strict=True)]
         return np.stack(columns, axis=1)
@@ -121,6 +124,10 @@ class Grid:
     def _zero(self):
         """P(Y <= 0 | g) (G,)."""
         return self.family.conditional(self.g)._cdf(np.zeros(1)) if self.law.discrete else np.zeros(len(self.g))
+
+    def _last(self, stop, most):
+        """Where points end that matter to those of y before ``stop``: P(Y <= y | g) is zero beyond."""
+        return min(stop + int(BEYOND / STEP), most) if self.power > 0 else most
 
     def _around(self, guess):
         """Points around guesses of s."""
