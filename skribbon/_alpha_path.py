@@ -229,11 +229,13 @@ def regression_path(fold, alphas, level, want_crps=False):
 
 def _normal_scores(fold, factors, level):
     """The same from few normal laws; None where it takes others, or all of them."""
-    distribution = fold.distribution
-    if len(outputs_of(distribution)) > 1 or type(distribution.law) is not Normal or not distribution.has_closed_crps:
+    distribution, y = fold.distribution, fold.y.astype(float)
+    if not isinstance(distribution, Predictive) or y.ndim > 1:  # several outputs, or one as a column
+        return None
+    if type(distribution.law) is not Normal or not distribution.has_closed_crps:
         return None
     noise, variance = distribution.scaled(0.0).law.var(), distribution.latent.covariance[:, 0, 0]
-    return normal_path_scores(fold.y - distribution.law.mean(), noise, variance, factors, level, fold.weight)
+    return normal_path_scores(y - distribution.law.mean(), noise, variance, factors, level, fold.weight)
 
 
 def _is_normal(distribution):
