@@ -247,12 +247,13 @@ class ParametricModel:
         n, k = X.shape[0], self.n_outputs
         f, covariance = np.empty((n, k)), np.empty((n, k, k))
         squares = self.squares_along(root, n, kept)
+        width = k * root.shape[1] if type(squares) is RootSquares else 0  # others do not form J_i root
 
         def fill(rows):
             tangent = self.tangent(self.rows(X[rows]))
             f[rows], covariance[rows] = tangent.f, squares(tangent)
 
-        for _ in in_order(fill, row_blocks(n, max(self.row_width, k * root.shape[1]))):
+        for _ in in_order(fill, row_blocks(n, max(self.row_width, width))):
             pass
         return f, covariance
 

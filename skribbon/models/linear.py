@@ -20,13 +20,12 @@ from .._linalg import batch_gram, gram, scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 from .._rows import row_blocks, unpacked
 from ..exceptions import SelectionWarning, warn_user
-from ._layers import pair_places, pairs
+from ._layers import distinct_squares, pair_places, pairs
 from .base import ParametricModel, RootSquares, Tangent, as_parametric
 from .newton import with_theta
 from .outputs import takes_outputs
 
 CACHED_ROWS = 2048  # of a prediction, which stay in the cache
-PAIR_ROWS = 256  # whose products of features do
 CANCELLING = 1e5  # terms over their sum, beyond which rounding is more than 1e-10 of that
 
 
@@ -199,12 +198,12 @@ class LinearTangent(Tangent):
             return [weighted_gram(self.Z, weight) for weight in weights]
         if not self._has_few_pairs:
             return [gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 else self.hessian(batch_gram(R)) for R in Rs]
-        return self._packed([_distinct_squares(R) for R in Rs])
+        return self._packed([distinct_squares(R.transpose(0, 2, 1)) for R in Rs])
 
     def hessian_and_scatter(self, C, u, s):
         if not self._has_few_pairs:
             return super().hessian_and_scatter(C, u, s)
-        return self._packed([_distinct(C), _distinct_squares(s[:, :, None])])
+        return self._packed([_distinct(C), distinct_squares(s[:, None])])
 
     @property
     def _has_few_pairs(self):
@@ -212,10 +211,9 @@ class LinearTangent(Tangent):
         return self._k > 1 and not sparse.issparse(self.Z) and self.Z.shape[1] < 8 * self._k
 
     def _packed(self, entries):
-        """Sums over rows of C_i (x) z_i z_i', packed, for distinct entries (n, pairs) of several C at once."""
-        i, j = np.triu_indices(self.Z.shape[1])
-        sums = (self.Z[:, i] * self.Z[:, j]).T @ np.concatenate(entries, axis=1)
-        return [OutputSums(K, self.Z.shape[1], self._k) for K in np.split(sums, len(entries), axis=1)]
+        """Sums over rows of C_i (x) z_i z_i', packed, for distinct entries (n, pairs) of several C."""
+        products = pairs(np.ascontiguousarray(self.Z.T))
+        return [OutputSums(products @ C, self.Z.shape[1], self._k) for C in entries]
 
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
@@ -306,15 +304,18 @@ class PairedSquares(RootSquares):
             return super().__call__(tangent)
         Z, k = tangent.Z, self.std.shape[1]
         places, C = self.places.ravel(), np.empty((len(Z), k, k))
-        products = np.empty((self.entries.shape[1], min(PAIR_ROWS, len(Z))))
+        blocks = row_blocks(len(Z), self.entries.shape[1])
+        products = np.empty((self.entries.shape[1], blocks[0].stop if blocks else 0))  # the same pages for every block
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(Z), PAIR_ROWS):
-                z = np.ascontiguousarray(Z[start : start + PAIR_ROWS].T)
+            for rows in blocks:
+                z = np.ascontiguousarray(Z[rows].T)
                 by_output = self.entries @ pairs(z, out=products[:, : z.shape[1]])  # (pairs of outputs, rows)
-                C[start : start + PAIR_ROWS] = by_output[places].T.reshape(-1, k, k)
+                C[rows] = by_output[places].T.reshape(-1, k, k)
             rough = ~((np.abs(Z) @ self.std) ** 2 <= CANCELLING * np.einsum("nkk->nk", C)).all(axis=1)
-        if rough.any():
-            C[rough] = super().__call__(LinearTangent(Z[rough], tangent.f[rough]))
+        rough = np.flatnonzero(rough)
+        for some in row_blocks(len(rough), k * self.root.shape[1]):
+            few = rough[some]
+            C[few] = super().__call__(LinearTangent(Z[few], tangent.f[few]))
         return C
 
 
@@ -322,14 +323,6 @@ def _distinct(C):
     """Distinct entries (n, pairs) of symmetric C (n, k, k)."""
     i, j = np.triu_indices(C.shape[1])
     return C[:, i, j]
-
-
-def _distinct_squares(R):
-    """The same of R R', R (n, k, r)."""
-    if R.shape[2] > 1:
-        return _distinct(R @ R.transpose(0, 2, 1))
-    i, j = np.triu_indices(R.shape[1])
-    return R[:, i, 0] * R[:, j, 0]
 
 
 @with_theta.register(LinearRegression)

@@ -1,18 +1,22 @@
 """Covariance of several raw predictions by products of features, against the root that it is made of."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from skribbon import RibbonClassifier
 from skribbon._linalg import batch_gram
 from skribbon._loss import Categorical
+from skribbon.models import linear
 from skribbon.models.base import RootSquares
-from skribbon.models.linear import PAIR_ROWS, LinearPredictor, PairedSquares
+from skribbon.models.linear import LinearPredictor, PairedSquares
 
 
-def problem(d, k, n=PAIR_ROWS + 10, centre=0.0, r=None):
+def problem(d, k, n=266, centre=0.0, r=None):
     """A linear predictor of d features and an intercept, rows X (n, d) and a root (p, r)."""
     rng = np.random.default_rng([d, k])
     p = k * (d + 1)
@@ -37,6 +41,27 @@ def test_products_of_features_say_what_the_root_says(d, k, centre):
     got = PairedSquares.of(root, k)(tangent)
     assert relative_error(got, expected) < 1e-9
     np.testing.assert_array_equal(got, got.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("centre", [0.0, 1e8])  # by products, and by the root
+def test_a_few_rows_at_a_time_say_the_same(centre, monkeypatch):
+    model, X, root = problem(4, 3, centre=centre)
+    whole = model.raw_and_covariance(X, root)
+    monkeypatch.setattr(linear, "row_blocks", lambda n, width: [slice(i, min(i + 100, n)) for i in range(0, n, 100)])
+    for one, other in zip(whole, model.raw_and_covariance(X, root), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
+
+
+def test_what_a_root_is_prepared_to_is_kept_and_never_stored():
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(*load_iris(return_X_y=True))
+    X = np.repeat(load_iris().data, 4, axis=0)
+    before, state, prepared = ribbon.predict_proba(X), pickle.dumps(ribbon), ribbon.ribbon_.kept["pairs"]
+    np.testing.assert_array_equal(ribbon.predict_proba(X), before)
+    assert ribbon.ribbon_.kept["pairs"] is prepared
+    np.testing.assert_array_equal(pickle.loads(state).predict_proba(X), before)
+    assert not pickle.loads(state).ribbon_.kept
+    other = ribbon.with_alpha(0.1)  # a root of its own
+    assert (np.abs(other.predict_proba(X) - before) > 1e-3).any()
 
 
 def test_a_root_of_few_columns_and_rows_without_spread():
