@@ -468,7 +468,8 @@ def _node_means(m, root, most_pairs=MOST_PAIRS):
     most = min(max(most, 2 * PAIRS[-1]), MOST_PAIRS if L <= 64 else MOST_PAIRS // 2)
     sizes = [min(pairs, most_pairs) if L > FEW else pairs for pairs in (*PAIRS, most)]
     for pairs, group in _tiers(scatter, sizes)[1:]:
-        means[group] = _means_over(m[group], root[group], pairs)
+        if len(group):  # nodes that nobody asks for take long to make
+            means[group] = _means_over(m[group], root[group], pairs)
     return means
 
 
