@@ -83,7 +83,7 @@ def freedom_of(training, correction):
     leverages are not known, all rows are taken to be alike.
     """
     model = training.rows.model
-    p, M = len(model.theta), training.H_r.inverse_root
+    p = len(model.theta)
     if correction == "HC0" or (correction == "HC3" and training.rows.groups is None):
         return None
     if training.rows.groups is not None:
@@ -91,8 +91,10 @@ def freedom_of(training, correction):
         return Freedom.constant(p, training.rows.units - 1) if found is None else _freedom_of_groups(training, found.K)
     most = training.n * (1 - min(training.parameters_per_row, 1.0))
     few = max(training.n, training.rows.n_rows) <= training.most_decisive  # a weight of two is two rows
-    nothing = not M.shape[1]  # of a saturated network nothing is determined
-    if not training.curvature.knows_leverages or nothing or (not few and training.are_surely_alike):
+    if not training.curvature.knows_leverages:
+        return Freedom.constant(p, most)
+    nothing = not training.H_r.inverse_root.shape[1]  # of a saturated network nothing is determined
+    if nothing or (not few and training.are_surely_alike):
         return Freedom.constant(p, most)
     most, at_most = max(most, 1.0), None if few else training.most_decisive
     return FreedomLater(training.leading_rows, training.curvature.shift(model), most, at_most, training.may_be_alike)
