@@ -142,8 +142,7 @@ class Block:
 
     def ggn_product(self, V):
         """:meth:`ggn` times V (p, r), without a (p, p) array."""
-        R = self.weighted(self.R)
-        return self.tangent.vjp(R @ (R.transpose(0, 2, 1) @ self.tangent.jvp(V)))
+        return self.tangent.gram_product(self.weighted(self.R), V)
 
     def hessian(self):
         """Exact second derivative of the summed loss in theta, (p, p)."""

@@ -74,6 +74,10 @@ class Tangent:
         A = R * J if J.shape[1] == 1 else R.transpose(0, 2, 1) @ J
         return gram(A.reshape(-1, A.shape[2]))
 
+    def gram_product(self, R: FloatArray, V: FloatArray) -> FloatArray:
+        """:meth:`gram` times V (p, m), without a (p, p) array, and of a large network in the precision of V."""
+        return self.vjp(R @ (R.transpose(0, 2, 1) @ self.jvp(V)))
+
     def grams(self, Rs: list[FloatArray]) -> list[Any]:
         """:meth:`gram` of several R, which may have much in common, as arrays or what adds in a packed form."""
         return [self.gram(R) for R in Rs]

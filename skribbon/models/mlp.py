@@ -14,6 +14,7 @@ from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .._rows import BLOCK_BYTES, Sums
 from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_grams, weighted_products, with_one
+from ._scores import LayerScores, with_ones
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
 from .outputs import takes_outputs
@@ -162,11 +163,11 @@ class PerceptronTangent(Tangent):
         return out
 
     def _deltas(self, U, rows=slice(None)):
-        """d(u . f)/dz_l for every layer, first to last, (n, r, units), of several u at once: U (n, k, r)."""
-        delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)))
+        """d(u . f)/dz_l for every layer, first to last, (n, r, units), of several u, as precise as U (n, k, r)."""
+        delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)), U.dtype)
         deltas = [delta]
         for layer in reversed(range(1, len(self.weights))):
-            delta = right_multiply(delta, self.weights[layer].T)
+            delta = right_multiply(delta, self.weights[layer].T.astype(U.dtype, copy=False))
             delta *= self.slopes[layer - 1][rows, None, :]
             deltas.append(delta)
         return deltas[::-1]
@@ -242,22 +243,15 @@ class PerceptronTangent(Tangent):
         inputs = (np.column_stack([a, np.ones(len(a))]) for a in self.activations)
         return [Sums([weighted_gram(a, weight), S]) for a, S in zip(inputs, outputs, strict=True)]
 
-    def kernel(self, R, scales, roots):
-        """R_i' J_i D J_j' R_j for all pairs of rows, (n r, n r): R (n, k, r), and D diagonal or nearly so.
+    def layer_scores(self, R, precision):
+        """R_i' J_i of every row, never formed: R (n, k, r)."""
+        inputs = [with_ones(a, precision) for a in self.activations]
+        return LayerScores(self.network.layers, [(inputs, self._deltas(R.astype(precision, copy=False)))])
 
-        Of each layer D is ``scale`` (in,) for all weights of an input, and ``root root'`` for biases, root (out, q).
-        """
-        n, _, r = R.shape
-        out = np.zeros((n * r, n * r))
-        for a, delta, scale, root in zip(self.activations, self._deltas(R), scales, roots, strict=True):
-            of_inputs, flat = (a * scale) @ a.T, delta.reshape(n * r, -1)
-            of_biases = flat @ root
-            for start in range(0, n, FEW):
-                rows, place = slice(start, start + FEW), slice(start * r, (start + FEW) * r)
-                of_outputs = (flat[place] @ flat.T).reshape(-1, r, n, r)
-                of_outputs *= of_inputs[rows, None, :, None]
-                out[place] += of_outputs.reshape(-1, n * r) + of_biases[place] @ of_biases.T
-        return out
+    def gram_product(self, R, V):
+        if V.shape[1] < R.shape[2] // 3:  # going through the layers with each of them is less
+            return super().gram_product(R, V)
+        return self.layer_scores(R, V.dtype).gram_product(V)
 
     def vjp(self, U):
         return np.concatenate([self._vjp(U[:, :, cols]) for cols in self._columns(U)], axis=1)

@@ -6,7 +6,7 @@ import blocks
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from problems import factor_of, gauss_newton
+from problems import factor_of, gauss_newton, whole
 
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import Rows
@@ -43,18 +43,58 @@ def small_samples(monkeypatch):
     monkeypatch.setattr(sampled, "SAMPLES_EACH", 1)
 
 
-@pytest.mark.parametrize("units", [(5, 12, 6, 3), (5, 20, 1), (4, 9, 7, 1)])
-def test_solves_are_those_of_the_matrix_that_it_stands_for(units, small_samples):
+def matrix_of(guess_rows, R):
+    """What the preconditioner stands for, of the sampled rows and roots R of their curvature; and its biases."""
+    model, block = guess_rows.model, blocks.block(guess_rows.model, *whole(guess_rows))
+    A = np.einsum("nkr,nkp->nrp", block.weighted(R), block.tangent.jacobian()).reshape(-1, len(model.theta))
+    biases = np.concatenate([places[-1] for places in model.layers])
+    matrix = np.diag(model.l2) + A.T @ A / block.total()
+    matrix[np.ix_(biases, biases)] *= 1 + SHARE
+    return matrix, biases
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("units", [(5, 12, 6, 3), (5, 20, 1), (4, 9, 7, 1), (5, 12, 6)])
+def test_solves_are_those_of_the_matrix_that_it_stands_for(units, each, precision, small_samples, monkeypatch):
+    monkeypatch.setattr(sampled, "SCORES_EACH", each)
+    monkeypatch.setattr(sampled, "SINGLE", 0 if precision == np.float32 else np.inf)
     rows = network_rows(units, weight=np.random.default_rng(1).integers(0, 3, 400).astype(float))
-    guess, kronecker, p = preconditioner(rows), factor_of(KFAC(), rows), len(rows.model.theta)
-    size = min(400, p // rows.model.loss.curvature_rank)
-    some = rows.take(sampled.some_of(400, size))
-    D = np.diag(rows.model.l2)
-    for index, layer in zip(rows.model.layers, kronecker.layers, strict=True):
-        D[np.ix_(index[-1], index[-1])] += SHARE * layer.S
-    matrix = gauss_newton(some) - np.diag(rows.model.l2) + D
+    guess, p, rank = preconditioner(rows), len(rows.model.theta), rows.model.loss.curvature_rank
+    each = min(rank, each)
+    some = rows.take(sampled.some_of(400, min(400, p // each)))
+    R = blocks.block(some.model, *whole(some)).R
+    matrix, _ = matrix_of(some, R if each == rank else sampled._some_scores(R, each))
     V = matrix @ np.random.default_rng(2).normal(size=(p, 4))  # in its range: a softmax leaves one bias undetermined
-    assert_allclose(matrix @ guess.solve(V), V, rtol=1e-8, atol=1e-8 * np.abs(V).max())
+    error = 1e-8 if precision == np.float64 else 1e-3
+    assert guess._precision == precision
+    assert_allclose(matrix @ guess.solve(V), V, rtol=error, atol=error * np.abs(V).max())
+
+
+def test_random_scores_have_the_curvature_of_all_on_average():
+    R = np.random.default_rng(0).normal(size=(1, 4, 5)) * np.ones((40_000, 1, 1))
+    for r in (1, 3):
+        found = sampled._some_scores(R, r)
+        assert_allclose(np.mean(found @ found.transpose(0, 2, 1), axis=0), R[0] @ R[0].T, atol=0.15)
+
+
+def test_a_kernel_beyond_single_precision_is_made_in_double(small_samples, monkeypatch):
+    monkeypatch.setattr(sampled, "SINGLE", 0)
+    assert preconditioner(network_rows())._precision == np.float32
+    monkeypatch.setattr(sampled, "SAMPLES_EACH", 0)
+    assert preconditioner(network_rows(l2=1e-6))._precision == np.float64
+    assert preconditioner(network_rows(l2=1e-300)) is None
+
+
+def test_biases_that_the_sample_does_not_see_are_taken_from_all_rows(small_samples):
+    """A unit that only one row turns on: without its bias, conjugate gradients would never move it."""
+    rng = np.random.default_rng(0)
+    S = np.diag([1.0, 2.0, 1e-6])
+    own = np.diag([1.1, 1.9, 0.0])
+    assert_allclose(sampled._unseen(S, own), np.diag([0.0, 0.0, 1e-6]), atol=1e-18)
+    assert_allclose(sampled._unseen(S, S), 0.0)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0] * [1.0, 3.0, 0.5]
+    assert_allclose(sampled._unseen(turn @ S @ turn.T, turn @ own @ turn.T), 1e-6 * np.outer(turn[:, 2], turn[:, 2]))
 
 
 def test_it_is_taken_where_rows_outnumber_effective_parameters_and_all_weights_have_a_penalty(monkeypatch):
@@ -88,7 +128,7 @@ def test_it_takes_fewer_steps_than_kronecker_products_to_a_smaller_error(monkeyp
     solution = solved(H_r, B)
 
     def steps_and_error(precondition):
-        found, steps, _ = conjugate_gradients(lambda V: H_r @ V, B, precondition, 0.01, 500)
+        found, _, steps, _ = conjugate_gradients(lambda V: H_r @ V, B, precondition, 0.01, 500)
         rest = found - solution
         return steps, np.sqrt(np.sum(rest * (H_r @ rest)) / np.sum(solution * B))
 

@@ -15,7 +15,7 @@ from sklearn.neural_network import MLPRegressor
 from skribbon import RibbonRegressor
 from skribbon._loss import Categorical, Tweedie
 from skribbon._rows import unpacked
-from skribbon.models import _layers, mlp
+from skribbon.models import _layers, _scores, mlp
 from skribbon.models.base import RootSquares
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.mlp import MultilayerPerceptron
@@ -77,6 +77,50 @@ def test_products_with_the_jacobian(name, r):
             assert_allclose(tangent._narrow_jvp(W), J @ W, atol=1e-11)
     assert_allclose(tangent.vjp(U), np.einsum("nkp,nkr->pr", J, U), atol=1e-11)
     assert_allclose(tangent.weighted_scores(u, c), np.einsum("nkp,nk,nr->pr", J, u, c), atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("m", [1, 3, 20])  # through the layers, and by scores
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("room", [1, 2**22])  # a few rows at a time, or all
+def test_products_with_a_gram_matrix_in_either_precision(name, m, precision, room, monkeypatch):
+    monkeypatch.setattr(_scores, "CHUNK", room)
+    tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(6)
+    V, R = rng.normal(size=(len(tangent.network.theta), m)), rng.normal(size=(*tangent.f.shape, 4))
+    exact, found = tangent.gram(R) @ V, tangent.gram_product(R, V.astype(precision))
+    assert found.dtype == np.float64
+    error = 1e-12 if precision == np.float64 else 1e-6
+    assert np.abs(found - exact).max() < error * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("room", [1, 2**22])
+def test_scores_that_are_not_formed(name, room, monkeypatch):
+    monkeypatch.setattr(_scores, "CHUNK", room)
+    monkeypatch.setattr(_scores, "PANEL", 7)
+    tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(7)
+    (n, k), p, layers = tangent.f.shape, len(tangent.network.theta), tangent.network.layers
+    R = rng.normal(size=(n, k, 3))
+    S = (R.transpose(0, 2, 1) @ tangent.jacobian()).reshape(-1, p)
+    both = (
+        tangent.take(np.arange(5)).layer_scores(R[:5], float),
+        tangent.take(np.arange(5, n)).layer_scores(R[5:], float),
+    )
+    scores, V, C = both[0] + both[1], rng.normal(size=(p, 4)), rng.normal(size=(n, 3, 4))
+    assert_allclose(scores.product(V).reshape(-1, 4), S @ V, atol=1e-11)
+    assert_allclose(scores.transposed_product(C), S.T @ C.reshape(-1, 4), atol=1e-11)
+    assert_allclose(scores.gram_product(V), S.T @ (S @ V), rtol=1e-9, atol=1e-9)
+    biases = np.concatenate([places[-1] for places in layers])
+    assert_allclose(scores.of_biases(), S[:, biases], atol=1e-12)
+    scales, root, D = (
+        [rng.random(len(places) - 1) for places in layers],
+        rng.normal(size=(len(biases), 2)),
+        np.zeros((p, p)),
+    )
+    for places, scale in zip(layers, scales, strict=True):
+        D[places[:-1], places[:-1]] = scale[:, None]
+    D[np.ix_(biases, biases)] = root @ root.T
+    assert_allclose(np.tril(scores.kernel(scales, root)), np.tril(S @ D @ S.T), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
