@@ -671,9 +671,17 @@ class Categorical(ClassLoss):
         return C
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        # diag(q) (I - q q') with q = sqrt(P) has a column too many: reflected so that q becomes the axis of the likeliest
+        # class t, that of t is zero and that of j is q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
         P = softmax(f @ self.basis.T, axis=1)
-        centred = self.basis.T[None] - (P @ self.basis)[:, :, None]  # (n, k, K)
-        return centred * np.sqrt(P * np.reshape(self._weight(y), (-1, 1)))[:, None, :]
+        n, K = P.shape
+        t, j = P.argmax(axis=1), np.arange(K - 1)
+        others = j + (j >= np.arange(K)[:, None])  # all classes but t, (K, K - 1)
+        from_top = (self.basis[others] - self.basis[:, None])[t]  # (n, K - 1, k)
+        p = np.take_along_axis(P, others[t], 1)
+        rest = (p[:, None] @ from_top) / (1 + np.sqrt(P[np.arange(n), t]))[:, None, None]
+        scale = np.sqrt(p * np.reshape(self._weight(y), (-1, 1)))
+        return ((from_top - rest) * scale[:, :, None]).transpose(0, 2, 1)
 
     def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
         P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)

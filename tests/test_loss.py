@@ -309,3 +309,14 @@ def test_a_loss_is_printed_as_it_is_written(loss):
     f, y = np.array([[0.3], [1.2]]), np.array([2.0, 0.5])
     assert (twin.power, twin.link) == (loss.power, loss.link)
     assert_allclose(twin.value(f, y), loss.value(f, y))
+
+
+@pytest.mark.parametrize("K", [2, 3, 10])
+@pytest.mark.parametrize("size", [1, 10, 100])  # a classifier in doubt, and one that is all but sure
+def test_root_of_a_softmax_has_no_column_too_many_and_full_relative_precision(K, size):
+    loss, y = Categorical(K, np.linspace(0.5, 2, K)), rng.integers(0, K, N).astype(float)
+    f = size * rng.normal(size=(N, K - 1))
+    R, C = loss.curvature_root(f, y), loss.hessian(f, y)
+    assert R.shape == (N, K - 1, K - 1)
+    scale = np.sqrt(np.einsum("nkk->nk", C))
+    assert (np.abs(R @ R.transpose(0, 2, 1) - C) <= 1e-13 * scale[:, :, None] * scale[:, None, :]).all()
