@@ -179,11 +179,14 @@ def lone_directions(hat, block):
 
     Those are rows whose leverage exceeds MAX_LEVERAGE.
     """
-    V, C = block.tangent.jvp(hat.inverse_root), hat.curvature(block)  # (b, k, r), (b, k, k)
-    share = (np.minimum(block.weight, 1.0) / hat.n)[:, None, None]
-    alone = np.linalg.eigvals(C @ batch_gram(V) * share).real.max(axis=1, initial=0.0) > MAX_LEVERAGE
-    pulls = (share * np.einsum("nkl,nlr->nkr", C, V))[alone]
-    return pulls.reshape(-1, V.shape[2]) @ hat.inverse_root.T
+    C, A = hat(block)
+    largest = np.linalg.eigvals(C @ A).real.max(axis=1, initial=0.0)
+    few = block.take(np.flatnonzero(largest > MAX_LEVERAGE))
+    if not len(few.y):
+        return np.zeros((0, len(hat.inverse_root)))
+    V, C = few.tangent.jvp(hat.inverse_root), hat.curvature(few)  # (m, k, r), (m, k, k)
+    share = (np.minimum(few.weight, 1.0) / hat.n)[:, None, None]
+    return (share * np.einsum("nkl,nlr->nkr", C, V)).reshape(-1, V.shape[2]) @ hat.inverse_root.T
 
 
 @dataclass(frozen=True, eq=False)

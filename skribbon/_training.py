@@ -290,7 +290,8 @@ class Training:
         suspects = np.sort(suspects[np.argsort(-traces[suspects], kind="stable")[:MOST_LONE]])
         if not len(suspects):
             return np.zeros((p, 0))
-        return leading.of(suspects, partial(lone_directions, self.hat)).T
+        hat = self.hat if self.rows.model.n_outputs > 1 else replace(self.hat, n_rows=len(suspects))
+        return leading.of(suspects, partial(lone_directions, hat)).T
 
     @property
     def most_decisive(self):
@@ -306,7 +307,9 @@ class Training:
         probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
         at_most = max(SPARE * self.most_decisive, MOST_LONE // self.rows.model.loss.curvature_rank)
         rough = Hat(probes, self.n, self.curvature.of_loss, self.rows.model, 0)
-        return self.rows.sum(partial(foremost_rows, rough, at_most), min(self.rows.model.row_width, len(M)))
+        width = self.rows.model.row_width
+        width = min(width, len(M)) if self.rows.model.n_outputs == 1 else width  # no products of layers are formed
+        return self.rows.sum(partial(foremost_rows, rough, at_most), width)
 
     @cached_property
     def leading_rows(self):
