@@ -137,12 +137,18 @@ def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
             "cv=5."
         )
     known = X, y, sample_weight
-    return [Fold(ribbon, *known, ribbon.loo_distribution_, fit_params.get("groups")) for ribbon in fitted]
+    return [_fold(ribbon, *known, ribbon.loo_distribution_, fit_params.get("groups")) for ribbon in fitted]
 
 
 def validate(ribbon, X, y, sample_weight, group=None):
     """A fitted Ribbon at validation rows."""
-    return Fold(ribbon, X, y, sample_weight, ribbon.predict_distribution(X), group)
+    return _fold(ribbon, X, y, sample_weight, ribbon.predict_distribution(X), group)
+
+
+def _fold(ribbon, X, y, sample_weight, distribution, group):
+    """A Fold, of whose distributions a single one is of a column y, even where that came as a table."""
+    y = np.ravel(y) if isinstance(distribution, Predictive) else y
+    return Fold(ribbon, X, y, sample_weight, distribution, group)
 
 
 def rows_to_compare(folds):

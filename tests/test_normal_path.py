@@ -96,3 +96,15 @@ def test_a_fold_has_the_scores_that_it_had(monkeypatch, weighted):
         assert list(fast.cv_results_) == list(slow.cv_results_)
         for name, column in slow.cv_results_.items():
             np.testing.assert_allclose(fast.cv_results_[name], column, rtol=1e-9, atol=1e-11, err_msg=name)
+
+
+@pytest.mark.parametrize("base", [Ridge(), LinearRegression()], ids=["Ridge", "LinearRegression"])
+@pytest.mark.parametrize("cv", [5, "loo"])
+def test_a_table_of_one_output_has_the_scores_of_its_column(base, cv):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=200)
+    ribbon = RibbonRegressor(base, noise="dof", law="normal")
+    table, column = (RibbonCV(ribbon, cv=cv).fit(X, target).cv_results_ for target in (y[:, None], y))
+    np.testing.assert_allclose(table["mean_test_nll"], column["mean_test_nll"], rtol=1e-9)
+    np.testing.assert_allclose(table["mean_test_coverage"], column["mean_test_coverage"], rtol=1e-9)
