@@ -214,7 +214,8 @@ class UncertainParameters(Wrapper):
         """Root (n, k, r) of the covariance of raw predictions over all rows of prepared X together."""
         model, root = self.model_, self.ribbon_.root
         blocks = row_blocks(X.shape[0], max(model.row_width, model.n_outputs * root.shape[1]))
-        return np.concatenate(list(in_order(lambda rows: model.tangent(model.rows(X[rows])).jvp(root), blocks)))
+        pieces = in_order(lambda rows: model.tangent(model.rows(X[rows])).jvp(root), blocks, model.at_once)
+        return np.concatenate(list(pieces))
 
     def _warn_of_reach(self, X):
         """Say so where prepared rows X lean on what the training rows tell nothing about, or a single one of them."""

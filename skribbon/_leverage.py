@@ -270,7 +270,7 @@ class LeadingRows:
         size = max(LEAST_AT_ONCE, BLOCK_BYTES // (8 * self.model.n_outputs * self.hat.width))
         pieces = [some[start : start + size] for start in range(0, len(some), size)]
         blocks = [Block(self.model, self.Z[few], self.y[few], self.weight[few]) for few in pieces]
-        return np.concatenate(list(in_order(f, blocks)))
+        return np.concatenate(list(in_order(f, blocks, self.model.at_once)))
 
     def __getstate__(self):
         return {name: vars(self)[name] for name in self.__dataclass_fields__}  # what can be found again is not stored

@@ -671,8 +671,8 @@ class Categorical(ClassLoss):
         return C
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        # diag(q) (I - q q') with q = sqrt(P) has a column too many: reflected so that q becomes the axis of the likeliest
-        # class t, that of t is zero and that of j is q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
+        # diag(q) (I - q q') with q = sqrt(P) has a column too many: reflected so that q becomes the axis of the
+        # likeliest class t, that of t is zero and that of j is q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
         P = softmax(f @ self.basis.T, axis=1)
         n, K = P.shape
         t, j = P.argmax(axis=1), np.arange(K - 1)

@@ -122,7 +122,7 @@ class RawDraws:
         """At given parameters, theta plus shifts (p, B): (n, k, B)."""
         width = max(self.model.row_width, self.model.n_outputs * shifts.shape[1])
         blocks = row_blocks(self.X.shape[0], width)
-        return np.concatenate(list(in_order(lambda rows: self._at_rows(rows, shifts), blocks)))
+        return np.concatenate(list(in_order(lambda rows: self._at_rows(rows, shifts), blocks, self.model.at_once)))
 
     def _at_rows(self, rows, shifts):
         return self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts)
@@ -141,7 +141,7 @@ class Degrees:
         if not rows.shape[1]:
             return np.full(n, self.ribbon.freedom.most)  # whatever the row
         width = max(self.model.row_width, self.model.loss.n_outputs * max(rows.shape))
-        return np.concatenate(list(in_order(self._of_rows, row_blocks(n, width))))
+        return np.concatenate(list(in_order(self._of_rows, row_blocks(n, width), self.model.at_once)))
 
     def _of_rows(self, rows):
         return self.ribbon.degrees_of_freedom(self.model.tangent(self.model.rows(self.X[rows])).jvp).min(axis=1)

@@ -178,7 +178,7 @@ def row_blocks(n, row_width, most=None):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def at_once(p):
+def blocks_at_once(p):
     """Blocks whose sums there is room for: two squares (p, p) each, or as many draws where p is too large for those."""
     return SUM_BYTES // (16 * max(p, 1) * (p if p <= LARGEST_SQUARE else FEW_DRAWS) + 1)
 
@@ -282,7 +282,7 @@ class Rows:
         order = None if self.groups is None else self.groups.order
         places = slices if order is None else [order[rows] for rows in slices]
         blocks = list(enumerate(places, start=self.first))
-        return in_order(lambda numbered: f(self._block(*numbered)), blocks, at_once(len(self.model.theta)))
+        return in_order(lambda numbered: f(self._block(*numbered)), blocks, self.model.at_once)
 
     def _block(self, index, rows):
         Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]

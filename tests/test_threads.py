@@ -13,6 +13,7 @@ from sklearn.neural_network import MLPRegressor
 from skribbon import RibbonRegressor, _estimator, _rows, _threads
 from skribbon._freedom import FreedomLater
 from skribbon._threads import in_order, one_thread, small_products
+from skribbon.models import AutogradRegressor
 
 
 class Library:
@@ -152,11 +153,27 @@ def test_sums_of_blocks_on_threads_are_those_of_one_thread(monkeypatch):
 
 
 def test_sums_of_many_parameters_are_made_one_after_another():
-    assert _rows.at_once(10) > 100
-    assert _rows.at_once(641) > 8
-    assert 1 <= _rows.at_once(2561) < 4
-    assert _rows.at_once(10_000) == 0  # one block, with all of BLAS
-    assert _rows.at_once(100_000) > 1  # no squares are formed
+    assert _rows.blocks_at_once(10) > 100
+    assert _rows.blocks_at_once(641) > 8
+    assert 1 <= _rows.blocks_at_once(2561) < 4
+    assert _rows.blocks_at_once(10_000) == 0  # one block, with all of BLAS
+    assert _rows.blocks_at_once(100_000) > 1  # no squares are formed
+
+
+def test_functions_of_the_user_stay_in_one_thread(monkeypatch):
+    names = set()
+
+    def line(params, X):
+        names.add(threading.current_thread().name)
+        return X @ params[0] + params[1]
+
+    X, y = load_diabetes(return_X_y=True)
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**14)
+    monkeypatch.setattr(_threads, "_libraries", lambda: [Library(3)])
+    ribbon = RibbonRegressor(AutogradRegressor(line, init=[np.zeros(10), 0.0])).fit(X, y)
+    ribbon.predict_interval(X)
+    ribbon.predict_interval(X, kind="confidence")
+    assert names == {threading.current_thread().name}
 
 
 def test_degrees_of_freedom_of_a_network_that_nobody_asked_for_are_not_made():

@@ -257,7 +257,7 @@ class ParametricModel:
             tangent = self.tangent(self.rows(X[rows]))
             f[rows], covariance[rows] = tangent.f, squares(tangent)
 
-        for _ in in_order(fill, row_blocks(n, max(self.row_width, width))):
+        for _ in in_order(fill, row_blocks(n, max(self.row_width, width)), self.at_once):
             pass
         return f, covariance
 
@@ -344,6 +344,11 @@ class ParametricModel:
     def row_width(self) -> int:
         """Floats that one row takes in the largest array of a pass over the rows; sets the size of a block."""
         return len(self.theta) * self.n_outputs
+
+    @property
+    def at_once(self) -> int:
+        """Blocks of rows that threads may look at together; one, unless the model is known to share no state."""
+        return 1
 
     @property
     def has_layers(self) -> bool:

@@ -18,7 +18,7 @@ from sklearn.linear_model import (
 
 from .._linalg import batch_gram, gram, scale_rows, weighted_gram
 from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
-from .._rows import row_blocks, unpacked
+from .._rows import blocks_at_once, row_blocks, unpacked
 from ..exceptions import SelectionWarning, warn_user
 from ._layers import distinct_squares, pair_places, pairs
 from .base import ParametricModel, RootSquares, Tangent, as_parametric
@@ -85,6 +85,10 @@ class LinearPredictor(ParametricModel):
             return (k + 2) * d
         # rows and a scaled copy of them; of several outputs, the distinct products of features, and those of outputs
         return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d, (k + 1) ** 2)
+
+    @property
+    def at_once(self):
+        return blocks_at_once(len(self.theta))
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]

@@ -12,7 +12,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._linalg import gram, right_multiply, weighted_gram
 from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
-from .._rows import BLOCK_BYTES, Sums
+from .._rows import BLOCK_BYTES, Sums, blocks_at_once
 from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_grams, weighted_products, with_one
 from ._scores import LayerScores, with_ones
 from .base import ParametricModel, Tangent, as_parametric
@@ -58,6 +58,10 @@ class MultilayerPerceptron(ParametricModel):
             return max(min(p, WIDE_OF_SEVERAL), 4 * sum(self.units), (k + 1) ** 2)
         pairs = max(distinct(n_out) for _, n_out in self.layer_shapes)
         return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 16
+
+    @property
+    def at_once(self):
+        return blocks_at_once(len(self.theta))
 
     @cached_property
     def _shapes(self):

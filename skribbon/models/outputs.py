@@ -51,6 +51,10 @@ class OneOutput(ParametricModel):
     def row_width(self):
         return self.whole.row_width
 
+    @property
+    def at_once(self):
+        return self.whole.at_once
+
     def rows(self, X):
         return self.whole.rows(X)
 
