@@ -76,6 +76,7 @@ fuzz: $(STAMP) ## Fit 10,000 random cases, ask 130,000 laws of them and list eve
 bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_import.py
 	$(BIN)/python benchmarks/bench_core.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_core.py --only afg
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_predictions.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_growth.py
 	$(BIN)/python benchmarks/bench_calibration.py cost
