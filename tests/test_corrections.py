@@ -308,3 +308,32 @@ def test_leave_one_out_needs_no_refit_of_a_frozen_model_and_no_folds_for_its_noi
     assert frozen.alpha_ == RibbonCV(Ridge(0.1), cv="loo").fit(X, y).alpha_
     with pytest.raises(ValueError, match="noise='loo'"):
         RibbonCV(RibbonRegressor(noise="cv"), cv="loo").fit(X, y)
+
+
+@pytest.mark.parametrize("correction", ["HC1", "HC2", "HC3", "auto"])
+@pytest.mark.parametrize("n", [60, 3000])
+def test_a_category_of_one_row_is_told_with_every_correction(correction, n):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.arange(n) == 7, rng.normal(size=n)]).astype(float)
+    y = X.sum(axis=1) + rng.normal(size=n)
+    with pytest.warns(LeverageWarning, match=f"1 of {n} rows determine"):
+        ribbon = RibbonRegressor(correction=correction, noise="dof").fit(X, y)
+    assert ribbon.ribbon_.lone.shape == (3, 1)
+
+
+def test_a_row_that_alone_determines_a_direction_of_a_network_is_found_among_known_leverages():
+    rng = np.random.default_rng(2)
+    n = 400
+    X = np.column_stack([3.0 * (np.arange(n) == 7), rng.normal(size=n)])
+    y = np.tanh(X[:, 1]) + X[:, 0] + 0.3 * rng.normal(size=n)
+    mlp = MLPRegressor(hidden_layer_sizes=(4,), activation="tanh", solver="lbfgs", alpha=1e-7, random_state=0)
+    mlp.set_params(max_iter=5000, max_fun=50_000, tol=1e-9)
+    ribbon = RibbonRegressor(mlp, correction="HC3", noise="dof", damping=0.0)
+    with pytest.warns(LeverageWarning, match="rows determine their own fitted value"):
+        ribbon.fit(X, y)
+    with pytest.warns(LeverageWarning):
+        _, training = ribbon._fit(X, y, None, None)
+    assert training.known_rows.squares is not None
+    h = training._left_out[1]
+    assert h[7] > 0.99
+    assert ribbon.ribbon_.lone.shape[1] == (h > 0.99).sum()

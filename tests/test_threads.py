@@ -111,6 +111,15 @@ def test_who_holds_the_threads_shares_out_blocks_among_as_many(pools):
     assert numbers(pools) == [3, 2, 4, 1]
 
 
+def test_threads_that_were_given_back_are_no_longer_held(pools):
+    with one_thread():
+        pass
+    for library in pools:
+        library.num_threads = 1  # as a user may set them
+    names = set(in_order(lambda _: time.sleep(0.002) or threading.current_thread().name, range(6)))
+    assert names == {threading.current_thread().name}
+
+
 def test_threads_that_overlap_leave_the_pools_as_they_were(pools):
     inside, may_leave = threading.Event(), threading.Event()
 
