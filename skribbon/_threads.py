@@ -31,8 +31,8 @@ def _libraries():
 
 
 def _blas_threads():
-    numbers = (lib.num_threads for lib in _libraries() if lib.user_api == "blas")
-    return max(getattr(_HELD, "number", 1), *numbers)
+    numbers = [lib.num_threads for lib in _libraries() if lib.user_api == "blas"]  # none of a BLAS that is not known
+    return max([getattr(_HELD, "number", 1), *numbers])
 
 
 @contextmanager

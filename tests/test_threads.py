@@ -6,11 +6,15 @@ import time
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skribbon import RibbonRegressor, _estimator, _rows, _threads
+from skribbon import RibbonClassifier, RibbonRegressor, _estimator, _rows, _threads
 from skribbon._freedom import FreedomLater
 from skribbon._threads import in_order, one_thread, small_products
 from skribbon.models import AutogradRegressor
@@ -218,3 +222,44 @@ def test_small_linear_models_are_fitted_with_one_thread(pools, monkeypatch):
     RibbonRegressor(Seen()).fit(X, y)
     assert seen == [[1, 1, 1, 1], [3, 2, 4, 1], [3, 2, 4, 1]]
     assert numbers(pools) == [3, 2, 4, 1]
+
+
+def test_a_blas_that_nobody_knows_has_one_thread(monkeypatch):
+    monkeypatch.setattr(_threads, "_libraries", lambda: [])
+    name = threading.current_thread().name
+    with one_thread():
+        assert set(in_order(lambda _: threading.current_thread().name, range(6))) == {name}
+
+
+KINDS = {
+    "sparse": (RibbonRegressor(Ridge()), {}),
+    "weights": (RibbonRegressor(Ridge()), {"sample_weight": np.arange(442) % 3 + 0.5}),
+    "groups": (RibbonRegressor(Ridge()), {"groups": np.arange(442)[::-1] % 60}),
+    "draws": (RibbonRegressor(Ridge(), predictive="pushforward", n_draws=20, random_state=0), {}),
+    "newton": (RibbonRegressor(Ridge(), predictive="newton", n_draws=5, random_state=0), {}),
+    "pipeline": (RibbonRegressor(make_pipeline(StandardScaler(), PoissonRegressor(alpha=0.1))), {}),
+    "classes": (RibbonClassifier(LogisticRegression(max_iter=1000)), {}),
+    "outputs": (RibbonRegressor(LinearRegression(), noise="dof"), {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")  # of few groups, and of other families
+def test_rows_of_every_kind_are_shared_out(kind, monkeypatch):
+    X, y = load_diabetes(return_X_y=True)
+    X, (ribbon, options) = sparse.csr_matrix(X) if kind == "sparse" else X, KINDS[kind]
+    y = {"classes": np.digitize(y, [90, 140, 210]), "outputs": np.c_[y, y[::-1]]}.get(kind, y)
+    predict = "predict_proba" if kind == "classes" else "predict_interval"
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**13)
+    serial = getattr(clone(ribbon).fit(X, y, **options), predict)(X)
+    names, block = set(), _rows.Rows._block
+
+    def seen(*args):
+        names.add(threading.current_thread().name)
+        return block(*args)
+
+    monkeypatch.setattr(_threads, "_libraries", lambda: [Library(3)])
+    monkeypatch.setattr(_rows.Rows, "_block", seen)
+    threaded = getattr(clone(ribbon).fit(X, y, **options), predict)(X)
+    assert len(names) > 1
+    np.testing.assert_array_equal(threaded, serial)
