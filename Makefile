@@ -6,9 +6,8 @@ STAMP := .venv/.installed
 FLOOR := .venv-floor
 NIGHTLY := .venv-nightly
 # What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
-FLOOR_TESTS := tests/curvature tests/inspection tests/models tests/properties $(patsubst %,tests/test_%.py,\
-	blocks classifier conformal corrections cv degrees_of_freedom groups laws left_out oracles plotting prediction_sets \
-	promises regressor sklearn softmax)
+FLOOR_TESTS := tests/conformal tests/core tests/curvature tests/estimators tests/inspection tests/laws tests/metrics \
+	tests/models tests/noise tests/plotting tests/predict tests/properties tests/test_oracles.py
 
 # Two test workers with one BLAS thread each: more threads than cores make everything slower.
 # SCIPY_ARRAY_API must be set before scipy is imported, or scikit-learn skips its array API checks.

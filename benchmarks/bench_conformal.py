@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonCV, RibbonRegressor
-from skribbon.conformal import ends_of_many, weight_to_reach
+from skribbon.conformal.calibration import ends_of_many, weight_to_reach
 from skribbon.metrics import interval_coverage_score, mean_interval_score
 
 DECAY = {"yacht": 0.1, "boston": 10.0, "energy": 0.1, "concrete": 1.0, "power": 0.1, "california": 1.0}

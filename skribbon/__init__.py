@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from . import conformal, curvature, exceptions, metrics, models, noise
-from ._blocks import blocks
-from ._classifier import RibbonClassifier
-from ._cross_validation import cross_val_interval
-from ._cv import RibbonCV
-from ._joint import JointPredictive
-from ._predictive import ClassProbabilities, Predictive
-from ._regressor import RibbonRegressor
-from ._when_used import when_used
+from ._estimators.classifier import RibbonClassifier
+from ._estimators.cross_val import cross_val_interval
+from ._estimators.cv import RibbonCV
+from ._estimators.regressor import RibbonRegressor
+from ._estimators.time_blocks import blocks
+from ._predict.joint import JointPredictive
+from ._predict.predictive import ClassProbabilities, Predictive
+from ._utils.lazy import when_used
 
 if TYPE_CHECKING:
     from . import inspection

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skribbon._rows import Block
+from skribbon._core.rows import Block
 
 
 def block(model, Z, y, weight=None):

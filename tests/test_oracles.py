@@ -20,8 +20,8 @@ from sklearn.linear_model import (
 )
 
 import skribbon
-from skribbon._linalg import Dense
-from skribbon._ribbon import influence
+from skribbon._core.linalg import Dense
+from skribbon._core.ribbon import influence
 
 # the oracles here know nothing of small-sample corrections: the paper's own covariance
 RibbonClassifier = partial(skribbon.RibbonClassifier, correction="HC0")

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import validate
 
-from skribbon._typing import CurvatureName, NoiseName
+from skribbon._utils.typing import CurvatureName, NoiseName
 from skribbon.curvature import _BY_NAME as CURVATURES
 from skribbon.models.architectures import ACTIVATIONS, Activation
 from skribbon.models.autograd import REGRESSION_LOSSES, RegressionLoss
-from skribbon.noise import _BY_NAME as NOISES
+from skribbon.noise.scale import _BY_NAME as NOISES
 
 MODULES = (
     "skribbon",

@@ -7,7 +7,7 @@ from _cells import Experiment, mean_sd, table
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._rows import Block
+from skribbon._core.rows import Block
 from skribbon.metrics import interval_coverage_score
 
 ALPHAS = (0.3, 1.0, 3.0)

@@ -13,7 +13,7 @@ import dask.base
 import dask.threaded
 from dask.delayed import delayed
 
-from .._threads import one_thread
+from .._utils.threads import one_thread
 from ..curvature import machine_bytes
 
 BRANCHES = 8  # results that one task adds up

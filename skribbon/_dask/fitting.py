@@ -19,12 +19,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Binarizer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.utils import get_tags
 
-from .._compat import safe_indexing
-from .._rows import Sums, some_of, spread_over
+from .._core.rows import Sums, some_of, spread_over
+from .._utils.compat import safe_indexing
 from ..exceptions import warn_user
 from ..models import with_theta
 from ..models.newton import NEGLIGIBLE, minimise
-from ..noise import SAMPLE
+from ..noise.scale import SAMPLE
 from .engine import computed, over_partitions, summed
 from .rows import DaskRows
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from .._rows import some_of
+from .._core.rows import some_of
 from .engine import computed, over_partitions
 
 HELD_OUT_ROWS = 20_000  # of a fold that are looked at: scores of more of them hardly differ

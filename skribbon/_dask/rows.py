@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._checks import check_group_totals
-from .._rows import Groups, Rows, spread_over
+from .._core.rows import Groups, Rows, spread_over
+from .._utils.checks import check_group_totals
 from ..curvature import machine_bytes
 from .engine import computed, kept, over_partitions, summed
 from .table import Survey, Table
@@ -21,7 +21,7 @@ BLOCKS_OF_A_PART = 20  # bits that number the blocks of one partition
 
 @dataclass(frozen=True, eq=False)
 class DaskRows:
-    """Prepared training rows of a model on partitions; compare :class:`skribbon._rows.Rows`.
+    """Prepared training rows of a model on partitions; compare :class:`skribbon._core.rows.Rows`.
 
     Attributes
     ----------

@@ -14,11 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .._checks import check_count
-from .._estimator import FittedModel
-from .._loss import Bernoulli, Categorical, Tweedie
+from .._estimators.base import FittedModel
+from .._utils.checks import check_count
 from ..models.architectures import mlp
-from ..noise import ConstantNoise
+from ..models.losses import Bernoulli, Categorical, Tweedie
+from ..noise.scale import ConstantNoise
 from ._members import MemberClassification, MemberRegression
 
 

@@ -10,17 +10,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import FunctionTransformer
 
-from .._classifier import ClassificationMethods
-from .._compat import safe_indexing
-from .._estimator import FittedModel, adopt
-from .._linalg import batch_gram
-from .._predictive import Latent
-from .._regression import RegressionMethods
-from .._rows import row_blocks
-from .._target import TargetScale
-from .._typing import FloatArray, MatrixLike
-from ..laws import LocationFamily
-from ..noise import DofNoise, LooNoise, resolve_noise
+from .._core.linalg import batch_gram
+from .._core.rows import row_blocks
+from .._estimators.base import FittedModel, adopt
+from .._estimators.classifier import ClassificationMethods
+from .._estimators.regression import RegressionMethods
+from .._laws import LocationFamily
+from .._predict.predictive import Latent
+from .._predict.target import TargetScale
+from .._utils.compat import safe_indexing
+from .._utils.typing import FloatArray, MatrixLike
+from ..noise.scale import DofNoise, LooNoise, resolve_noise
 
 ABSENT = 1e-12  # probability of a class that a member has not seen
 

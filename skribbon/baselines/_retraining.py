@@ -17,10 +17,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._checks import check_count, check_target
-from .._compat import safe_indexing
-from .._estimator import MAX_SEED, Wrapper, innermost, parametric_model, seed_all
-from .._typing import MatrixLike, RandomState
+from .._estimators.base import MAX_SEED, Wrapper, innermost, parametric_model, seed_all
+from .._utils.checks import check_count, check_target
+from .._utils.compat import safe_indexing
+from .._utils.typing import MatrixLike, RandomState
 from ..exceptions import RibbonWarning, warn_user
 from ._members import indexable
 

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from .._typing import RandomState
+from .._utils.typing import RandomState
 from ..exceptions import warn_user
 from ..models.base import training_rows
 from ..models.newton import minimise
-from ..noise import Noise
+from ..noise.scale import Noise
 from ._members import MemberClassification, MemberRegression
 from ._retraining import Retraining, observations, retrain, with_seed
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from .._typing import RandomState
-from ..noise import Noise
+from .._utils.typing import RandomState
+from ..noise.scale import Noise
 from ._members import MemberClassification, MemberRegression
 from ._retraining import Retraining, observations, retrain, with_seed
 

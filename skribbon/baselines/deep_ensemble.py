@@ -7,8 +7,8 @@ from typing import Any, Literal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from .._typing import RandomState
-from ..noise import Noise
+from .._utils.typing import RandomState
+from ..noise.scale import Noise
 from ._members import MemberClassification, MemberRegression
 from ._retraining import Retraining, retrain, with_seed
 

@@ -12,17 +12,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from .._checks import check_target, checked_weight
-from .._classifier import ClassificationMethods
-from .._compat import safe_indexing
-from .._estimator import UncertainParameters, own_copy
-from .._regression import RegressionMethods
-from .._ribbon import Ribbon
-from .._target import TargetScale
-from .._typing import CurvatureName, FloatArray, MatrixLike, RandomState
+from .._core.ribbon import Ribbon
+from .._estimators.base import UncertainParameters, own_copy
+from .._estimators.classifier import ClassificationMethods
+from .._estimators.regression import RegressionMethods
+from .._predict.target import TargetScale
+from .._utils.checks import check_target, checked_weight
+from .._utils.compat import safe_indexing
+from .._utils.typing import CurvatureName, FloatArray, MatrixLike, RandomState
 from ..curvature import Curvature
 from ..models.base import training_rows
-from ..noise import Noise, resolve_noise
+from ..noise.scale import Noise, resolve_noise
 
 PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
 

@@ -9,13 +9,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from .._checks import check_count, check_target
-from .._estimator import Wrapper, innermost
-from .._typing import RandomState
+from .._estimators.base import Wrapper, innermost
+from .._utils.checks import check_count, check_target
+from .._utils.typing import RandomState
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, dropout_mask, mlp
 from ..models.mlp import MultilayerPerceptron
-from ..noise import Noise
+from ..noise.scale import Noise
 from ._members import MemberClassification, MemberRegression
 
 DEFAULT: dict[str, Any] = {"solver": "adam", "l2": 1e-4, "learning_rate": 0.01, "tol": 1e-4, "max_iter": 500}

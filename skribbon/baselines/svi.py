@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from .._checks import check_count
-from .._typing import RandomState
+from .._utils.checks import check_count
+from .._utils.typing import RandomState
 from ..models.architectures import Activation
-from ..noise import Noise
+from ..noise.scale import Noise
 from ._bayesian_network import ClassificationNetwork, RegressionNetwork
 
 

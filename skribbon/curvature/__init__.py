@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .._typing import CurvatureName
+from .._utils.typing import CurvatureName
 from ..exceptions import ApproximateCurvatureWarning, warn_user
 from .base import Curvature, machine_bytes
 from .dense import EmpiricalFisher, GaussNewton, Hessian

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from .._linalg import Factor, batch_gram
-from .._rows import Block, Moments, Rows
-from .._typing import FloatArray
+from .._core.linalg import Factor, batch_gram
+from .._core.rows import Block, Moments, Rows
+from .._utils.typing import FloatArray
 
 GENEROUS = 2**40  # bytes
 CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature still affords p x p scores

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import Dense, Factor
-from .._rows import Block, Sums
-from .._typing import FloatArray
+from .._core.linalg import Dense, Factor
+from .._core.rows import Block, Sums
+from .._utils.typing import FloatArray
 from ..exceptions import CurvatureError
 from .base import Curvature
 

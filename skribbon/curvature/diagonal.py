@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import Factor, flat_directions, probes
-from .._rows import Block
-from .._typing import FloatArray
+from .._core.linalg import Factor, flat_directions, probes
+from .._core.rows import Block
+from .._utils.typing import FloatArray
 from .base import Curvature
 
 

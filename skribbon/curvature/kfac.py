@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .._linalg import N_FLAT, Factor, probes, rank_tolerance
-from .._rows import Block, Moments, Rows, Sums
+from .._core.linalg import N_FLAT, Factor, probes, rank_tolerance
+from .._core.rows import Block, Moments, Rows, Sums
 from .base import Curvature
 
 

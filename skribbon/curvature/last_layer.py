@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._linalg import Factor
-from .._rows import Block, Moments, Rows
-from .._typing import FloatArray
+from .._core.linalg import Factor
+from .._core.rows import Block, Moments, Rows
+from .._utils.typing import FloatArray
 from .base import Curvature
 from .dense import GaussNewton, Hessian
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from .._linalg import Factor, flat_directions, probes
-from .._rows import Block, Moments, Rows
-from .._typing import FloatArray
+from .._core.linalg import Factor, flat_directions, probes
+from .._core.rows import Block, Moments, Rows
+from .._utils.typing import FloatArray
 from .base import Curvature
 
 OVERSAMPLING = 10

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from .._linalg import EXACT_COLUMNS, Factor
-from .._rows import Block, Moments, Rows, Sums
+from .._core.linalg import EXACT_COLUMNS, Factor
+from .._core.rows import Block, Moments, Rows, Sums
 from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
 from .diagonal import DiagonalFactor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import block_diag, cho_solve, cholesky
 
-from .._linalg import gram, rank_tolerance
-from .._rows import Block, some_of
+from .._core.linalg import gram, rank_tolerance
+from .._core.rows import Block, some_of
 
 SAMPLE = 9000  # scores of sampled rows; their products with each other are an array of so many rows and columns
 SCORES_EACH = 3  # of these for a sampled row: with more of them fewer rows are there to tell how rows differ

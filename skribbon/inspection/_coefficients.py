@@ -13,8 +13,8 @@ from scipy.stats import chi2
 from scipy.stats import f as fisher
 from sklearn.base import BaseEstimator
 
-from .._checks import check_single_level
-from .._typing import FloatArray
+from .._utils.checks import check_single_level
+from .._utils.typing import FloatArray
 from ..models.huber import LocationScale
 from ..models.linear import LinearPredictor
 from ..models.mlp import LastLayer

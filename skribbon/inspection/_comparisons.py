@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._checks import check_name, check_single_level
-from .._typing import MatrixLike
+from .._utils.checks import check_name, check_single_level
+from .._utils.typing import MatrixLike
 from ._functional import Inferred, fitted_ribbon
 from ._predictions import check_rowwise, row_labels, with_classes
 from ._response import DIFFERENCE, LOG_RATIO, Combination, Means, Response, of_means, of_rows, quotient

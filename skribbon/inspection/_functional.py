@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._cv import RibbonCV
-from .._estimator import LEAN_LIMIT, SEEN_LIMIT
-from .._typing import FloatArray
+from .._estimators.base import LEAN_LIMIT, SEEN_LIMIT
+from .._estimators.cv import RibbonCV
+from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
 

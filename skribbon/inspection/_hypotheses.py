@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._typing import FloatArray
+from .._utils.typing import FloatArray
 
 NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 SHOWN = 10  # terms that an error lists

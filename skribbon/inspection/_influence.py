@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._checks import index_of
-from .._influence import Effects, contributions, influences, left_out_step
-from .._typing import MatrixLike
+from .._utils.checks import index_of
+from .._utils.typing import MatrixLike
 from ._question import Question, Scale, warn_of_certainty
+from ._row_influence import Effects, contributions, influences, left_out_step
 
 FEW = 5  # labels that an error lists
 

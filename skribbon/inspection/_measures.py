@@ -9,12 +9,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._groups import moved
-from .._influence import CERTAIN, group_left_out, measures
-from .._training import Training
-from .._typing import FloatArray, MatrixLike
+from .._core.groups import moved
+from .._core.training import Training
+from .._utils.typing import FloatArray, MatrixLike
 from ._coefficients import Terms
 from ._question import Question, warn_of_certainty
+from ._row_influence import CERTAIN, group_left_out, measures
 
 
 def influence_measures(

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.stats.mstats import mquantiles
 from sklearn.base import BaseEstimator
 
-from .._checks import check_count, check_single_level
-from .._typing import MatrixLike
+from .._utils.checks import check_count, check_single_level
+from .._utils.typing import MatrixLike
 from ._functional import Inferred, fitted_ribbon
 from ._predictions import with_classes
 from ._response import LEVEL, Means, Response, of_means

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._checks import check_name, check_single_level, index_of
-from .._typing import IntervalKind, MatrixLike
+from .._utils.checks import check_name, check_single_level, index_of
+from .._utils.typing import IntervalKind, MatrixLike
 from ._functional import fitted_ribbon
 from ._response import LEVEL, Means, Response, of_means, of_rows
 from ._table import grouped

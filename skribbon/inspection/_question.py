@@ -12,19 +12,19 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._checks import check_count, check_name
-from .._estimator import BaseRibbon
-from .._influence import Effects, Top
-from .._left_out import predictions
-from .._rows import row_blocks
-from .._training import Training
-from .._typing import FloatArray
+from .._core.rows import row_blocks
+from .._core.training import Training
+from .._estimators.base import BaseRibbon
+from .._utils.checks import check_count, check_name
+from .._utils.typing import FloatArray
+from ..conformal.left_out import predictions
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
 from ..models.outputs import OneOutput
 from ._functional import fitted_ribbon
 from ._predictions import row_labels
 from ._response import Response
+from ._row_influence import Effects, Top
 
 Scale: TypeAlias = Literal["prediction", "raw"]
 

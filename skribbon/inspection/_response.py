@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._predictive import Latent
-from .._regression import predictive
-from .._rows import row_blocks
-from .._typing import FloatArray
+from .._core.rows import row_blocks
+from .._estimators.regression import predictive
+from .._predict.predictive import Latent
+from .._utils.typing import FloatArray
 from ._functional import Functional, Inferred
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from .._checks import check_single_level
-from .._estimator import fitted_leaf
+from .._estimators.base import fitted_leaf
+from .._utils.checks import check_single_level
 from ._coefficients import coefficients, has_coefficients
 from ._functional import fitted_ribbon
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from .._compat import safe_indexing
+from .._utils.compat import safe_indexing
 from ._response import Groups
 
 FEW = 10  # names that an error lists

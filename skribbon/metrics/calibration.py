@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._typing import FloatArray
+from .._utils.typing import FloatArray
 from .intervals import average
 
 

@@ -9,8 +9,8 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from .._typing import FloatArray, MatrixLike, MultiOutput, RandomState
-from ..laws.crps import energy_scores
+from .._laws.crps import energy_scores
+from .._utils.typing import FloatArray, MatrixLike, MultiOutput, RandomState
 from .intervals import average, check_observed, interval_coverage_score
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import betabinom, binom
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._typing import FloatArray
+from .._utils.typing import FloatArray
 from .intervals import average, check_intervals, check_level
 
 

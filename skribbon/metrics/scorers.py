@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
-from .._steps import last_step
-from .._typing import MatrixLike, MultiOutput, Scorer
+from .._utils.typing import MatrixLike, MultiOutput, Scorer
+from .._utils.unwrap import last_step
 from .calibration import expected_calibration_error
 from .distributions import energy_score
 from .intervals import average, check_level, interval_coverage_score, mean_interval_score, mean_interval_width

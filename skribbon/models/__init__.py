@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-# importing a module registers its estimators
-from .._loss import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
-from .._when_used import when_used
+from .._utils.lazy import when_used
 from . import glm as glm
 from . import huber as huber
 from . import linear as linear
@@ -12,6 +10,9 @@ from . import logistic as logistic
 from . import mlp as mlp
 from . import wrappers as wrappers
 from .base import ParametricModel, as_parametric
+
+# importing a module registers its estimators
+from .losses import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
 from .newton import polish, with_theta
 from .outputs import takes_outputs
 

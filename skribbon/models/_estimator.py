@@ -14,21 +14,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._loss import Loss
-from .._typing import RandomState
-from ._checks import (
-    FEW,
-    check_differentiable,
-    check_loss_per_row,
-    check_rows_are_separate,
-    check_start,
-    columns_of,
-)
+from .._utils.typing import RandomState
+from ._checks import FEW, check_differentiable, check_loss_per_row, check_rows_are_separate, check_start, columns_of
 from ._pickling import StoresFunctions
 from ._routes import Looped, check_supplied
 from ._tree import Tree, leaves_of, map_leaves, spread
 from .architectures import Architecture, mlp
 from .derivatives import AutogradLoss, AutogradModel
+from .losses import Loss
 from .newton import polish
 from .solvers import Objective, adam, lbfgs
 

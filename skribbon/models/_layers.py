@@ -12,8 +12,8 @@ from operator import add
 
 import numpy as np
 
-from .._linalg import PANEL, batch_gram, outer_square
-from .._rows import BLOCK_BYTES
+from .._core.linalg import PANEL, batch_gram, outer_square
+from .._core.rows import BLOCK_BYTES
 
 ROUNDING = 2**-52
 ACCURACY = 1e-7  # relative, of a square; rows of which rounding might leave less are squared one by one

@@ -11,8 +11,8 @@ from operator import add
 
 import numpy as np
 
-from .._rows import LEAST_ROWS
-from .._threads import in_order
+from .._core.rows import LEAST_ROWS
+from .._utils.threads import in_order
 
 CHUNK = 2**22  # numbers of an intermediate array
 PANEL = 512  # rows of a kernel that are formed at a time

@@ -16,7 +16,7 @@ import autograd.numpy as np
 from autograd.extend import defjvp, defvjp, primitive
 from scipy.special import expit
 
-from .._typing import FloatArray
+from .._utils.typing import FloatArray
 from ._images import patches, pool
 from ._tree import map_leaves
 from .base import ParametricModel

@@ -13,8 +13,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._loss import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
-from .._typing import FloatArray, RandomState
+from .._utils.typing import FloatArray, RandomState
 from ..exceptions import SlowDerivativeWarning, warn_user
 from ._checks import check_columns
 from ._estimator import AutogradEstimator, RegressionLoss
@@ -23,6 +22,7 @@ from ._tree import Tree
 from .architectures import Architecture
 from .base import as_parametric
 from .derivatives import AutogradLoss, AutogradModel
+from .losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
 from .newton import with_theta
 from .outputs import takes_outputs
 

@@ -13,12 +13,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._linalg import PANEL, gram, right_multiply, row_covariances, triangle, vector_product
-from .._loss import Loss
-from .._rows import Groups, Rows, row_blocks
-from .._threads import in_order
-from .._typing import FloatArray, MatrixLike
+from .._core.linalg import PANEL, gram, right_multiply, row_covariances, triangle, vector_product
+from .._core.rows import Groups, Rows, row_blocks
+from .._utils.threads import in_order
+from .._utils.typing import FloatArray, MatrixLike
 from ._refusals import refusal
+from .losses import Loss
 
 TRAIN_LONGER = (
     "Train longer, tighten tol, or use a deterministic solver (lbfgs) without early stopping; skribbon.models.polish "

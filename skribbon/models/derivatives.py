@@ -12,12 +12,12 @@ from autograd import elementwise_grad, grad, make_hvp, make_jvp, make_vjp
 from autograd.extend import defjvp
 from autograd.scipy.special import expit
 
-from .._linalg import gram
-from .._loss import Loss
+from .._core.linalg import gram
 from ._pickling import StoresFunctions
 from ._routes import Looped, Route, fastest_route
 from ._tree import Tree, join
 from .base import ParametricModel, Tangent
+from .losses import Loss
 
 WIDE = 2**16  # floats of one row's Jacobian beyond which it is never formed for a product
 WIDE_ROWS = 2**13  # row width that sets the block of such a model

@@ -2,9 +2,9 @@
 
 from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
 
-from .._loss import Tweedie
 from .base import as_parametric
 from .linear import linear_model, with_coefficients
+from .losses import Tweedie
 from .newton import with_theta
 
 for family in (PoissonRegressor, GammaRegressor, TweedieRegressor):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.linear_model import HuberRegressor
 
-from .._loss import HuberWithScale, Tweedie
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import linear_model, with_coefficients
+from .losses import HuberWithScale, Tweedie
 from .newton import with_theta
 
 

@@ -16,12 +16,12 @@ from sklearn.linear_model import (
     SGDRegressor,
 )
 
-from .._linalg import batch_gram, gram, scale_rows, weighted_gram
-from .._loss import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
-from .._rows import blocks_at_once, row_blocks, unpacked
+from .._core.linalg import batch_gram, gram, scale_rows, weighted_gram
+from .._core.rows import blocks_at_once, row_blocks, unpacked
 from ..exceptions import SelectionWarning, warn_user
 from ._layers import distinct_squares, pair_places, pairs
 from .base import ParametricModel, RootSquares, Tangent, as_parametric
+from .losses import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 from .newton import with_theta
 from .outputs import takes_outputs
 

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.utils import compute_class_weight
 
-from .._loss import Bernoulli, Categorical
 from .base import as_parametric
 from .linear import LinearPredictor, linear_model, sgd_penalty, with_coefficients, with_rows_of_coefficients
+from .losses import Bernoulli, Categorical
 from .newton import with_theta
 
 

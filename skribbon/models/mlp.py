@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from .._linalg import gram, right_multiply, weighted_gram
-from .._loss import Bernoulli, Categorical, SquaredErrors, Tweedie
-from .._rows import BLOCK_BYTES, Sums, blocks_at_once
+from .._core.linalg import gram, right_multiply, weighted_gram
+from .._core.rows import BLOCK_BYTES, Sums, blocks_at_once
 from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_grams, weighted_products, with_one
 from ._scores import LayerScores, with_ones
 from .base import ParametricModel, Tangent, as_parametric
 from .linear import LinearPredictor
+from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .outputs import takes_outputs
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)

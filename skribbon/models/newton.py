@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._rows import Rows, Sums
-from .._typing import FloatArray
+from .._core.rows import Rows, Sums
+from .._utils.typing import FloatArray
 from ..exceptions import warn_user
 from .base import ParametricModel, as_parametric, training_rows
 
@@ -95,7 +95,7 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
-    >>> from skribbon._rows import Rows
+    >>> from skribbon._core.rows import Rows
     >>> from skribbon.models import as_parametric
     >>> from skribbon.models.newton import minimise
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])

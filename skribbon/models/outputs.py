@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 
-from .._typing import FloatArray, MatrixLike
+from .._utils.typing import FloatArray, MatrixLike
 from .base import ParametricModel, Tangent
 
 FEW = 5  # rows on which a transformer of y shows that it takes its columns one by one

@@ -12,8 +12,8 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import safe_indexing
-from .._regression import output_position
+from .._estimators.regression import output_position
+from .._utils.compat import safe_indexing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from .._cv import CLASSIFICATION, RibbonCV
+from .._estimators.cv import CLASSIFICATION, RibbonCV
 from ._drawing import BLUE, VERMILION, axes_of, bright, grey, keywords, percent, show_legend, tint
 
 if TYPE_CHECKING:

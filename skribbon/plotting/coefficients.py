@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._checks import check_levels
+from .._utils.checks import check_levels
 from ..inspection import coefficients
 from ..inspection._coefficients import without_steps
 from ..inspection._functional import fitted_ribbon

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._checks import check_levels
-from .._typing import MatrixLike, PromiseKind
+from .._utils.checks import check_levels
+from .._utils.typing import MatrixLike, PromiseKind
 from ..metrics import coverage_curve, interval_coverage_score
 from ._drawing import (
     axes_of,

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._checks import check_count
-from .._typing import MatrixLike
+from .._utils.checks import check_count
+from .._utils.typing import MatrixLike
 from ..inspection import influence_measures
 from ._drawing import VERMILION, axes_of, bright, grey, keywords, rows_shown, shortened, show_title, tint
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from .._typing import MatrixLike
+from .._utils.typing import MatrixLike
 from ..metrics import interval_coverage_score
 from ._drawing import (
     BLUE,

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._typing import MatrixLike
+from .._utils.typing import MatrixLike
 from ..inspection import partial_dependence
 from ..inspection._table import Column
 from ._drawing import (

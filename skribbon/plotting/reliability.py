@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._checks import check_count, check_levels
-from .._compat import check_sample_weight
-from .._typing import MatrixLike
+from .._utils.checks import check_count, check_levels
+from .._utils.compat import check_sample_weight
+from .._utils.typing import MatrixLike
 from ..metrics.calibration import binned, calibration_error
 from ._drawing import (
     axes_of,

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from skribbon._rows import Moments, Rows
+from skribbon._core.rows import Moments, Rows
 from skribbon.models import AutogradRegressor, as_parametric
 from skribbon.models.architectures import mlp
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import (
 )
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from skribbon._rows import Moments, Rows
+from skribbon._core.rows import Moments, Rows
 from skribbon.curvature import (
     KFAC,
     Curvature,

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from problems import LINEAR, NETWORKS, PROBLEMS, assert_same_matrix, factor_of, training_rows
 
-from skribbon import _linalg
-from skribbon._linalg import Factor, flat_directions, probes
+from skribbon._core import linalg as _linalg
+from skribbon._core.linalg import Factor, flat_directions, probes
 from skribbon.curvature import KFAC, Diagonal, EmpiricalFisher, GaussNewton, LowRank, MatrixFree
 from skribbon.curvature.diagonal import DiagonalFactor
 from skribbon.curvature.kfac import Kronecker, KroneckerLayer

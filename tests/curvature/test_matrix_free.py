@@ -25,7 +25,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonRegressor
-from skribbon._rows import Rows
+from skribbon._core.rows import Rows
 from skribbon.curvature import MatrixFree, matrix_free
 from skribbon.curvature.matrix_free import conjugate_gradients
 from skribbon.exceptions import CurvatureError, SolverWarning

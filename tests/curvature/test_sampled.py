@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 from problems import factor_of, gauss_newton, whole
 
-from skribbon._loss import Categorical, Tweedie
-from skribbon._rows import Rows
+from skribbon._core.rows import Rows
 from skribbon.curvature import KFAC, MatrixFree, sampled
 from skribbon.curvature.kfac import Kronecker
 from skribbon.curvature.matrix_free import conjugate_gradients
 from skribbon.curvature.sampled import SHARE, SampledGaussNewton, sampled_gauss_newton
+from skribbon.models.losses import Categorical, Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
 
 

@@ -10,12 +10,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonRegressor
-from skribbon._linalg import N_PROBES
-from skribbon._loss import Tweedie
+from skribbon._core.linalg import N_PROBES
 from skribbon.curvature import KFAC, GaussNewton, Hessian, LowRank, MatrixFree, resolve_curvature
 from skribbon.curvature.base import CLOSED_FORM_LIMIT, machine_bytes
 from skribbon.exceptions import ApproximateCurvatureWarning
 from skribbon.models.linear import LinearPredictor
+from skribbon.models.losses import Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
 
 pytestmark = [  # networks are stopped early: only their size matters here

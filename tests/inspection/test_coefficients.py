@@ -13,7 +13,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from spelling import logistic
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._ribbon import Ribbon
+from skribbon._core.ribbon import Ribbon
 from skribbon.baselines import LaplaceRegressor
 from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
 from skribbon.inspection import coefficients, contrast, slopes, summary, wald_test

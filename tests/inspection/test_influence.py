@@ -14,9 +14,9 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 
-import skribbon._influence
-import skribbon._rows
+import skribbon._core.rows
 import skribbon.inspection._question
+import skribbon.inspection._row_influence
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.baselines import LaplaceRegressor
 from skribbon.exceptions import LeverageWarning
@@ -189,9 +189,9 @@ def test_a_network_at_its_minimum_needs_its_exact_curvature():
 @pytest.mark.parametrize("scale", ["raw", "prediction"])
 @pytest.mark.parametrize("function", [influence, variance_contributions])
 def test_the_largest_are_those_of_the_table(function, scale, monkeypatch):
-    monkeypatch.setattr(skribbon._influence, "MANY", 2)
-    monkeypatch.setattr(skribbon._influence, "SCOUTS", 2)
-    monkeypatch.setattr(skribbon._rows, "BLOCK_BYTES", 1)  # blocks of 16 rows
+    monkeypatch.setattr(skribbon.inspection._row_influence, "MANY", 2)
+    monkeypatch.setattr(skribbon.inspection._row_influence, "SCOUTS", 2)
+    monkeypatch.setattr(skribbon._core.rows, "BLOCK_BYTES", 1)  # blocks of 16 rows
     ribbon = RibbonClassifier(LogisticRegression()).fit(X, LABELS)
     table = function(ribbon, X, LABELS, NEW, scale=scale)
     for top in (3, N):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._ribbon import Ribbon
+from skribbon._core.ribbon import Ribbon
 from skribbon.baselines import BootstrapRegressor
 from skribbon.exceptions import LeverageWarning, UndeterminedDirectionWarning
 from skribbon.inspection import coefficients, comparisons, partial_dependence, predictions, slopes, summary
@@ -183,7 +183,7 @@ def test_many_groups_are_the_rows_one_by_one():
 
 def test_blocks_do_not_matter(monkeypatch):
     asked = {name: predictions(case(name).ribbon, case(name).X, by=groups_of(case(name).X)) for name in MAKERS}
-    monkeypatch.setattr("skribbon._rows.BLOCK_BYTES", 8)  # blocks of 16 rows
+    monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 8)  # blocks of 16 rows
     for name, whole in asked.items():
         pieces = predictions(case(name).ribbon, case(name).X, by=groups_of(case(name).X))
         np.testing.assert_allclose(pieces[COLUMNS[:2]], whole[COLUMNS[:2]], rtol=1e-10)

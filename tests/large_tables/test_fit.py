@@ -135,7 +135,7 @@ def test_noise(noise, groups, frame):
 
 
 def test_the_noise_of_a_long_table_is_that_of_the_same_sample(monkeypatch):
-    for module in ("noise", "_dask.fitting"):
+    for module in ("noise.scale", "_dask.fitting"):
         monkeypatch.setattr(f"skribbon.{module}.SAMPLE", 390)
     long = table(2000)
     parts = dd.from_pandas(long, npartitions=5, sort=False)

@@ -15,11 +15,11 @@ from autograd.misc import flatten
 from autograd.scipy.special import expit, gammaln
 from numpy.testing import assert_allclose
 
-from skribbon._loss import Categorical, GaussianNLL, Huber, Tweedie
 from skribbon.models import _routes, derivatives
 from skribbon.models._routes import Looped, Replicated, Supplied, check_supplied, fastest_route
 from skribbon.models._tree import Tree, leaves_of, spread
 from skribbon.models.derivatives import AutogradLoss, AutogradModel
+from skribbon.models.losses import Categorical, GaussianNLL, Huber, Tweedie
 
 N, D = 5, 3
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skribbon._loss import Tweedie
+from skribbon.models.losses import Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
 
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ri
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 
-from skribbon._rows import Moments, Rows
+from skribbon._core.rows import Moments, Rows
 from skribbon.curvature import GaussNewton, Hessian
 from skribbon.models import as_parametric
 
@@ -312,8 +312,8 @@ def test_raw_and_covariance_are_those_of_the_jacobian(every_case, view, dtype, m
     J = model.jacobian(Z) @ root
     for rows in (len(X), 7):
         monkeypatch.setattr("skribbon.models.linear.CACHED_ROWS", rows)
-        monkeypatch.setattr("skribbon._rows.LEAST_ROWS", rows)
-        monkeypatch.setattr("skribbon._rows.BLOCK_BYTES", 1)
+        monkeypatch.setattr("skribbon._core.rows.LEAST_ROWS", rows)
+        monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 1)
         f, covariance = model.raw_and_covariance(X, root)
         assert_allclose(f, model.raw(Z), rtol=1e-10, atol=1e-12)
         assert_same_matrix(covariance, J @ J.transpose(0, 2, 1), 1e-13)

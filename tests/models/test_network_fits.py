@@ -51,7 +51,7 @@ def test_layers_change_nothing(base, correction, weight, monkeypatch):
 
 def test_noise_of_some_rows_takes_their_own_leverages(base, monkeypatch):
     """Leverages of all rows are known, and those of a sample are picked from them."""
-    monkeypatch.setattr("skribbon.noise.SAMPLE", 700)
+    monkeypatch.setattr("skribbon.noise.scale.SAMPLE", 700)
     one = fitted(base)
     monkeypatch.setattr(mlp, "layers_are_worth", lambda *args: False)
     other = fitted(base)

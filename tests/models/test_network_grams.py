@@ -13,11 +13,11 @@ from scipy import sparse
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonRegressor
-from skribbon._loss import Categorical, Tweedie
-from skribbon._rows import unpacked
+from skribbon._core.rows import unpacked
 from skribbon.models import _layers, _scores, mlp
 from skribbon.models.base import RootSquares
 from skribbon.models.linear import LinearPredictor
+from skribbon.models.losses import Categorical, Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
 
 NETWORKS = {

@@ -9,11 +9,11 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from skribbon import RibbonClassifier
-from skribbon._linalg import batch_gram
-from skribbon._loss import Categorical
+from skribbon._core.linalg import batch_gram
 from skribbon.models import linear
 from skribbon.models.base import RootSquares
 from skribbon.models.linear import LinearPredictor, PairedSquares
+from skribbon.models.losses import Categorical
 
 
 def problem(d, k, n=266, centre=0.0, r=None):

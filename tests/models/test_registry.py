@@ -67,9 +67,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from spelling import logistic
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
-from skribbon._loss import Tweedie
 from skribbon.exceptions import SelectionWarning
 from skribbon.models import ParametricModel, as_parametric
+from skribbon.models.losses import Tweedie
 
 N = 60
 rng = np.random.default_rng(0)

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
-from skribbon._rows import Rows
+from skribbon._core.rows import Rows
 from skribbon.exceptions import NotStationaryWarning
 from skribbon.models import as_parametric, newton, polish
 from skribbon.models.architectures import mlp

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon.conformal import SCORES
+from skribbon.conformal.calibration import SCORES
 from skribbon.exceptions import RibbonWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

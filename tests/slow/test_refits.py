@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge
 
 import skribbon
-from skribbon._linalg import Dense
-from skribbon._ribbon import influence
+from skribbon._core.linalg import Dense
+from skribbon._core.ribbon import influence
 
 # the oracles here know nothing of small-sample corrections: the paper's own covariance
 RibbonClassifier = partial(skribbon.RibbonClassifier, correction="HC0")

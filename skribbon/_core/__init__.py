@@ -1,0 +1,1 @@
+"""The paper: training rows, curvature, corrected scores and the distribution of the parameters."""

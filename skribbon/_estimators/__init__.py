@@ -1,0 +1,1 @@
+"""RibbonRegressor, RibbonClassifier, RibbonCV and what they share."""

@@ -1,0 +1,185 @@
+"""Is one linear step enough? Ribbon's shifts against exact refits at the same Dirichlet weights."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.draws import is_quadratic, least_curvature
+from .._core.ribbon import ReweightedCurvature, direct, gradient_change, parameter_shifts, pushforward
+from .._core.rows import Moments
+from ..models.newton import minimise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_ROWS = 2000  # at which predictions are compared
+
+
+@dataclass(frozen=True, eq=False)
+class LinearisationReport:
+    """Linearised and refitted models at a few draws of the weights.
+
+    Attributes
+    ----------
+    alpha : float
+    weights : ndarray of shape (n_samples, n_refits)
+        The drawn weights; each column sums to the number of observations, of groups on average.
+    shifts : ndarray of shape (p, n_refits)
+        Delta theta by one linear step.
+    refitted_shifts : ndarray of shape (p, n_refits)
+        Delta theta by minimising the weighted objective, from the fitted parameters on.
+    predictions : ndarray of shape (n_rows, k, n_refits)
+        Moves of the raw prediction at (some of) the training rows, along the tangent.
+    refitted_predictions : ndarray of shape (n_rows, k, n_refits)
+        The same moves of the refitted model.
+    converged : ndarray of shape (n_refits,)
+        Whether each refit reached its minimum.
+    newton_shifts : ndarray of shape (p, n_refits) or None
+        Delta theta by a Newton step with the reweighted curvature; None of a curvature that weights do not change.
+    newton_predictions : ndarray of shape (n_rows, k, n_refits) or None
+        Moves of the raw prediction of the model at those parameters.
+    """
+
+    alpha: float
+    weights: np.ndarray
+    shifts: np.ndarray
+    refitted_shifts: np.ndarray
+    predictions: np.ndarray
+    refitted_predictions: np.ndarray
+    converged: np.ndarray
+    newton_shifts: np.ndarray | None = None
+    newton_predictions: np.ndarray | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per refit.
+
+        Errors of parameters and of predictions relative to the refit's own move, ratio of the moves' sizes (above one:
+        the step is the larger), correlation of the moved predictions; the same of the Newton step, in columns that
+        begin with "newton"; convergence.
+
+        Returns
+        -------
+        DataFrame
+        """
+        import pandas as pd
+
+        columns = self._compared(self.shifts, self.predictions)
+        if self.newton_shifts is not None:
+            newton = self._compared(self.newton_shifts, self.newton_predictions)
+            columns |= {f"newton_{name}": values for name, values in newton.items()}
+        columns["converged"] = self.converged
+        return pd.DataFrame(columns, index=pd.RangeIndex(1, len(self.converged) + 1, name="refit"))
+
+    def _compared(self, shifts, predictions):
+        """Steps, and how they move predictions, beside those of the refits."""
+        shape = (-1, len(self.converged))
+        moved, exact = predictions.reshape(shape), self.refitted_predictions.reshape(shape)
+        size, exact_size = _norms(moved), _norms(exact)
+        product = np.maximum(size * exact_size, np.finfo(float).tiny)
+        return {
+            "parameter_error": _relative(shifts - self.refitted_shifts, self.refitted_shifts),
+            "prediction_error": _relative(moved - exact, exact),
+            "size_ratio": np.divide(size, exact_size, out=np.ones_like(size), where=exact_size > 0),
+            "correlation": np.einsum("nb,nb->b", moved, exact) / product,
+        }
+
+    def __repr__(self):
+        table = self.to_frame()
+        median = table.drop(columns="converged").median()
+        newton = ""
+        if self.newton_shifts is not None:
+            newton = (
+                f"; a Newton step with the reweighted curvature moves them by {median['newton_size_ratio']:.2f} times, "
+                f"with a relative error of {median['newton_prediction_error']:.2g}"
+            )
+        return (
+            f"LinearisationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
+            f"predictions move by {median['size_ratio']:.2f} times what the refits move, with a correlation of "
+            f"{median['correlation']:.3f} and a relative error of {median['prediction_error']:.2f}; parameters "
+            f"{median['parameter_error']:.2f}{newton} (medians)"
+        )
+
+
+def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
+    """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
+    model, n = rows.model, rows.n
+    weights = _drawn_weights(rows, alpha, n_refits, rng)
+    moments = Moments.from_rows(rows, curvature, scatter=False)
+    reweighted = np.stack([replace(rows, weight=w).mean(_score_sum, n) for w in weights.T], axis=1)
+    H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
+    shifts, refitted, converged = parameter_shifts(H_r, U), [], []
+    newton = _newton_steps(rows, curvature, H_r, weights, U) if curvature.reweights else None
+    for b in range(n_refits):
+        start = time.perf_counter()
+        theta, report = minimise(_reweighted(rows, weights[:, b]))
+        refitted.append(theta - model.theta)
+        converged.append(report.converged)
+        if verbose:
+            seconds = time.perf_counter() - start
+            print(f"[linearisation] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
+    refitted = np.stack(refitted, axis=1)
+    some = rng.permutation(len(rows.y))[:MAX_ROWS]
+    Z = model.rows(rows.X[some])
+    f = model.raw(Z)[:, :, None]
+    moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
+    return LinearisationReport(
+        alpha,
+        weights,
+        model.uncentred(shifts),
+        model.uncentred(refitted),
+        *moves,
+        np.array(converged),
+        None if newton is None else model.uncentred(newton),
+        None if newton is None else direct(model, Z, newton) - f,
+    )
+
+
+def _newton_steps(rows, curvature, H_r, weights, U):
+    """Newton steps at each draw of the weights, (p, n_refits), as predictive="newton" takes them."""
+    model, steps = rows.model, []
+    for weight, score in zip(weights.T, U.T[:, :, None], strict=True):
+        drawn = replace(rows, weight=weight)
+        H = drawn.mean(curvature.of_block, rows.n)
+        penalised = H + np.diag(curvature.shift(model))
+        H_w = ReweightedCurvature.of(H_r.inverse_root, penalised[None], least_curvature(model))
+        step = H_w.shifts(score)
+        if not is_quadratic(model):
+            moved = drawn.mean(partial(gradient_change, shift=step[:, 0]), rows.n)
+            step = H_w.second_order(score, moved[:, None] - H @ step)
+        steps.append(step)
+    return np.concatenate(steps, axis=1)
+
+
+def _drawn_weights(rows, alpha, n_draws, rng):
+    """Dirichlet weights (n_rows, n_draws) of rows or of their groups, with a mean of the rows' frequencies."""
+    if rows.groups is None:
+        gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_draws))
+        return gamma * (rows.n / gamma.sum(axis=0))
+    counted = (rows.groups.weight > 0)[:, None]
+    gamma = rng.standard_gamma(alpha, size=(len(counted), n_draws)) * counted
+    return rows.weight[:, None] * (gamma * (rows.groups.n / gamma.sum(axis=0)))[rows.groups.code]
+
+
+def _reweighted(rows, weight):
+    """Rows whose mean loss and penalty are those of the mean over n, although the weights of groups need not add up."""
+    model, c = rows.model, rows.n / weight.sum()
+    gradient = None if model.penalty_gradient is None else c * model.penalty_gradient
+    return replace(rows, model=replace(model, l2=c * model.l2, penalty_gradient=gradient), weight=weight)
+
+
+def _score_sum(block):
+    return block.score_sum(block.u)
+
+
+def _norms(A):
+    return np.sqrt(np.einsum("nb,nb->b", A, A))
+
+
+def _relative(error, reference):
+    size, scale = _norms(error), _norms(reference)
+    return np.divide(size, scale, out=np.zeros_like(size), where=scale > 0)

@@ -1,0 +1,1 @@
+"""Predictive distributions: uncertain raw predictions, noise and target scale."""

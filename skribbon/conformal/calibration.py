@@ -1,0 +1,562 @@
+"""Conformity scores, their ranks, and what calibration rows make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+from sklearn.utils import column_or_1d
+
+from .._predict.predictive import Latent, Predictive
+from .._utils.checks import check_count, check_levels, check_name
+from .._utils.typing import FloatArray, Levels
+from ..exceptions import CalibrationWarning, warn_user
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TAIL = 1e-8  # tail probability below which 1 - F is mostly rounding error
+FAR = -float(ndtri(TAIL))
+FAR_ROUNDING = 4 * 2.0**-52 / TAIL  # share of that tail, and of a unit of the law there, that is rounding error
+NUDGE = 1e-8  # keeps an end from being lost to rounding; for a score in units of a normal standard deviation
+LAST_DIGITS = 1e-15
+SEARCHED = 1e-10  # precision of an interval's ends, relative to its width
+ROUNDING = 1e-10  # relative to a sum of weights, or a sum of probabilities
+
+
+# ---------------------------------------------------------------------- ranks
+def conformal_quantile(
+    scores: ArrayLike,
+    confidence_level: Levels,
+    sample_weight: ArrayLike | None = None,
+    test_weight: ArrayLike = 1.0,
+) -> FloatArray:
+    r"""Score that a new row exceeds with a probability of at most one minus the level.
+
+    The smallest score s with :math:`\sum_{s_i \le s} w_i \ge (1 - \tau)(\sum_i w_i + w)`, with w the weight of the new
+    row: the :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest of m scores of equal weight.
+
+    Parameters
+    ----------
+    scores : array-like of shape (m,)
+        Scores of the calibration rows.
+    confidence_level : float or sequence of L floats
+    sample_weight : array-like of shape (m,), default=None
+        Weights of the calibration rows; ones if None.
+    test_weight : float or array-like of shape (n,), default=1.0
+        Weights of the rows to predict.
+
+    Returns
+    -------
+    ndarray of shape (), (L,), (n,) or (n, L)
+        Infinite if there are too few calibration rows for the level.
+
+    Examples
+    --------
+    >>> from skribbon.conformal import conformal_quantile
+    >>> scores = [0.3, 0.1, 0.9, 0.4, 0.2, 0.8, 0.6, 0.5, 0.7]
+    >>> conformal_quantile(scores, [0.5, 0.9, 0.95])
+    array([0.5, 0.9, inf])
+    """
+    levels, scalar = check_levels(confidence_level, "confidence_level")
+    scores = np.asarray(scores, dtype=float)
+    weight = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    order = np.argsort(scores, kind="stable")
+    reached, new = np.cumsum(weight[order]), np.asarray(test_weight, dtype=float)
+    total = reached[-1] if len(reached) else 0.0
+    asked = levels * (total + new[..., None]) - ROUNDING * total  # (..., L)
+    found = np.searchsorted(reached, asked)  # the first place that reaches it
+    values = np.append(scores[order], np.inf)[found]
+    return values[..., 0] if scalar else values
+
+
+def weight_to_reach(levels, total):
+    """Weight (L,) that the rows up to an end must have, out of a total, when a new row has weight one."""
+    return levels * (total + 1.0) - ROUNDING * total
+
+
+def ends_of_many(lower, upper, asked, weight=None):
+    """Ends (n, 2, L) of jackknife+ and CV+, from the ends (n, m) that m rows propose.
+
+    The upper end is the smallest of the proposed upper ends up to which the weights (m,) add up to ``asked`` (L,); the
+    lower end is found likewise from above. The proposed ends are reordered in place.
+    """
+    m = upper.shape[1]
+    if weight is not None and (weight != 1).any():
+        ends = [-_weighted_order(-lower, asked, weight), _weighted_order(upper, asked, weight)]
+    else:
+        place = np.ceil(asked).astype(int) - 1  # (L,)
+        ends = [_order(lower, m - 1 - place, -np.inf), _order(upper, place, np.inf)]
+    return np.stack(ends, axis=1)
+
+
+def _order(values, place, beyond):
+    """Order statistics (n, L) of the rows of values (n, m); ``beyond`` where there are none."""
+    m = values.shape[1]
+    inside = (place >= 0) & (place < m)
+    if inside.any():
+        values.partition(np.unique(place[inside]), axis=1)
+    return np.where(inside, values[:, np.where(inside, place, 0)], beyond)
+
+
+def _weighted_order(values, asked, weight):
+    """Smallest of each row of values (n, m) up to which the weights (m,) add up to ``asked``: (n, L)."""
+    order = np.argsort(values, axis=1, kind="stable")
+    reached = np.cumsum(weight[order], axis=1)
+    place = (reached[:, :, None] < asked).sum(axis=1)  # (n, L)
+    ordered = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
+    return np.take_along_axis(ordered, place, axis=1)
+
+
+def rows_needed(level):
+    """Fewest calibration rows that give a finite end at the level."""
+    return int(np.ceil(level / (1 - level) - ROUNDING))
+
+
+# ---------------------------------------------------------------------- scores of observations
+def distribution_score(distribution: Predictive, y: FloatArray) -> FloatArray:
+    """Scores (n,): |F(y) - 1/2| under the predictive distribution, as a quantile of the standard normal.
+
+    F is P(Y <= y) below the median and P(Y < y) above, so that a count is no more unusual than its whole probability
+    allows. If less than TAIL is left beyond y, scores grow with its distance, in units of the distribution.
+    """
+    t = distribution.target.encode(y)
+    tail = np.minimum(distribution.law.cdf(t), 1 - distribution.law.cdf_below(t))
+    scores = np.maximum(-ndtri(np.maximum(tail, TAIL)), 0.0)
+    far = np.flatnonzero(tail < TAIL)
+    if len(far):
+        low, high, unit = _far_ends(_rows_of(distribution, far).law)
+        beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
+        scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+    return scores
+
+
+def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper ends (n, L) of all y whose :func:`distribution_score` is at most scores (L,)."""
+    law, target = distribution.law, distribution.target
+    z = np.minimum(scores + NUDGE, FAR)
+    lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
+    if distribution.latent.draws is not None and not law.discrete:  # a search between draws may end just short of a row
+        slack = SEARCHED * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
+        lower, upper = lower - slack, upper + slack
+    far = scores > FAR
+    if far.any():
+        reach = _reach(np.where(far, scores - FAR + FAR_ROUNDING, 0.0), _far_ends(law)[2])
+        lower = np.where(far, lower - outward(reach, lower), lower)
+        upper = np.where(far, upper + outward(reach, upper), upper)
+    if law.support != "real":
+        lower = np.maximum(lower, 0.0)
+    lower, upper = target.decode(lower), target.decode(upper)
+    lower, upper = (lower, upper) if target.increasing else (upper, lower)
+    if far.any() and not target.is_identity:
+        lower, upper = (np.where(far, end + side * outward(0.0, end), end) for side, end in ((-1, lower), (1, upper)))
+    if np.isfinite([target.lower, target.upper]).any():  # an end of the transform need not be one of y
+        lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
+    return lower, upper
+
+
+def _far_ends(law):
+    """Quantiles (n,) that leave TAIL beyond them, and the distance between them per normal standard deviation."""
+    low, high = law.ppf(np.array([TAIL, 1 - TAIL])).T
+    return low, high, (high - low) / (2 * FAR)
+
+
+def above_median(distribution, y):
+    """Whether more of the distribution lies below y than above, (n,)."""
+    t = distribution.target.encode(y)
+    upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
+    return upper if distribution.target.increasing else ~upper
+
+
+def above_prediction(distribution, y):
+    """Whether y is above the prediction, (n,)."""
+    return y > distribution.prediction()
+
+
+def normalised_score(distribution, y):
+    """Scores (n,): |y - prediction| / std."""
+    distance, std = np.abs(y - distribution.prediction()), distribution.std()
+    return np.divide(distance, std, out=np.where(distance > 0, np.inf, 0.0), where=std > 0)
+
+
+def normalised_ends(distribution, scores):
+    """Ends (n, L) each."""
+    return _around(distribution, _reach(scores, distribution.std()))
+
+
+def _reach(scores, unit):
+    """Distances (n, L) for scores (L,) in units (n,): infinite for an infinite score or an infinite unit."""
+    unit = unit[:, None]
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(scores) | np.isinf(unit), np.inf, scores * unit)
+
+
+def absolute_score(distribution, y):
+    """Scores (n,): |y - prediction|."""
+    return np.abs(y - distribution.prediction())
+
+
+def absolute_ends(distribution, scores):
+    """Ends (n, L) each."""
+    return _around(distribution, scores)
+
+
+def _around(distribution, reach):
+    centre = distribution.prediction()[:, None]
+    reach = outward(reach, centre)
+    return centre - reach, centre + reach
+
+
+def outward(reach, centre):
+    """The distance, rounded up: with few distinct values of y, observations fall exactly on the ends."""
+    return reach + LAST_DIGITS * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A conformity score of observations.
+
+    Attributes
+    ----------
+    of : callable
+        ``of(distribution, y)`` gives scores (n,) of observations.
+    above : callable
+        ``above(distribution, y)`` tells which of them are on the upper side.
+    ends : callable
+        ``ends(distribution, scores)`` gives two arrays (n, L): all y between them score no higher.
+    """
+
+    of: Callable[[Predictive, FloatArray], FloatArray]
+    above: Callable[[Predictive, FloatArray], NDArray[np.bool_]]
+    ends: Callable[[Predictive, FloatArray], tuple[FloatArray, FloatArray]]
+
+
+SCORES = {
+    "distribution": Score(distribution_score, above_median, distribution_ends),
+    "normalised": Score(normalised_score, above_prediction, normalised_ends),
+    "absolute": Score(absolute_score, above_prediction, absolute_ends),
+}
+
+
+def interval_of(score, distribution, thresholds):
+    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L); rows with equal thresholds at a time."""
+    known, place = np.unique(thresholds, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    intervals = np.empty((len(thresholds), 2, thresholds.shape[1]))
+    for k, scores in enumerate(known):
+        rows = np.flatnonzero(place == k)
+        part = distribution if len(rows) == len(place) else _rows_of(distribution, rows)
+        intervals[rows] = np.stack(SCORES[score].ends(part, scores), axis=1)
+    return intervals
+
+
+def _rows_of(distribution, rows):
+    """The distribution at some of its rows."""
+    latent = distribution.latent
+    draws = None if latent.draws is None else latent.draws[rows]
+    dispersion = np.broadcast_to(distribution.dispersion, len(distribution))[rows]
+    return replace(distribution, latent=Latent(latent.f[rows], latent.covariance[rows], draws), dispersion=dispersion)
+
+
+# ---------------------------------------------------------------------- scores of classes
+def class_scores(score, probabilities, u=0.0):
+    """Scores (n, K) of all classes under probabilities (n, K).
+
+    "lac" is one minus the probability; "aps" is the total probability of all classes at least as probable, minus a
+    share u (n,), zero or uniform, of the class's own.
+    """
+    if score == "lac":
+        return 1 - probabilities
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    total = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
+    scores = np.empty_like(total)
+    np.put_along_axis(scores, order, total, axis=1)
+    return scores - np.reshape(u, (-1, 1)) * probabilities
+
+
+CLASS_SCORES = ("lac", "aps")
+
+
+# ---------------------------------------------------------------------- the calibration
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Conformity scores of calibration rows, and the thresholds for new rows; made by ``conformalize``.
+
+    Parameters
+    ----------
+    score : str
+        Name of the score.
+    scores : ndarray of shape (m,)
+    weight : ndarray of shape (m,)
+        Weights of the calibration rows.
+    above : ndarray of bool, of shape (m,), or None
+        Which observations are on the upper side.
+    labels : Index or None
+        Labels of the groups within which the guarantee holds.
+    group : ndarray of shape (m,) or None
+        Positions of the calibration rows' groups among the labels.
+    edges : ndarray of shape (b - 1,) or None
+        Edges between bins of the predicted standard deviation, if these are the groups.
+    of_classes : bool
+        Whether the groups are the classes.
+    randomised : bool
+        Whether class scores are randomised by uniform random numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ribbon = RibbonRegressor().fit(X[:200], y[:200]).conformalize(X[200:], y[200:], score="absolute")
+    >>> ribbon.conformal_.thresholds([0.5, 0.9], 1).round(0)
+    array([[36., 95.]])
+    """
+
+    score: str
+    scores: FloatArray
+    weight: FloatArray
+    above: NDArray[np.bool_] | None = None
+    labels: pd.Index | None = None
+    group: NDArray[np.intp] | None = None
+    edges: FloatArray | None = None
+    of_classes: bool = False
+    randomised: bool = False
+
+    @classmethod
+    def of_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
+        """Calibration from scores in labelled groups, or all together.
+
+        Parameters
+        ----------
+        score : str
+        scores : ndarray of shape (m,)
+        weight : array-like of shape (m,) or None
+        groups : array-like of shape (m,) or None
+
+        Returns
+        -------
+        Calibration
+        """
+        import pandas as pd
+
+        weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
+        if groups is None:
+            return cls(score, scores, weight)
+        code, labels = pd.factorize(checked_labels(groups, len(scores)), sort=False)
+        return cls(score, scores, weight, labels=pd.Index(labels), group=code)
+
+    @classmethod
+    def of_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
+        """Calibration from scores in bins of the predicted standard deviation.
+
+        Parameters
+        ----------
+        score : str
+        scores : ndarray of shape (m,)
+        weight : array-like of shape (m,) or None
+        std : ndarray of shape (m,)
+            Predicted standard deviations of the calibration rows.
+        bins : int or array-like of shape (b - 1,)
+            Number of bins with equally many calibration rows, or the inner edges between them.
+
+        Returns
+        -------
+        Calibration
+        """
+        if np.ndim(bins) == 0:
+            shares = np.arange(1, check_count(bins, "bins")) / bins
+            edges = np.unique(np.quantile(std, shares))
+        else:
+            edges = np.asarray(bins, dtype=float)
+            if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+                raise ValueError(f"bins must be a number of bins or increasing inner edges, got {bins!r}.")
+        whole = cls.of_labels(score, scores, weight, np.searchsorted(edges, std))
+        return replace(whole, edges=edges)
+
+    def groups_of(
+        self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray] | None = None
+    ) -> NDArray[np.intp] | None:
+        """Positions of the groups of the rows to predict.
+
+        Parameters
+        ----------
+        groups : array-like of shape (n,) or None
+            Labels, if the calibration rows had any.
+        n : int
+        std : callable, default=None
+            Returns the predicted standard deviations (n,), if these define the groups.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+        """
+        import pandas as pd
+
+        if groups is not None and (self.labels is None or self.edges is not None):
+            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
+        if self.labels is None:
+            return None
+        if self.edges is not None and std is not None:
+            return self.labels.get_indexer(pd.Index(np.searchsorted(self.edges, std())))
+        if groups is None:
+            raise ValueError("The calibration rows had groups: pass the groups of the rows to predict too.")
+        labels = checked_labels(groups, n)
+        code = self.labels.get_indexer(pd.Index(labels))
+        if (code < 0).any():
+            unknown = pd.unique(labels[code < 0])[:5].tolist()
+            raise ValueError(f"groups has labels that no calibration row had: {unknown}; conformalize with them.")
+        return code
+
+    def thresholds(
+        self,
+        confidence_level: Levels,
+        n: int,
+        group: NDArray[np.intp] | None = None,
+        test_weight: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Largest scores allowed in the intervals or sets of the rows to predict.
+
+        Parameters
+        ----------
+        confidence_level : float or sequence of L floats
+        n : int
+            Number of rows.
+        group : ndarray of shape (n,), default=None
+            Positions of their groups among the labels.
+        test_weight : array-like of shape (n,), default=None
+            Their weights, on the same scale as those of the calibration rows; ones if None.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+        """
+        levels, _ = check_levels(confidence_level, "confidence_level")
+        v = np.ones(n) if test_weight is None else checked_test_weight(test_weight, n)
+        thresholds, like = np.full((n, len(levels)), np.inf), np.zeros(n)  # for groups without calibration rows
+        if group is None or self.group is None:
+            parts = [(slice(None), slice(None))]
+        else:
+            parts = [(group == code, self.group == code) for code in np.unique(group[group >= 0])]
+        for rows, own in parts:
+            new = v[rows] if test_weight is not None else 1.0
+            thresholds[rows] = conformal_quantile(self.scores[own], levels, self.weight[own], new)
+            with np.errstate(divide="ignore"):
+                like[rows] = self.weight[own].sum() / v[rows]
+        _warn_of_few(levels, np.isinf(thresholds), like, group is not None)
+        return thresholds
+
+
+def _warn_of_few(levels, infinite, like, grouped):
+    """Warn how many calibration rows are missing, given how many alike there are (n,)."""
+    if not infinite.any():
+        return
+    level, rows = levels[infinite.any(axis=0)].max(), infinite.any(axis=1)
+    needed, found = rows_needed(level), like[rows].min()
+    why = (
+        f"confidence_level={level:g} needs at least {needed} calibration rows, each of the weight of the row to "
+        f"predict, but there are {found:.4g}{' in its group' if grouped else ''}. Pass more to conformalize, or lower "
+        "the level."
+    )
+    if found >= needed:
+        why = (
+            f"more than {1 - level:.3g} of the calibration rows have targets that are impossible under the predicted "
+            "law. Use score='absolute', or lower the level."
+        )
+    warn_user(f"Ends of {rows.sum()} of {len(rows)} rows are infinite: {why}", CalibrationWarning)
+
+
+def checked_labels(groups, n):
+    """Labels (n,), none of them missing."""
+    import pandas as pd
+
+    groups = column_or_1d(np.asarray(groups))
+    if len(groups) != n:
+        raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
+    if pd.isna(groups).any():
+        raise ValueError("groups has missing labels; give those rows a label of their own.")
+    return groups
+
+
+def checked_test_weight(weight, n):
+    """Weights (n,) of rows to predict."""
+    weight = np.asarray(weight, dtype=float)
+    weight = np.broadcast_to(weight, n) if weight.ndim == 0 else column_or_1d(weight)
+    if len(weight) != n or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(f"sample_weight must hold a finite number >= 0 for each of the {n} rows to predict.")
+    return weight
+
+
+def calibrated(distribution, y, weight, groups, score, bins):
+    """Calibration by observations y (m,) of a regressor's distribution."""
+    check_name(score, "score", tuple(SCORES))
+    if groups is not None and bins is not None:
+        raise ValueError("groups and bins are mutually exclusive; set only one of them.")
+    if score == "distribution" and distribution.law.support != "real" and (distribution.target.encode(y) < 0).any():
+        raise ValueError(
+            "y_cal has values below zero, which are impossible under the base model's family: no score of its "
+            "distribution covers them. Use score='absolute', or another family."
+        )
+    scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
+    if bins is not None:
+        calibration = Calibration.of_spread(score, scores, weight, distribution.std(), bins)
+    else:
+        calibration = Calibration.of_labels(score, scores, weight, groups)
+    return replace(calibration, above=above)
+
+
+def calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u):
+    """Calibration by classes own (m,) of rows with probabilities (m, K); u (m,) are uniform, or zero."""
+    check_name(score, "score", CLASS_SCORES)
+    if groups is not None and class_conditional:
+        raise ValueError("groups and class_conditional are mutually exclusive; set only one of them.")
+    scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
+    if class_conditional:
+        weight = np.ones(len(own)) if weight is None else weight
+        from pandas import RangeIndex
+
+        labels = RangeIndex(probabilities.shape[1])
+        return Calibration(score, scores, weight, labels=labels, group=own, of_classes=True)
+    return Calibration.of_labels(score, scores, weight, groups)
+
+
+def conformal_set(calibration, probabilities, confidence_level, groups, weight, u):
+    """Sets (n, K, L) of the classes that score no higher than the calibration rows allow."""
+    n, K = probabilities.shape
+    if calibration.of_classes:
+        if groups is not None:
+            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
+        columns = [calibration.thresholds(confidence_level, n, np.full(n, k), weight) for k in range(K)]
+        thresholds = np.stack(columns, axis=1)  # (n, K, L)
+    else:
+        group = calibration.groups_of(groups, n)
+        thresholds = calibration.thresholds(confidence_level, n, group, weight)[:, None, :]
+    return class_scores(calibration.score, probabilities, u)[:, :, None] <= thresholds + ROUNDING
+
+
+def conformal_interval(calibration, distribution, confidence_level, groups, weight):
+    """Intervals (n, 2) or (n, 2, L) of a distribution at new rows."""
+    _, scalar = check_levels(confidence_level, "confidence_level")
+    group = calibration.groups_of(groups, len(distribution), distribution.std)
+    thresholds = calibration.thresholds(confidence_level, len(distribution), group, weight)
+    intervals = interval_of(calibration.score, distribution, thresholds)
+    return intervals[..., 0] if scalar else intervals
+
+
+def conformal_bounds(calibration, distribution, quantiles, groups, weight):
+    """Bounds (n, Q): from 0.5 up, not exceeded with at least that probability; below 0.5, not undercut with 1 - q."""
+    group = calibration.groups_of(groups, len(distribution), distribution.std)
+    signed = np.where(calibration.above, 1.0, -1.0) * calibration.scores
+    bounds = np.empty((len(distribution), len(quantiles)))
+    for side, some in ((1, quantiles >= 0.5), (0, quantiles < 0.5)):
+        if not some.any():
+            continue
+        one_sided = replace(calibration, scores=signed if side else -signed)
+        levels = quantiles[some] if side else 1 - quantiles[some]
+        thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
+        ends = interval_of(calibration.score, distribution, np.abs(thresholds))  # (n, 2, Q)
+        bounds[:, some] = np.where(thresholds >= 0, ends[:, side], ends[:, 1 - side])
+    return bounds

@@ -1,0 +1,698 @@
+r"""Pointwise losses, as functions of the raw prediction ``f`` that comes before the inverse link.
+
+Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,), of several outputs (n, m), to
+
+- ``value(f, y)``: l(f_i, y_i), shape (n,)
+- ``gradient(f, y)``: dl/df, shape (n, k)
+- ``hessian(f, y)``: d2l/df2, shape (n, k, k), exact and possibly indefinite
+- ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
+
+A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``
+and ``law(dispersion, shape)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
+
+Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import expit, logsumexp, softmax, xlogy
+
+from .._laws import LocationFamily, NoiseLaw, NormalLaw, StudentLaw, TweedieFamily
+from .._laws.shapes import NORMAL
+from .._utils.typing import FloatArray
+
+LEAST_TAILS = 2.1  # Student's law has no variance at 2 degrees of freedom and below
+
+
+class Loss:
+    """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
+
+    curvature_rank = 1  # of the expected curvature R R'
+    n_outputs = 1  # k: how many raw predictions the loss takes
+    n_classes = 0  # K, of a classifier
+    by_output: tuple[Loss, ...] = ()  # losses of the single columns of y, where y is (n, m)
+
+    @property
+    def output_map(self) -> FloatArray | None:
+        """From logits to the coordinates f of the loss, (K, k); None for the identity."""
+        return None
+
+    @property
+    def positive_only(self) -> bool:
+        """Whether the loss takes no negative target."""
+        return False
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is convex in f, so that :meth:`hessian` is never indefinite."""
+        return True
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the loss is a quadratic function of f, so that one Newton step is the minimum of a linear model."""
+        return False
+
+    # ------------------------------------------------------------------ what an observation is
+    def mean(self, f: FloatArray) -> FloatArray:
+        """Inverse link: the mean of y at the raw prediction.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return f
+
+    def from_mean(self, mu: FloatArray) -> FloatArray:
+        """The raw prediction at a mean, minus or plus infinity beyond the means that there are.
+
+        Parameters
+        ----------
+        mu : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return mu
+
+    def mean_derivative(self, f: FloatArray) -> FloatArray:
+        """Derivative of :meth:`mean`.
+
+        Parameters
+        ----------
+        f : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return np.ones_like(f)
+
+    def unit_variance(self, mu: FloatArray) -> FloatArray:
+        """Variance of y at unit dispersion.
+
+        Parameters
+        ----------
+        mu : ndarray
+
+        Returns
+        -------
+        ndarray, of the same shape
+        """
+        return np.ones_like(mu)
+
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
+        """Observation laws given f, with Var(y | f) = dispersion V(mu).
+
+        Parameters
+        ----------
+        dispersion : ndarray
+        shape : NoiseLaw
+            What additive noise looks like; the family of a generalised linear model has a shape of its own.
+
+        Returns
+        -------
+        LocationFamily or TweedieFamily
+        """
+        return LocationFamily(dispersion, shape)
+
+    def probabilities(self, f: FloatArray) -> FloatArray:
+        """Class probabilities at raw predictions, of a classifier's loss.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k, ...)
+
+        Returns
+        -------
+        ndarray of shape (n, K, ...)
+        """
+        raise TypeError(f"{type(self).__name__} is a loss of numbers and has no classes.")
+
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        """The largest norm that the gradient in f can have, at any f.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Infinite unless the loss grows at most linearly.
+        """
+        return np.full(len(y), np.inf)
+
+    def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Pearson's (y - mu)^2 / V(mu), relative to the noise that f itself predicts.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        mu = self.mean(f[:, 0])
+        return (y - mu) ** 2 / (self.unit_variance(mu) * self.noise_scale(f))
+
+    def suited_to(self, y: FloatArray) -> Loss:
+        """The loss after a look at the training targets, for what its derivatives do not depend on.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        Loss
+        """
+        return self
+
+    def check_target(self, y: FloatArray, name: str) -> None:
+        """Refuse targets that the loss has no value at.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+        name : str
+            What the user calls the loss.
+        """
+
+    def noise_scale(self, f: FloatArray) -> FloatArray:
+        """Relative variance of the noise that f itself predicts: one unless the loss models it.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.ones(len(f))
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss of each row.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        raise TypeError(f"{type(self).__name__} must define value(f, y).")
+
+    def _derivatives(self, f, y):
+        """First derivative, second derivative and expected second derivative in the scalar f, each (n,)."""
+        raise TypeError(f"{type(self).__name__} must define _derivatives(f, y) or gradient, hessian, curvature_root.")
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """First derivative of the loss in f.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
+        return self._derivatives(f[:, 0], y)[0][:, None]
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Second derivative of the loss in f, exact and possibly indefinite.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k, k)
+        """
+        return self._derivatives(f[:, 0], y)[1][:, None, None]
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Root R of the expected second derivative given x, R R': the Gauss-Newton weight, never indefinite.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n, k, r)
+        """
+        with np.errstate(invalid="ignore"):  # a mean beyond its range: the sums over rows that count tell of it
+            return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
+
+    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        """Trace of the expected second derivative given x, R R'.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, k)
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
+
+
+class Tweedie(Loss):
+    r"""Half deviance of the Tweedie family, with mean f or exp(f).
+
+    Power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian. In the mean,
+
+    .. math:: \mathrm{Var}(y) = \phi \mu^{power}, \qquad
+              \frac{\partial \ell}{\partial \mu} = (\mu - y)\, \mu^{-power};
+
+    the chain rule through the link does the rest.
+
+    Parameters
+    ----------
+    power : float, default=0.0
+    link : {"identity", "log"}, default="identity"
+    counts : bool, default=True
+        Whether observations of power 1 are whole numbers. Others, such as rates, have a law with a density.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import Tweedie
+    >>> Tweedie().value(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
+    array([0., 2.])
+    >>> Tweedie(power=1, link="log").gradient(np.array([[0.0]]), np.array([3.0]))  # mean minus y
+    array([[-2.]])
+    """
+
+    def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity", counts: bool = True):
+        self.power, self.link, self.counts = float(power), link, counts
+
+    @property
+    def convex(self) -> bool:
+        return 1 <= self.power <= 2 if self._log else self.power == 0
+
+    @property
+    def quadratic(self) -> bool:
+        return self.power == 0 and not self._log
+
+    @property
+    def positive_only(self) -> bool:
+        """Whether the loss takes no negative target."""
+        return self.power >= 1
+
+    @property
+    def _log(self):
+        return self.link == "log"
+
+    def mean(self, f: FloatArray) -> FloatArray:
+        if not self._log:
+            return f
+        with np.errstate(over="ignore"):  # far enough away a mean is infinite
+            return np.exp(f)
+
+    def from_mean(self, mu: FloatArray) -> FloatArray:
+        if not self._log:
+            return mu
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(mu, 0.0))
+
+    def mean_derivative(self, f: FloatArray) -> FloatArray:
+        return self.mean(f) if self._log else np.ones_like(f)
+
+    def unit_variance(self, mu: FloatArray) -> FloatArray:
+        return mu**self.power if self.power else np.ones_like(mu)
+
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
+        if self.power == 0 and not self._log:
+            return LocationFamily(dispersion, shape)
+        return TweedieFamily(dispersion, self.power, self.link, self.counts)
+
+    def suited_to(self, y: FloatArray) -> Tweedie:
+        return Tweedie(self.power, self.link, counts=bool(np.all(y == np.floor(y))))
+
+    def check_target(self, y: FloatArray, name: str) -> None:
+        least, sign = np.min(y), ">" if self.power >= 2 else ">="
+        if (least < 0 and self.power >= 1) or (least == 0 and self.power >= 2):
+            raise ValueError(f"{name} needs y {sign} 0; the smallest y is {least:g}.")
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        mu, p = self.mean(f[:, 0]), self.power
+        if p == 0:
+            return (mu - y) ** 2 / 2
+        if p == 1:
+            return xlogy(y, y) - xlogy(y, mu) - y + mu
+        if p == 2:
+            return y / mu - 1 - np.log(y / mu)
+        return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
+
+    def _derivatives(self, f, y):
+        if self.power == 0 and not self._log:
+            one = np.ones_like(f)
+            return f - y, one, one
+        mu = self.mean(f)
+        V = self.unit_variance(mu)
+        dl = (mu - y) / V
+        d2l = 1 / V - self.power * dl / mu if self.power else np.ones_like(mu)
+        if not self._log:
+            return dl, d2l, 1 / V
+        return dl * mu, (d2l * mu + dl) * mu, mu * mu / V  # mu' = mu'' = mu
+
+    def __repr__(self):
+        return f"Tweedie(power={self.power:g}, link={self.link!r})"
+
+
+class SquaredErrors(Loss):
+    r"""Half the squared error summed over m outputs, f and y (n, m).
+
+    .. math:: \ell = \tfrac12 \sum_j (f_j - y_j)^2
+
+    Parameters
+    ----------
+    n_outputs : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import SquaredErrors
+    >>> SquaredErrors(2).value(np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]]))
+    array([2.])
+    """
+
+    def __init__(self, n_outputs: int):
+        self.n_outputs = self.curvature_rank = int(n_outputs)
+        self.by_output = (Tweedie(),) * self.n_outputs
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return ((f - y) ** 2).sum(axis=1) / 2
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return f - y
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return np.broadcast_to(np.eye(self.n_outputs), (len(f), self.n_outputs, self.n_outputs))
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return self.hessian(f, y)
+
+    def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return ((f - y) ** 2).sum(axis=1)
+
+    def __repr__(self):
+        return f"SquaredErrors({self.n_outputs})"
+
+
+class Huber(Loss):
+    r"""Huber's loss with a fixed threshold.
+
+    .. math:: \ell(r) = r^2 / 2 \text{ where } |r| \le \epsilon, \qquad
+              \epsilon |r| - \epsilon^2 / 2 \text{ elsewhere.}
+
+    Parameters
+    ----------
+    epsilon : float
+        In units of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import Huber
+    >>> Huber(1.0).value(np.array([[0.0], [0.0]]), np.array([0.5, 3.0]))
+    array([0.125, 2.5  ])
+    """
+
+    def __init__(self, epsilon: float):
+        self.epsilon = float(epsilon)
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        r = np.abs(f[:, 0] - y)
+        return np.where(r <= self.epsilon, r**2 / 2, self.epsilon * (r - self.epsilon / 2))
+
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        return np.full(len(y), self.epsilon)
+
+    def _derivatives(self, f, y):
+        r = f - y
+        inside = (np.abs(r) <= self.epsilon).astype(float)
+        return np.clip(r, -self.epsilon, self.epsilon), inside, inside
+
+
+class SquaredEpsilonInsensitive(Loss):
+    """(|r| - epsilon)_+^2."""
+
+    def __init__(self, epsilon):
+        self.epsilon = float(epsilon)
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return np.maximum(np.abs(f[:, 0] - y) - self.epsilon, 0) ** 2
+
+    def _derivatives(self, f, y):
+        r = f - y
+        excess = np.maximum(np.abs(r) - self.epsilon, 0)
+        h = 2.0 * (excess > 0)
+        return 2 * np.sign(r) * excess, h, h
+
+
+class StudentT(Loss):
+    r"""Negative log likelihood of Student's law around f: its influence falls off for far residuals.
+
+    .. math:: \ell(r) = \frac{\nu + 1}{2} \log\left(1 + \frac{r^2}{\nu s^2}\right) + \text{constant}
+
+    Parameters
+    ----------
+    df : float, default=5.0
+        Degrees of freedom.
+    scale : float, default=1.0
+        In units of y, fixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import StudentT
+    >>> StudentT(df=3).gradient(np.array([[1.0], [100.0]]), np.zeros(2)).round(2)
+    array([[1.  ],
+           [0.04]])
+    """
+
+    convex = False
+
+    def __init__(self, df: float = 5.0, scale: float = 1.0):
+        self.df, self.scale = float(df), float(scale)
+
+    def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
+        own = StudentLaw(max(self.df, LEAST_TAILS))
+        return LocationFamily(dispersion, own if isinstance(shape, NormalLaw) else shape)
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return (self.df + 1) / 2 * np.log1p(((f[:, 0] - y) / self.scale) ** 2 / self.df)
+
+    def _derivatives(self, f, y):
+        nu, s2 = self.df, self.scale**2
+        r = f - y
+        q = nu * s2 + r**2
+        expected = np.full_like(r, (nu + 1) / ((nu + 3) * s2))  # the Fisher information of the location
+        return (nu + 1) * r / q, (nu + 1) * (nu * s2 - r**2) / q**2, expected
+
+
+class GaussianNLL(Loss):
+    r"""Normal log likelihood with f = (mean, log variance): the model predicts its own noise.
+
+    .. math:: \ell = \tfrac12 \left(f_2 + (y - f_1)^2 e^{-f_2}\right),
+
+    with expected curvature :math:`\mathrm{diag}(e^{-f_2}, 1/2)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skribbon.models import GaussianNLL
+    >>> GaussianNLL().value(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]), np.array([2.0, 2.0])).round(2)
+    array([2.  , 1.19])
+    """
+
+    convex = False
+    curvature_rank = 2
+    n_outputs = 2
+
+    def noise_scale(self, f: FloatArray) -> FloatArray:
+        return np.exp(f[:, 1])
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return (f[:, 1] + (y - f[:, 0]) ** 2 * np.exp(-f[:, 1])) / 2
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        r, precision = y - f[:, 0], np.exp(-f[:, 1])
+        return np.stack([-r * precision, (1 - r**2 * precision) / 2], axis=1)
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        r, precision = y - f[:, 0], np.exp(-f[:, 1])
+        H = np.empty((len(f), 2, 2))
+        H[:, 0, 0], H[:, 1, 1] = precision, r**2 * precision / 2
+        H[:, 0, 1] = H[:, 1, 0] = r * precision
+        return H
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        R = np.zeros((len(f), 2, 2))
+        R[:, 0, 0], R[:, 1, 1] = np.exp(-f[:, 1] / 2), np.sqrt(0.5)
+        return R
+
+
+class HuberWithScale(Loss):
+    r"""Huber's joint estimate of location and scale: s + s rho((y - eta)/s) with f = (eta, s).
+
+    rho(z) = z^2 inside |z| <= epsilon and 2 epsilon |z| - epsilon^2 outside. The Hessian
+    (2/s) 1[inside] (1, z)(1, z)' has rank one, so its root is a single column.
+    """
+
+    n_outputs = 2
+
+    def __init__(self, epsilon):
+        self.epsilon = float(epsilon)
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return f[:, 1] * (1 + self._standardised(f, y)[1])
+
+    def _standardised(self, f, y):
+        z = (y - f[:, 0]) / f[:, 1]
+        outside = 2 * self.epsilon * np.abs(z) - self.epsilon**2
+        return z, np.where(np.abs(z) <= self.epsilon, z**2, outside)
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        z, rho = self._standardised(f, y)
+        psi = 2 * np.clip(z, -self.epsilon, self.epsilon)
+        return np.stack([-psi, 1 + rho - psi * z], axis=1)
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        R = self.curvature_root(f, y)
+        return R @ R.transpose(0, 2, 1)
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        z, _ = self._standardised(f, y)
+        root = np.sqrt(2 / f[:, 1]) * (np.abs(z) <= self.epsilon)
+        return np.stack([root, root * z], axis=1)[:, :, None]
+
+
+class ClassLoss(Loss):
+    """Loss of a class index y; ``class_weight`` (K,), if there is one, multiplies each row's loss."""
+
+    class_weight: FloatArray | None
+    n_classes = 2
+
+    def _weight(self, y):
+        return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
+
+    def gradient_bound(self, y: FloatArray) -> FloatArray:
+        return self._weight(y) * np.full(len(y), 1.0 if self.n_classes == 2 else np.sqrt(2.0))  # of |P - e_y|
+
+
+class Bernoulli(ClassLoss):
+    """Logistic log loss of a class index y in {0, 1}."""
+
+    def __init__(self, class_weight=None):
+        self.class_weight = class_weight
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        return self._weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
+
+    def _derivatives(self, f, y):
+        P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision, however small
+        h = c * P * Q
+        return c * (P * (1 - y) - Q * y), h, h
+
+    def probabilities(self, f):
+        """Raw predictions (n, 1, ...) to probabilities (n, 2, ...)."""
+        return np.concatenate([expit(-f), expit(f)], axis=1)
+
+
+class Categorical(ClassLoss):
+    r"""Softmax log loss of a class index y, in the k = K - 1 coordinates that probabilities can see.
+
+    Logits are eta = f B' with B (K, K - 1) an orthonormal basis of the vectors that sum to zero, so the common
+    shift of all logits, which no probability sees, is not a coordinate at all. The curvature
+    B'(diag P - P P')B = sum_c P_c (b_c - b)(b_c - b)', b = P B, is a sum of squares: PSD by construction.
+    """
+
+    def __init__(self, n_classes, class_weight=None):
+        self.class_weight = class_weight
+        self.n_classes, self.basis = n_classes, zero_sum_basis(n_classes)
+        self.curvature_rank = self.n_outputs = n_classes - 1
+
+    @property
+    def output_map(self) -> FloatArray:
+        return self.basis
+
+    def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        eta = f @ self.basis.T
+        own = np.arange(len(y)), y.astype(int)
+        behind = eta - eta[own][:, None]
+        behind[own] = -np.inf
+        return self._weight(y) * np.logaddexp(0, logsumexp(behind, axis=1))  # log(1 + small) to full precision
+
+    def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        residual = softmax(f @ self.basis.T, axis=1)
+        own = np.arange(len(y)), y.astype(int)
+        residual[own] = 0.0
+        residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, however sure the model is
+        return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
+
+    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        # column j of Helmert's basis is h for the classes before the j-th, -j h for that one, and zero after it: with
+        # b = P B, entry (j, l) is b_j (h_l - b_l) for j < l, and none of the sums below cancels, however sure P is
+        P = softmax(f @ self.basis.T, axis=1)
+        (n, K), own, j = P.shape, P[:, 1:], np.arange(1, P.shape[1])
+        h = 1 / np.sqrt(j * (j + 1))
+        before, rest = np.cumsum(P[:, :-1], axis=1), np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
+        after = np.append(rest[:, 1:], np.zeros((n, 1)), axis=1)
+        weight = np.reshape(self._weight(y), (-1, 1))
+        b, opposite = weight * h * (before - j * own), h * (j * own + rest)
+        C = np.empty((n, K - 1, K - 1))
+        C[:, j - 1, j - 1] = weight * h**2 * (before * ((j + 1) ** 2 * own + after) + j**2 * own * after)
+        for i in range(K - 2):
+            C[:, i, i + 1 :] = C[:, i + 1 :, i] = b[:, i, None] * opposite[:, i + 1 :]
+        return C
+
+    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        # diag(q) (I - q q') with q = sqrt(P) has a column too many: reflected so that q becomes the axis of the
+        # likeliest class t, that of t is zero and that of j is q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
+        P = softmax(f @ self.basis.T, axis=1)
+        n, K = P.shape
+        t, j = P.argmax(axis=1), np.arange(K - 1)
+        others = j + (j >= np.arange(K)[:, None])  # all classes but t, (K, K - 1)
+        from_top = (self.basis[others] - self.basis[:, None])[t]  # (n, K - 1, k)
+        p = np.take_along_axis(P, others[t], 1)
+        rest = (p[:, None] @ from_top) / (1 + np.sqrt(P[np.arange(n), t]))[:, None, None]
+        scale = np.sqrt(p * np.reshape(self._weight(y), (-1, 1)))
+        return ((from_top - rest) * scale[:, :, None]).transpose(0, 2, 1)
+
+    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)
+        others = np.cumsum(P, axis=1)[:, :-1]
+        return 2 * (P[:, 1:] * others).sum(axis=1) * self._weight(y)  # 1 - sum of P^2, by products of pairs
+
+    def probabilities(self, f):
+        """Raw predictions (n, k, ...) to probabilities (n, K, ...)."""
+        return softmax(np.tensordot(f, self.basis, axes=(1, 1)).swapaxes(1, -1), axis=1)
+
+
+def zero_sum_basis(n_classes):
+    """Orthonormal basis (K, K - 1) of the vectors of length K that sum to zero."""
+    return helmert(n_classes).T.copy()

@@ -1,0 +1,250 @@
+"""jackknife+ and CV+ against their definitions, with every fit done again."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import GammaRegressor, HuberRegressor, LinearRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skribbon import RibbonCV, RibbonRegressor
+from skribbon.conformal import conformal_quantile
+from skribbon.conformal import left_out as _left_out
+from skribbon.exceptions import CalibrationWarning, FlexibleModelWarning, LeverageWarning
+
+LEVELS = [0.5, 0.8, 0.95]
+LOG = TransformedTargetRegressor(Ridge(0.5), func=np.log, inverse_func=np.exp)
+
+
+def draw(n, seed=0, p=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, X @ rng.normal(size=p) + rng.standard_normal(n) * np.exp(0.5 * X[:, 0])
+
+
+def by_refits(base, X, y, X_new, groups=None):
+    """Intervals (n, 2, L) by the definition, with a fit for every row or group that is left out."""
+    units = np.arange(len(y)) if groups is None else groups
+    lower, upper, weight = [], [], []
+    for unit in np.unique(units):
+        out = units == unit
+        model = clone(base).fit(X[~out], y[~out])
+        residuals, new = np.abs(y[out] - model.predict(X[out])), model.predict(X_new)
+        lower += [new - r for r in residuals]
+        upper += [new + r for r in residuals]
+        weight += [1 / out.sum()] * out.sum()
+    ends = [
+        [
+            [-conformal_quantile(-low, LEVELS, weight), conformal_quantile(up, LEVELS, weight)]
+            for low, up in zip(np.transpose(lower), np.transpose(upper), strict=True)
+        ]
+    ]
+    return np.array(ends)[0]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        LinearRegression(),
+        LinearRegression(fit_intercept=False),
+        Ridge(3.0),
+        make_pipeline(FunctionTransformer(np.arctan), Ridge(1.0)),
+    ],
+)
+def test_jackknife_of_least_squares_equals_that_of_all_refits(base):
+    (X, y), X_new = draw(40), 2 * draw(30, 1)[0]
+    ours = RibbonRegressor(base, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
+    np.testing.assert_allclose(ours, by_refits(base, X, y, X_new), rtol=1e-8, atol=1e-10)
+
+
+def test_jackknife_of_a_transformed_target_is_one_on_its_own_scale():
+    X, y = draw(40)
+    y, X_new = np.exp(y), draw(30, 1)[0]
+    ours = RibbonRegressor(LOG, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
+    np.testing.assert_allclose(ours, by_refits(LOG, X, y, X_new), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+@pytest.mark.parametrize("base", [Ridge(1.0), LOG])
+def test_jackknife_leaves_whole_groups_out(base):
+    X, y = draw(60)
+    y, X_new = np.exp(y), draw(10, 1)[0]
+    groups = np.random.default_rng(0).integers(25, size=60)
+    ours = RibbonRegressor(base, store_loo=True).fit(X, y, groups=groups)
+    expected = by_refits(base, X, y, X_new, groups)
+    np.testing.assert_allclose(ours.predict_interval(X_new, LEVELS, kind="jackknife+"), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_that_move_nothing_have_their_say_too():
+    X, y = draw(40)
+    X[:30], y[:30] = 0, np.repeat([-1.0, 1.0, 2.0], 10)  # fits without them are the same fit, and residuals are tied
+    base, X_new = LinearRegression(fit_intercept=False), draw(10, 1)[0]
+    ours = RibbonRegressor(base, store_loo=True, noise=1.0).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
+    np.testing.assert_allclose(ours, by_refits(base, X, y, X_new), rtol=1e-8, atol=1e-10)
+
+
+def test_sparse_rows():
+    (X, y), X_new = draw(60), draw(10, 1)[0]
+    X[np.abs(X) < 0.7] = 0
+    one = RibbonRegressor(Ridge(solver="cholesky"), store_loo=True).fit(X[:40], y[:40])
+    other = RibbonRegressor(Ridge(solver="sparse_cg", tol=1e-13), store_loo=True).fit(sparse.csr_array(X[:40]), y[:40])
+    one.conformalize(X[40:], y[40:])
+    other.conformalize(sparse.csr_array(X[40:]), y[40:])
+    for kind in ("jackknife+", "conformal"):
+        expected = one.predict_interval(X_new, LEVELS[:2], kind=kind)
+        np.testing.assert_allclose(
+            other.predict_interval(sparse.csr_array(X_new), LEVELS[:2], kind=kind), expected, 1e-6
+        )
+
+
+def test_weights_are_numbers_of_copies():
+    (X, y), X_new = draw(40), draw(10, 1)[0]
+    copies = np.random.default_rng(0).integers(0, 4, size=40)
+    one = RibbonRegressor(Ridge(), store_loo=True).fit(X, y, copies)
+    other = RibbonRegressor(Ridge(), store_loo=True).fit(X.repeat(copies, axis=0), y.repeat(copies))
+    ends = (ribbon.predict_interval(X_new, LEVELS, kind="jackknife+") for ribbon in (one, other))
+    np.testing.assert_allclose(*ends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_cannot_be_at_an_end_are_rightly_left_out(weighted, monkeypatch):
+    (X, y), X_new = draw(300, p=8), draw(50, 1, p=8)[0]
+    X_new[:3] *= 30
+    weight = np.random.default_rng(0).integers(1, 4, size=300) if weighted else None
+    ribbon = RibbonRegressor(Ridge(), store_loo=True).fit(X, y, weight)
+    quick = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+")
+    looked_at = ribbon._jackknife_._between(0.1 * np.ones(300), 250.0)[0]
+    assert 0 < len(looked_at) < 150
+    monkeypatch.setattr(_left_out, "_is_straight", lambda model: False)
+    np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), quick, rtol=1e-12)
+
+
+@pytest.mark.parametrize("base", [PoissonRegressor(alpha=0.0, tol=1e-10), GammaRegressor(alpha=0.0, tol=1e-10)])
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.FamilyWarning")
+def test_jackknife_of_a_glm_is_near_that_of_all_refits(base):
+    X, _ = draw(150)
+    rng, mean, X_new = np.random.default_rng(0), np.exp(1 + 0.3 * X[:, 0]), draw(20, 1)[0]
+    y = rng.poisson(mean) if isinstance(base, PoissonRegressor) else rng.gamma(3, mean / 3)
+    ours = RibbonRegressor(base, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
+    expected = by_refits(base, X, y, X_new)
+    assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
+
+
+def test_jackknife_of_a_model_with_a_scale_is_near_that_of_all_refits(monkeypatch):
+    (X, y), X_new, base = draw(150), draw(20, 1)[0], HuberRegressor(alpha=0.0, tol=1e-8, max_iter=1000)
+    ribbon = RibbonRegressor(base, store_loo=True).fit(X, y)
+    ours, expected = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), by_refits(base, X, y, X_new)
+    assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
+    monkeypatch.setattr(_left_out, "_is_straight", lambda model: False)
+    np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), ours, rtol=1e-12)
+
+
+def test_jackknife_covers_at_least_what_is_proved():
+    covered = []
+    for seed in range(60):
+        X, y = draw(20 + 30, seed, p=6)
+        ribbon = RibbonRegressor(Ridge(0.1), noise=1.0, store_loo=True).fit(X[:20], y[:20])
+        lower, upper = ribbon.predict_interval(X[20:], 0.8, kind="jackknife+").T
+        covered.append(np.mean((lower <= y[20:]) & (y[20:] <= upper)))
+    assert np.mean(covered) > 0.6  # proved
+    assert abs(np.mean(covered) - 0.8) < 4 * np.std(covered) / np.sqrt(60) + 0.02  # usual
+
+
+def test_jackknife_survives_pickling_and_another_alpha():
+    X, y = draw(40)
+    ribbon = RibbonRegressor(store_loo=True).fit(X, y)
+    before = ribbon.predict_interval(X, kind="jackknife+")
+    for same in (pickle.loads(pickle.dumps(ribbon)), ribbon.with_alpha(0.1), RibbonCV(cv="loo").fit(X, y)):
+        np.testing.assert_allclose(same.predict_interval(X, kind="jackknife+"), before, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- CV+
+NORMAL = {"noise": "dof", "law": "normal"}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_cv_plus_equals_its_definition(grouped):
+    (X, y), X_new = draw(60), 2 * draw(10, 1)[0]
+    groups = np.random.default_rng(0).integers(20, size=60) if grouped else None
+    cv = GroupKFold(4) if grouped else KFold(4, shuffle=True, random_state=0)
+    tuned = RibbonCV(RibbonRegressor(Ridge(), **NORMAL), alphas=[1.0], cv=cv, store_folds=True).fit(X, y, groups=groups)
+    lower, upper, weight = [], [], []
+    for train, test in cv.split(X, y, groups):
+        fold = RibbonRegressor(Ridge(), **NORMAL).fit(X[train], y[train], groups=groups[train] if grouped else None)
+        z = np.abs(y[test] - fold.predict(X[test])) / fold.predict_std(X[test])
+        mean, std = fold.predict(X_new, return_std=True)
+        lower += list(mean - z[:, None] * std)
+        upper += list(mean + z[:, None] * std)
+        weight += [1 / (groups == groups[i]).sum() if grouped else 1.0 for i in test]
+    expected = [
+        [-conformal_quantile(-low, LEVELS, weight), conformal_quantile(up, LEVELS, weight)]
+        for low, up in zip(np.transpose(lower), np.transpose(upper), strict=True)
+    ]
+    ours = tuned.predict_interval(X_new, LEVELS, kind="cv+")
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+def test_cv_plus_of_frames_and_a_chosen_alpha():
+    X, y = draw(60)
+    X = pd.DataFrame(X, columns=list("abcd"))
+    tuned = RibbonCV(Ridge(), alphas=[0.01, 1.0], scoring="coverage", store_folds=True).fit(X, y)
+    interval = tuned.predict_interval(X, LEVELS, kind="cv+")
+    assert (np.diff(interval[:, 1]) >= 0).all()
+    assert {ribbon.alpha for ribbon in tuned.estimator_._folds_.ribbons} == {tuned.alpha_}
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(tuned)).predict_interval(X, LEVELS, kind="cv+"), interval)
+    assert not hasattr(tuned.set_params(store_folds=False).fit(X, y).estimator_, "_folds_")
+
+
+# ---------------------------------------------------------------------- what is said
+def test_too_few_rows_have_infinite_ends():
+    X, y = draw(15)
+    ribbon = RibbonRegressor(Ridge(), store_loo=True).fit(X, y)
+    with pytest.warns(CalibrationWarning, match="needs at least 19 training rows.*there are 15"):
+        interval = ribbon.predict_interval(X, LEVELS, kind="jackknife+")
+    np.testing.assert_array_equal(np.isinf(interval).all(axis=(0, 1)), [False, False, True])
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_flexible_network_is_told_that_nothing_is_proved():
+    X, y = draw(60)
+    network = MLPRegressor(hidden_layer_sizes=6, solver="lbfgs", alpha=0.5, max_iter=5000, random_state=0)
+    ribbon = RibbonRegressor(network, store_loo=True, damping=0.05).fit(X, y)
+    with pytest.warns(FlexibleModelWarning, match="promises too much.*Use kind='cv\\+'"):
+        ribbon.predict_interval(X, kind="jackknife+")
+
+
+def test_rows_that_decide_their_own_fit_are_told():
+    X, y = draw(30)
+    X[0] = [1e6, 0, 0, 0]
+    with pytest.warns(LeverageWarning, match="1 of 30 rows determine"):
+        RibbonRegressor(correction="HC0", noise=1.0, store_loo=True).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_what_cannot_be_done_is_refused_in_words(monkeypatch):
+    X, y = draw(40)
+    plain = RibbonRegressor().fit(X, y)
+    with pytest.raises(ValueError, match=r"RibbonRegressor\(store_loo=True\)"):
+        plain.predict_interval(X, kind="jackknife+")
+    with pytest.raises(ValueError, match=r"RibbonCV\(..., store_folds=True\)"):
+        plain.predict_interval(X, kind="cv+")
+    with pytest.raises(ValueError, match="Diagonal knows them roughly"):
+        RibbonRegressor(curvature="diag", store_loo=True).fit(X, y).predict_interval(X, kind="jackknife+")
+    with pytest.raises(ValueError, match="holds out each row exactly once"):
+        RibbonCV(cv=ShuffleSplit(4), store_folds=True).fit(X, y)
+    for tuned in (RibbonCV(cv="loo", store_folds=True), RibbonCV(FrozenEstimator(plain), store_folds=True)):
+        with pytest.raises(ValueError, match="store_folds needs folds"):
+            tuned.fit(X, y)
+    monkeypatch.setattr(_left_out, "machine_bytes", lambda: 4000)
+    with pytest.raises(ValueError, match=r"5 parameters of 40 fits, 1\.6e-06 GB"):
+        RibbonRegressor(store_loo=True).fit(X, y).predict_interval(X, kind="jackknife+")

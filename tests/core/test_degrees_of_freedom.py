@@ -1,0 +1,206 @@
+"""Confidence intervals with Student's quantiles: how many rows a variance rests on."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPRegressor
+
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._core import freedom as _freedom
+from skribbon._core import rows as _rows
+from skribbon._core import training as _training
+from skribbon._laws import Estimate
+
+rng = np.random.default_rng(0)
+
+
+def with_a_rare_category(n, m):
+    """Two columns, of which the first is one in the first m rows only."""
+    X = np.column_stack([np.arange(n) < m, rng.normal(size=n)]).astype(float)
+    return X, X.sum(axis=1) + rng.normal(size=n)
+
+
+def satterthwaite(X, x, weight=None, penalty=0.0):
+    """(sum c^2)^2 / sum c^4 - 1 with an array for all rows, weights as repeats."""
+    weight = np.ones(len(X)) if weight is None else weight
+    A, a = (np.column_stack([rows, np.ones(len(rows))]) for rows in (X, x))
+    B = np.linalg.inv(A.T @ (weight[:, None] * A) + penalty * np.diag([1.0] * X.shape[1] + [0.0]))
+    c = a @ B @ A.T
+    return (c**2 @ weight) ** 2 / (c**4 @ weight) - 1
+
+
+NEW = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 4.0]])
+
+
+@pytest.mark.parametrize("penalty", [0.0, 5.0])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_degrees_are_those_of_all_rows_contributions(penalty, form):
+    X, y = with_a_rare_category(80, 4)
+    weight = rng.integers(1, 4, 80).astype(float)
+    ribbon = RibbonRegressor(Ridge(alpha=penalty)).fit(form(X), y, sample_weight=weight)
+    df = ribbon.predict_distribution(form(NEW), kind="confidence").latent.df
+    expected = np.minimum(satterthwaite(X, NEW, weight, penalty), weight.sum() - ribbon.effective_parameters_)
+    np.testing.assert_allclose(df, expected, rtol=1e-8)
+
+
+def test_of_many_rows_those_that_matter_are_looked_at():
+    X, y = with_a_rare_category(20_000, 3)
+    df = RibbonRegressor().fit(X, y).predict_distribution(NEW, kind="confidence").latent.df
+    assert df[0] == pytest.approx(2.0, abs=0.01)
+    assert df[1:].min() > 1000
+    assert df[1:].max() < 8000  # a third of the other rows, as normal features share a variance
+    X, y = rng.normal(size=(20_000, 2)), rng.normal(size=20_000)
+    assert RibbonRegressor().fit(X, y).ribbon_.freedom.rows.shape == (3, 0)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-4])
+def test_columns_that_are_there_twice_change_no_degrees_of_many_rows(alpha):
+    X = np.random.default_rng(1).normal(size=(6000, 8))
+    X[:20] *= 30  # rows that matter, so that the others are summed up
+    y, new = X[:, 0] + rng.normal(size=6000), X[15:25]
+    once, twice = Ridge(alpha / 2), Ridge(alpha, solver="svd")
+    expected = RibbonRegressor(once, noise="dof").fit(X, y).predict_distribution(new, kind="confidence").latent.df
+    ribbon = RibbonRegressor(twice, noise="dof").fit(np.hstack([X, X]), y)
+    assert ribbon.ribbon_.freedom.root is not None
+    df = ribbon.predict_distribution(np.hstack([new, new]), kind="confidence").latent.df
+    np.testing.assert_allclose(df, expected, rtol=1e-6)
+
+
+def test_the_interval_is_students():
+    X, y = with_a_rare_category(60, 3)
+    ribbon = RibbonRegressor().fit(X, y)
+    distribution = ribbon.predict_distribution(NEW, kind="confidence")
+    law = stats.t(satterthwaite(X, NEW), ribbon.predict(NEW), ribbon.predict_std(NEW, kind="epistemic"))
+    np.testing.assert_allclose(distribution.interval(0.9), np.column_stack(law.interval(0.9)), rtol=1e-9)
+    np.testing.assert_allclose(distribution.cdf(np.zeros(3)), law.cdf(0.0), rtol=1e-9)
+    np.testing.assert_allclose(distribution.logpdf(np.zeros(3)), law.logpdf(0.0), rtol=1e-9)
+    np.testing.assert_allclose(distribution.std(), ribbon.predict_std(NEW, kind="epistemic"))
+    normal = RibbonRegressor(correction="HC0").fit(X, y).predict_distribution(NEW, kind="confidence")
+    half = np.diff(normal.interval(0.9))[:, 0] / 2
+    np.testing.assert_allclose(half, stats.norm.ppf(0.95) * normal.std(), rtol=1e-9)  # the paper's
+
+
+def test_an_estimate_of_one_degree_is_cauchys():
+    law, exact = Estimate([0.0, 1.0], [4.0, 1.0], [1.0, 1e9]), stats.cauchy(0, 2)
+    assert law.ppf(0.9)[0] == pytest.approx(exact.ppf(0.9))
+    assert law.ppf(0.9)[1] == pytest.approx(stats.norm(1).ppf(0.9), rel=1e-6)
+    assert law.cdf([1.0, 1.0])[0] == pytest.approx(exact.cdf(1.0))
+    assert law.crps([1.0, 1.0])[0] == np.inf
+    np.testing.assert_array_equal(law.std(), [2.0, 1.0])
+
+
+def test_draws_reach_as_far_out():
+    X, y = with_a_rare_category(60, 12)
+    closed = RibbonRegressor(predictive="gaussian").fit(X, y)
+    drawn = clone(closed).set_params(predictive="pushforward", n_draws=20_000, random_state=0).fit(X, y)
+    ours, expected = (one.predict_interval(NEW, [0.5, 0.9], kind="confidence") for one in (drawn, closed))
+    width = expected[:, 1] - expected[:, 0]
+    assert np.abs((ours - expected) / width[:, None]).max() < 0.08
+    distribution = drawn.predict_distribution(NEW, kind="confidence")
+    np.testing.assert_allclose(distribution.cdf(distribution.quantile(0.9)), 0.9, atol=1e-9)
+    assert distribution.quantile(0.975)[0] == distribution.quantile([0.975])[0, 0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("predictive", ["gaussian", "pushforward"])
+def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):
+    X, y = with_a_rare_category(300, 4)
+    labels = np.digitize(y, [0.0] if n_classes == 2 else [-0.5, 0.5])
+    ribbon = RibbonClassifier(LogisticRegression(), predictive=predictive, random_state=0, correction="HC2")
+    student = clone(ribbon).fit(X, labels).predict_distribution(NEW)
+    normal = clone(ribbon).fit(X, labels)
+    normal.ribbon_ = type(normal.ribbon_)(**{**vars(normal.ribbon_), "freedom": None})
+    normal = normal.predict_distribution(NEW)
+    widths = [np.diff(one.interval(0.9)).squeeze(-1) for one in (student, normal)]
+    assert student.latent.df[0] < 4
+    assert (widths[0][0] > 1.05 * widths[1][0]).all()
+    np.testing.assert_allclose(student.mean(), normal.mean())
+    levels = [0.99, 0.5, 0.9]
+    ends = student.interval(levels)
+    assert (ends[:, :, 0, 0] <= ends[:, :, 0, 2]).all()  # nested, in the order in which they were asked for
+    assert (ends[:, :, 0, 2] <= ends[:, :, 0, 1]).all()
+    np.testing.assert_array_equal(ends[..., 2], student.interval(0.9))
+
+
+def test_a_weight_of_two_is_two_rows_however_many_there_are(monkeypatch):
+    monkeypatch.setattr(_training, "MOST_DECISIVE", 50)  # rows that are looked at one by one
+    X, y = with_a_rare_category(40, 3)
+    weighted = RibbonRegressor(noise="dof").fit(X, y, sample_weight=np.full(40, 2.0))
+    repeated = RibbonRegressor(noise="dof").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    df = [r.predict_distribution(NEW, kind="confidence").latent.df for r in (weighted, repeated)]
+    np.testing.assert_allclose(*df, rtol=1e-9)
+
+
+def test_alpha_and_tuning_leave_degrees_as_they_are():
+    X, y = with_a_rare_category(100, 3)
+    ribbon = RibbonRegressor().fit(X, y)
+    df = ribbon.predict_distribution(NEW, kind="confidence").latent.df
+    for other in (ribbon.with_alpha(3.0), RibbonCV(LinearRegression(), alphas=[1.0], cv=3).fit(X, y)):
+        np.testing.assert_allclose(other.predict_distribution(NEW, kind="confidence").latent.df, df)
+
+
+def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
+    balanced = np.tile([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (15, 1))  # all leverages are 3 / n
+    y = rng.normal(size=60)
+    assert RibbonRegressor().fit(balanced, y).correction_ == "HC1"
+    assert RibbonRegressor().fit(balanced[:40], y[:40]).correction_ == "HC2"
+    assert RibbonRegressor().fit(rng.normal(size=(60, 12)), y).correction_ == "HC3"
+    assert RibbonRegressor().fit(*with_a_rare_category(300, 4)).correction_ == "HC2"
+    assert RibbonRegressor(correction="HC3").fit(balanced, y).ribbon_.freedom is None
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("K", [0, 4])
+def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
+    monkeypatch.setattr(_training, "MOST_DECISIVE", 60)
+    monkeypatch.setattr(_training, "MOST_LONE", 20)
+    monkeypatch.setattr(_freedom, "DECISIVE", 0.005)
+    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
+    rng = np.random.default_rng(5)
+    X = rng.standard_t(3, size=(3000, 5))
+    y = X.sum(axis=1) + rng.normal(size=3000)
+    y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
+    _, training = ribbon._fit(form(X), y, None, None)
+    found, h = training.leading_rows.leverages, training.leverages
+    expected = np.sort(h[h >= _freedom.DECISIVE])[::-1][:10]
+    top = np.sort(found[_freedom.decisive(found, training.most_decisive)])[::-1][: len(expected)]
+    assert len(found) == 180 // (K - 1 if K else 1)
+    assert len(top)
+    np.testing.assert_allclose(top, expected, rtol=1e-10)
+    assert found.max() == pytest.approx(h.max())
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-9], ids=["separate columns", "collinear columns"])
+def test_all_rows_of_a_penalised_fit_contribute_what_their_smoothing_weights_say(noise):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1500, 3)) @ rng.normal(size=(3, 40)) + noise * rng.normal(size=(1500, 40))
+    X[:5] *= 30  # rows of large leverage
+    ribbon = RibbonRegressor(Ridge(alpha=1e-6), noise="dof", correction="HC2").fit(X, X[:, 0] + rng.normal(size=1500))
+    centred = X - X.mean(axis=0)
+    U, s, Vt = np.linalg.svd(centred, full_matrices=False)
+    weights = 1 / 1500 + (centred[10:20] @ Vt.T * (s / (s**2 + 1e-6))) @ U.T  # prediction = weights @ y
+    root = np.column_stack([X[10:20], np.ones(10)]) @ ribbon.ribbon_.freedom.root
+    np.testing.assert_allclose((root**2).sum(axis=1), 1500**2 * (weights**2).sum(axis=1), rtol=1e-6)
+
+
+def test_what_a_penalty_alone_determines_has_no_rows():
+    """Scaling a relu unit's inputs up and its outputs down changes nothing that any row could see."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=1100)
+    base = MLPRegressor(hidden_layer_sizes=(8,), solver="lbfgs", alpha=1e-4, max_iter=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is not at a minimum
+        ribbon = RibbonRegressor(base, noise="dof", law="normal", correction="HC1").fit(X, y)
+    freedom, model = ribbon.ribbon_.freedom, ribbon.model_
+    J = model.tangent(model.rows(X)).jacobian()[:, 0]
+    H_r = J.T @ J / len(X) + np.diag(model.l2 + ribbon.curvature_.numeric_damping())
+    seen, all_rows = J[::100] @ freedom.root, J[::100] @ np.linalg.pinv(H_r, rcond=1e-13, hermitian=True) @ J.T
+    assert freedom.root.shape[1] < len(model.theta)
+    assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)

@@ -1,0 +1,711 @@
+"""Where the middle ends: extreme scales, degenerate data, half-made input: the right answer or a clear word."""
+
+import itertools
+import os
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, stats
+from scipy.special import gammainc
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
+from sklearn.model_selection import KFold
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
+
+from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._core.linalg import row_covariances
+from skribbon._laws import CompoundPoissonGamma
+from skribbon._laws.families import TweedieFamily
+from skribbon._predict.predictive import ClassProbabilities, Latent
+from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
+from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
+from skribbon.models import StudentT, polish
+from skribbon.models.losses import Categorical
+from skribbon.noise import EmpiricalLaw, HeteroskedasticNoise
+
+LEVELS = [0.5, 0.8, 0.9, 0.99]
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 3))
+Y = 1 + X @ [1.0, -0.5, 0.2] + 0.5 * rng.normal(size=80)
+POSITIVE = np.exp(0.3 * X[:, 0]) * rng.gamma(4.0, 0.25, 80)
+COUNTS = rng.poisson(np.exp(0.5 + 0.3 * X[:, 0])).astype(float)
+
+
+def assert_nested(intervals):
+    """(n, 2, L) of increasing levels."""
+    assert not np.isnan(intervals).any()
+    lower, upper = intervals[:, 0], intervals[:, 1]  # infinite ends have no differences
+    assert (lower[:, 1:] <= lower[:, :-1]).all() and (upper[:, :-1] <= upper[:, 1:]).all() and (lower <= upper).all()
+
+
+# ---------------------------------------------------------------------- laws at every scale
+@pytest.mark.parametrize("model", [PoissonRegressor(alpha=0), GammaRegressor(alpha=0), TweedieRegressor(power=1.5)])
+def test_far_rows_have_nested_intervals(model):
+    y = COUNTS[:30] if isinstance(model, PoissonRegressor) else POSITIVE[:30]
+    ribbon = RibbonRegressor(model).fit(X[:30, :1], y)
+    far = np.array([[100.0], [-100.0], [1e4], [-1e4]])
+    assert_nested(ribbon.predict_interval(far, LEVELS))
+    quantiles = ribbon.predict_quantiles(far, [0.05, 0.5, 0.95])
+    assert (quantiles[:, :-1] <= quantiles[:, 1:]).all()
+    assert (ribbon.predict_samples(far, 3, random_state=0) >= 0).all()
+
+
+def test_a_compound_law_near_a_perfect_fit_has_an_end():
+    mean = np.exp(2 + X[:, 0])
+    y = mean * (1 + 1e-4 * rng.normal(size=80))
+    model = TweedieRegressor(power=1.5, alpha=0, tol=1e-8, max_iter=1000)
+    lower, upper = RibbonRegressor(model).fit(X[:, :1], y).predict_interval(X[:, :1]).T
+    assert (np.abs(upper / lower - 1) < 1e-2).all() and interval_coverage_score(y, np.c_[lower, upper]) > 0.8
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1e-100, 1e100])
+def test_the_unit_of_a_gamma_target_does_not_matter(scale):
+    model = GammaRegressor(alpha=0, solver="newton-cholesky", tol=1e-10)
+    ends = RibbonRegressor(model).fit(X, POSITIVE).predict_interval(X, LEVELS)
+    scaled = RibbonRegressor(model).fit(X, POSITIVE * scale).predict_interval(X, LEVELS)
+    assert_allclose(scaled / scale, ends, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- target transforms
+TRANSFORMS = {
+    "sqrt": {"func": np.sqrt, "inverse_func": np.square},
+    "reciprocal": {"func": np.reciprocal, "inverse_func": np.reciprocal},
+    "log": {"func": np.log, "inverse_func": np.exp},
+    "power": {"transformer": PowerTransformer()},
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_intervals_behind_a_transform_are_nested_and_hold_the_median(name):
+    ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS[name])).fit(X, POSITIVE)
+    new = 3 * X
+    intervals, median = ribbon.predict_interval(new, LEVELS), ribbon.predict_quantiles(new, [0.5])
+    assert_nested(intervals)
+    assert ((intervals[:, 0] <= median) & (median <= intervals[:, 1])).all()
+    assert not np.isnan(ribbon.predict_std(new)).any()
+    y = ribbon.predict_quantiles(X, [0.3])[:, 0]
+    inside = np.isfinite(y) & (y > 0)
+    assert inside.sum() > 60
+    assert_allclose(ribbon.predictive_cdf(X[inside], y[inside]), 0.3, atol=1e-6)
+
+
+def test_the_square_of_a_root_below_zero_is_not_an_observation():
+    """The root's normal law reaches below zero; all that lies there is the smallest target, not a large one."""
+    ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS["sqrt"])).fit(X, POSITIVE)
+    lower = ribbon.predict_interval(X - [10.0, 0, 0], 0.99)[:, 0]
+    assert (lower == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_likelihoods_follow_the_unit_of_a_log_target(scale):
+    ribbon = RibbonRegressor(TransformedTargetRegressor(Ridge(), **TRANSFORMS["log"])).fit(X, POSITIVE * scale)
+    t = np.log(POSITIVE * scale)
+    plain = RibbonRegressor(Ridge()).fit(X, t)
+    expected = plain.log_density(X, t) - t  # the density of y is that of log y over y
+    assert_allclose(ribbon.log_density(X, POSITIVE * scale), expected, rtol=1e-6)
+
+
+def test_an_inverse_that_turns_back_among_the_training_targets_is_refused():
+    folded = TransformedTargetRegressor(LinearRegression(), func=lambda y: y, inverse_func=np.abs, check_inverse=False)
+    with pytest.raises(ValueError, match="not monotone"):
+        RibbonRegressor(folded).fit(X, Y - Y.mean())
+
+
+# ---------------------------------------------------------------------- input
+def test_a_frozen_model_looks_at_its_input():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frozen = FrozenEstimator(Ridge().fit(frame, Y))
+    ribbon = RibbonRegressor(frozen)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        ribbon.fit(frame, Y[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.fit(frame, np.where(np.arange(80) == 3, np.nan, Y))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        ribbon.fit(X[:, :2], Y)
+    with pytest.raises(ValueError, match="feature names"):
+        ribbon.fit(frame[["b", "a", "c"]], Y)
+
+
+def test_names_behind_a_transformer_that_does_not_check_them():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    ribbon = RibbonRegressor(make_pipeline(FunctionTransformer(), Ridge())).fit(frame, Y)
+    for method in (ribbon.predict, ribbon.predict_interval):
+        with pytest.raises(ValueError, match="feature names"):
+            method(frame[["b", "a", "c"]])
+
+
+def test_labels_that_the_base_model_has_not_seen_are_refused():
+    features, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(features[:100], y[:100])
+    with pytest.raises(ValueError, match=r"labels that the model was not fitted on: \[.*2.*\]"):
+        RibbonClassifier(FrozenEstimator(model)).fit(features, y)
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(features[:100], y[:100])
+    with pytest.raises(ValueError, match="labels that the model was not fitted on"):
+        RibbonCV(FrozenEstimator(ribbon)).fit(features, y)
+
+
+def test_what_overwrites_its_input_gets_a_copy():
+    plain = RibbonRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, Y)
+    for model in (make_pipeline(StandardScaler(copy=False), LinearRegression(copy_X=False)),):
+        own = 5 + 3 * X
+        before = own.copy()
+        ribbon = RibbonRegressor(model).fit(own, Y)
+        assert_allclose(ribbon.predict_std(own), plain.predict_std(X), rtol=1e-10)
+        assert_allclose(ribbon.predict(own, return_std=True)[1], plain.predict_std(X), rtol=1e-10)
+        assert_array_equal(own, before)
+
+
+@pytest.mark.parametrize("estimator", [RibbonRegressor(Ridge()), RibbonCV(Ridge(), cv=3)])
+def test_a_fit_is_all_or_nothing(estimator):
+    estimator = clone(estimator)
+    broken = X.copy()
+    broken[0, 0] = np.nan
+    with pytest.raises(ValueError):
+        estimator.fit(broken, Y)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+    estimator.fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    before = estimator.predict_interval(frame)
+    wrong = "curvature" if isinstance(estimator, RibbonRegressor) else "alphas"
+    with pytest.raises(ValueError):
+        estimator.set_params(**{wrong: "none such" if wrong == "curvature" else [-1.0]}).fit(2 * X, Y)
+    assert_array_equal(estimator.predict_interval(frame), before)
+    estimator.set_params(**{wrong: "auto" if wrong == "curvature" else None}).fit(X, Y)
+    assert not hasattr(estimator, "feature_names_in_")
+
+
+def test_a_refit_leaves_nothing_of_the_one_before():
+    ribbon = RibbonRegressor(store_loo=True).fit(X, Y)
+    assert len(ribbon.loo_residuals_) == 80
+    ribbon.set_params(store_loo=False).fit(X, Y)
+    assert not hasattr(ribbon, "loo_residuals_") and not hasattr(ribbon, "loo_distribution_")
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-200])
+def test_sums_that_overflow_are_said(scale):
+    if scale > 1:
+        with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
+            RibbonRegressor(LinearRegression()).fit(scale * X, Y)
+    else:
+        assert np.isfinite(RibbonRegressor(Ridge()).fit(X, scale * Y).predict_interval(X)).all()
+
+
+def test_predictions_do_not_depend_on_other_threads():
+    network = MLPRegressor(hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=1.0, random_state=0)
+    ribbon = RibbonRegressor(network.set_params(max_iter=2000)).fit(X, Y)
+    expected = [ribbon.predict_std(row[None]) for row in X]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            assert_array_equal(list(pool.map(lambda row: ribbon.predict_std(row[None]), X)), expected)
+
+
+# ---------------------------------------------------------------------- degenerate data
+def test_a_collapsed_huber_scale_has_no_width_or_is_told():
+    constant = RibbonRegressor(HuberRegressor(epsilon=1.0)).fit(X, np.ones(80))
+    assert_allclose(constant.predict_interval(X), 1.0, atol=1e-6)
+
+
+def test_counts_that_are_all_zero():
+    for model in (PoissonRegressor(alpha=0.0), PoissonRegressor(alpha=1.0)):
+        try:
+            interval = RibbonRegressor(model).fit(X, np.zeros(80)).predict_interval(X)
+        except ValueError as error:
+            assert "not finite" in str(error)
+        else:
+            assert_array_equal(interval[:, 0], 0.0)
+
+
+@pytest.mark.parametrize("df", [2.5, 3.0, 4.0])
+def test_students_loss_has_students_law(df):
+    heavy = Y + stats.t(df).rvs(80, random_state=0)
+    model = AutogradRegressor(lambda w, X: X @ w, init=np.zeros(3), loss=StudentT(df), l2=1e-3)
+    ribbon = RibbonRegressor(model).fit(X, heavy)
+    inner, outer = (np.diff(ribbon.predict_interval(X[:1], level))[0, 0] for level in (0.5, 0.999))
+    assert outer / inner > 1.5 * stats.norm.ppf(0.9995) / stats.norm.ppf(0.75)
+
+
+def test_the_transform_of_counts_is_uniform():
+    many = np.random.default_rng(1).normal(size=(4000, 1))
+    counts = np.random.default_rng(2).poisson(np.exp(0.3 * many[:, 0])).astype(float)
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0), noise=1.0).fit(many, counts)
+    assert stats.kstest(pit_values(ribbon, many, counts), "uniform").pvalue > 0.01
+    assert stats.kstest(ribbon.predictive_cdf(many, counts), "uniform").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3", "auto"])
+def test_a_prediction_that_leans_on_a_single_row_is_warned_about(correction):
+    kinds = np.array(["a"] * 150 + ["b"] * 149 + ["c"])[:, None]
+    y = np.random.default_rng(0).normal(size=300)
+    model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeverageWarning)
+        ribbon = RibbonRegressor(model, correction=correction).fit(kinds, y)
+    with pytest.warns(LeverageWarning, match="1 of 3 rows lean on a single training row"):
+        ribbon.predict_interval(np.array([["a"], ["b"], ["c"]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeverageWarning)
+        ribbon.predict_interval(np.array([["a"], ["b"]]))
+
+
+def test_leverage_is_warned_of_once():
+    kinds = np.array(["a"] * 20 + ["b"])[:, None]
+    model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        RibbonRegressor(model, correction="HC3", noise="loo").fit(kinds, np.arange(21.0))
+    assert [w.category for w in caught] == [LeverageWarning]
+
+
+@pytest.mark.parametrize("offset", [0.0, 3e7, 1e10])
+def test_an_offset_of_a_column_does_not_matter(offset):
+    far = X + np.array([offset, 0.0, 0.0])
+    expected, moved = RibbonRegressor().fit(X, Y), RibbonRegressor().fit(far, Y)
+    rtol = 1e-7 + 3e-14 * offset  # what the column itself has lost
+    stds = (ribbon.predict_std(Z, kind="epistemic") for ribbon, Z in ((moved, far), (expected, X)))
+    assert_allclose(*stds, rtol=rtol)
+    assert_allclose(np.diag(moved.covariance_)[:3], np.diag(expected.covariance_)[:3], rtol=rtol)
+
+
+def test_weights_that_sum_to_one_are_the_reason_that_is_named():
+    with pytest.warns(LeverageWarning, match=r"these weights sum to 1, .* in place of 80"):
+        RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
+
+
+def test_columns_that_least_squares_drops_are_the_reason_that_is_named():
+    apart = X * [1e12, 1.0, 1e-12]
+    with pytest.warns(NotStationaryWarning, match="StandardScaler"):
+        RibbonRegressor().fit(apart, Y)
+
+
+def test_a_perfect_fit_is_at_its_minimum():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotStationaryWarning)
+        for model in (LinearRegression(), Ridge(1e-12), LinearRegression(fit_intercept=False)):
+            ribbon = RibbonRegressor(model).fit(X, X @ [1.0, 2.0, 3.0])
+            assert ribbon.stationarity_ < 0.25
+
+
+def test_small_classifiers_are_not_told_of_an_edge_that_says_nothing():
+    features, y = load_iris(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(150)[:40]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AlphaEdgeWarning)
+        RibbonCV(LogisticRegression(C=1e4, max_iter=5000, tol=1e-8), cv=4).fit(features[rows, :2], y[rows] > 0)
+
+
+# ---------------------------------------------------------------------- many classes
+def test_many_classes():
+    K = 70
+    many = np.random.default_rng(0).normal(size=(250, 3))
+    y = np.random.default_rng(1).permutation(np.arange(250) % K)  # none is missing
+    ribbon = RibbonClassifier(LogisticRegression(C=0.1)).fit(many, y)
+    proba, interval = ribbon.predict_proba(many[:5]), ribbon.predict_proba_interval(many[:5])
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert ((interval[..., 0] <= proba) & (proba <= interval[..., 1])).all()
+    names = np.array([f"{(k * 37) % K:02d}" for k in range(K)])[y]  # the same classes in another order
+    other = RibbonClassifier(LogisticRegression(C=0.1)).fit(many, names).predict_proba(many[:5])
+    assert_allclose(other[:, [(k * 37) % K for k in range(K)]], proba, atol=1e-3)
+
+
+def test_the_mean_leverage_of_many_classes_is_that_of_the_rows():
+    digits, y = (a[:100] for a in load_digits(return_X_y=True))
+    scaled = digits / 16
+    model = LogisticRegression(C=1.0, max_iter=2000)
+    fits = {c: RibbonClassifier(model, correction=c).fit(scaled, y) for c in ("HC0", "HC1", "HC2", "HC3")}
+    traces = {c: np.trace(ribbon.covariance_) for c, ribbon in fits.items()}
+    mean_leverage = fits["HC1"].effective_parameters_ / (100 * 9)
+    assert traces["HC1"] / traces["HC0"] == pytest.approx(1 / (1 - mean_leverage), rel=1e-10)
+    assert traces["HC0"] < traces["HC2"] < traces["HC3"] < 4 * traces["HC0"]
+
+
+def test_blocks_of_many_classes_keep_to_their_budget():
+    import tracemalloc
+
+    K, d = 40, 20
+    many = np.random.default_rng(0).normal(size=(1500, d))
+    y = np.random.default_rng(1).integers(0, K, 1500)
+    base = FrozenEstimator(LogisticRegression(C=0.01, max_iter=200).fit(many, y))
+    p = (K - 1) * (d + 1)
+    tracemalloc.start()
+    RibbonClassifier(base).fit(many, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * 8 * p**2 + 10 * 8 * 2**20  # the squares that a dense curvature names, and some blocks
+
+
+# ---------------------------------------------------------------------- platforms
+def test_no_platform_call_is_needed(monkeypatch):
+    for name in ("sysconf", "getuid", "uname", "sched_getaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    RibbonRegressor().fit(X, Y).predict_interval(X)
+    RibbonClassifier().fit(X, Y > 1).predict_proba(X)
+
+
+# ---------------------------------------------------------------------- what used to be a bare traceback
+def test_rates_have_a_likelihood():
+    exposure = rng.uniform(0.2, 2, 80)
+    rates = rng.poisson(exposure * np.exp(0.3 * X[:, 0])) / exposure
+    tuned = RibbonCV(PoissonRegressor(alpha=0), alphas=[0.3, 1, 3], scoring="nll").fit(X, rates, sample_weight=exposure)
+    assert np.isfinite(tuned.cv_results_["mean_test_nll"]).all()
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(X, rates)
+    assert np.isfinite(ribbon.log_density(X, rates)).all()
+    assert 0.8 < interval_coverage_score(rates, ribbon.predict_interval(X)) <= 1
+
+
+def test_a_score_that_is_never_finite_is_refused():
+    features = np.linspace(0, 1, 40)[:, None]
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(features, np.arange(40) % 3)
+    with pytest.raises(ValueError, match="not a finite number at any alpha"):
+        RibbonCV(FrozenEstimator(ribbon), scoring="nll").fit(features, np.full(40, -1.0))
+
+
+def test_tables_of_lists():
+    frame = RibbonRegressor().fit(X, Y).predict_frame(X[:2].tolist())
+    assert list(frame.index) == [0, 1]
+
+
+def test_a_fold_without_weight():
+    weight = np.r_[np.zeros(20), np.ones(60)]
+    with pytest.raises(ValueError, match="weight of zero"):
+        RibbonCV(Ridge(), cv=KFold(4)).fit(X, Y, sample_weight=weight)
+
+
+def test_several_levels_where_one_is_meant():
+    with pytest.raises(ValueError, match="single number"):
+        RibbonCV(Ridge(), confidence_level=[0.5, 0.9]).fit(X, Y)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        mean_interval_score(Y, np.c_[Y, Y], confidence_level=90)
+    levels, covered = coverage_curve(RibbonRegressor().fit(X, Y), X, Y, confidence_levels=0.9)
+    assert levels.shape == covered.shape == (1,)
+
+
+def test_a_generator_of_folds_is_used_up():
+    tuned = RibbonCV(Ridge(), cv=KFold(3).split(X)).fit(X, Y)
+    with pytest.raises(ValueError, match="generator is used up"):
+        tuned.fit(X, Y)
+
+
+def test_parameters_set_after_a_fit_wait_for_the_next():
+    ribbon = RibbonRegressor().fit(X, Y)
+    before = ribbon.predict_interval(X)
+    assert_array_equal(ribbon.set_params(predictive="pushforward").predict_interval(X), before)
+
+
+def test_one_class_only():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"one class only|at least 2 classes|at least two"):
+            RibbonClassifier(MLPClassifier(hidden_layer_sizes=(2,), max_iter=2)).fit(X, np.zeros(80))
+
+
+def test_observations_of_another_length_or_without_a_value():
+    ribbon = RibbonRegressor().fit(X, Y)
+    for y in (Y[:5], Y[:1]):
+        with pytest.raises(ValueError, match="an observation for each of the 80 rows"):
+            ribbon.log_density(X, y)
+    gap = np.where(np.arange(80) == 3, np.nan, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.log_density(X, gap)
+    with pytest.raises(ValueError, match="NaN"):
+        interval_coverage_score(gap, np.c_[Y, Y])
+    with pytest.raises(ValueError, match="NaN"):
+        ribbon.check_linearisation(X, gap)
+    network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=50, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        polish(network, X, gap)
+
+
+def test_the_density_of_a_point():
+    point = RibbonRegressor(noise=0.0, alpha=1e300).fit(X, X @ [1.0, 2.0, 3.0])
+    density = point.log_density(X, np.zeros(80))
+    assert not np.isnan(density).any()
+
+
+def test_a_query_is_not_a_table():
+    class LazyFrame:
+        def collect(self):
+            return X
+
+    with pytest.raises(TypeError, match=r"call X.collect\(\) first"):
+        RibbonRegressor().fit(LazyFrame(), Y)
+
+
+@pytest.mark.parametrize("function", [np.reciprocal, np.sqrt, np.log])
+def test_a_constant_target_behind_a_transform_has_intervals_around_it(function):
+    """Targets that are all the same do not say whether their transform increases; what is around them does."""
+    inverse = {np.reciprocal: np.reciprocal, np.sqrt: np.square, np.log: np.exp}[function]
+    base = TransformedTargetRegressor(Ridge(), func=function, inverse_func=inverse, check_inverse=False)
+    lower, upper = RibbonRegressor(base, noise=0.01).fit(X, np.full(80, 2.5)).predict_interval(X).T
+    assert (lower < 2.4).all() and (upper > 2.6).all()
+
+
+def test_left_out_rows_of_a_constant_target_have_a_score():
+    base = TransformedTargetRegressor(
+        PoissonRegressor(), func=np.reciprocal, inverse_func=np.reciprocal, check_inverse=False
+    )
+    ribbon = RibbonRegressor(base, noise="train", store_loo=True).fit(X[:7], np.full(7, 2.5))
+    assert ribbon.loo_score_ > 30  # a point to rounding, whichever way that went
+
+
+def test_draws_of_a_rate_behind_a_root_take_no_longer_than_others():
+    """Quantiles of a mixture at a hundred levels are one search, and a search a few dozen steps."""
+    base = TransformedTargetRegressor(PoissonRegressor(alpha=0), func=np.sqrt, inverse_func=np.square)
+    ribbon = RibbonRegressor(base, predictive="pushforward", n_draws=12, random_state=0).fit(X, POSITIVE)
+    calls = []
+    original = CompoundPoissonGamma._cdf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompoundPoissonGamma, "_cdf", lambda self, y: calls.append(1) or original(self, y))
+        crps = ribbon.predict_distribution(X[:20]).crps(POSITIVE[:20])
+    assert np.isfinite(crps).all() and len(calls) < 300
+
+
+def test_cdf_of_quantiles_next_to_the_end_of_a_quantile_transform():
+    """Within 1e-7 of its smallest target that transform stands still, but its inverse does not."""
+    transformer = QuantileTransformer(n_quantiles=80, output_distribution="normal")
+    base = TransformedTargetRegressor(Ridge(), transformer=transformer)
+    y = 1e-5 * POSITIVE
+    distribution = RibbonRegressor(base).fit(X, y).predict_distribution(X)
+    for level in (0.001, 0.01, 0.5, 0.99):
+        quantile = distribution.quantile(level)
+        cdf, inside = distribution.cdf(quantile), (y.min() < quantile) & (quantile < y.max())
+        assert inside.mean() > 0.5 and (cdf > level - 1e-6).all()  # the ends have a probability of their own
+        assert_allclose(cdf[inside], level, atol=1e-6)
+
+
+def test_densities_of_zeros_behind_a_quantile_transform_are_numbers():
+    """Differences next to zero are taken over steps so small that their slope overflows, but not its logarithm."""
+    y = np.r_[0.0, 0.0, 2.0]
+    base = TransformedTargetRegressor(PoissonRegressor(), transformer=QuantileTransformer(n_quantiles=3))
+    ribbon = RibbonRegressor(base, noise="train").fit(X[:3], y)
+    assert not np.isnan(ribbon.log_density(X[:3], y)).any()
+    assert np.isfinite(ribbon.target_scale_.log_slope(y)).all()
+
+
+@pytest.mark.parametrize(
+    "transformer, y",
+    [
+        (FunctionTransformer(np.sqrt, np.square), POSITIVE),
+        (QuantileTransformer(n_quantiles=10), np.r_[0.0, POSITIVE[1:]]),
+    ],
+)
+def test_zero_has_its_probability_behind_a_transform_that_ends_there(transformer, y):
+    """What is found to be the end of the transform lies next to zero on either side; the end is zero itself."""
+    base = TransformedTargetRegressor(PoissonRegressor(), transformer=transformer)
+    ribbon = RibbonRegressor(base, noise=0.7).fit(X, y)
+    distribution = ribbon.predict_distribution(X)
+    assert ribbon.target_scale_.lower == 0.0
+    quantile = distribution.quantile(0.05)
+    assert (quantile == 0).any()
+    assert (distribution.cdf(quantile) > 0.05 - 1e-9).all()
+
+
+@pytest.mark.parametrize("f, sd, phi, y", [(50.0, 60.0, 1000.0, 1e3), (5.0, 20.0, 50.0, 1e-3), (0.0, 10.0, 10.0, 1.0)])
+def test_a_gamma_law_of_a_large_dispersion_at_an_unsure_row(f, sd, phi, y):
+    """Next to where it bends, F(y | f) changes a thousand times as fast as elsewhere."""
+
+    def integrand(u):
+        return gammainc(1 / phi, np.exp(np.log(y / phi) - u)) * stats.norm.pdf(u, f, sd)
+
+    bends = np.log(y / phi) + np.array([-4, 0, 3, 8, 16, 30])
+    inside = bends[np.abs(bends - f) < 11 * sd]
+    ends = np.unique([f - 11 * sd, *inside, f, f + 11 * sd])
+    pieces = [integrate.quad(integrand, a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(ends)]
+    law = TweedieFamily(np.array([phi]), 2).marginal(np.array([f]), np.array([sd**2]))
+    assert_allclose(law.cdf(np.array([y])), sum(pieces), rtol=0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- what the noise looks like
+def test_student_noise_without_residuals_is_a_point():
+    for y in (np.zeros(80), np.full(80, 2.5)):
+        ribbon = RibbonRegressor(law="student").fit(X, y)
+        assert ribbon.law_.name == "student"
+        assert_allclose(ribbon.predict_interval(X), np.c_[y, y], atol=1e-9)
+    assert np.ptp(RibbonRegressor(law="student", noise=0.7).fit(X, np.zeros(80)).predict_interval(X), axis=1).min() > 1
+
+
+def test_student_noise_where_most_residuals_are_zero():
+    y = np.r_[np.zeros(999), 1.0]
+    ribbon = RibbonRegressor(Ridge(alpha=1e30, fit_intercept=False), law="student", noise=1.0)
+    ribbon.fit(np.ones((1000, 1)), y)
+    assert 1e-7 < np.ptp(ribbon.predict_interval([[1.0]])) < 1e-3
+
+
+def test_residuals_that_are_one_value_but_for_a_single_row_have_no_empirical_law():
+    nothing, y = np.zeros((1000, 1)), np.r_[1.0, np.zeros(999)]
+    ribbon = RibbonRegressor().fit(nothing, y)
+    assert np.isfinite(ribbon.predict_interval(nothing[:1])).all()
+    with pytest.raises(ValueError, match="residuals that differ"):
+        RibbonRegressor(law="empirical").fit(nothing, y)
+
+
+def test_an_empirical_law_of_residuals_most_of_which_are_one_value_to_rounding():
+    z = np.r_[1 + 1e-12 * rng.normal(size=170), rng.normal(size=30)]
+    quantiles = EmpiricalLaw(z).marginal(0.0, 1.0, 0.0).ppf(np.linspace(0.01, 0.99, 99))
+    assert np.isfinite(quantiles).all() and (np.diff(quantiles) >= 0).all()
+    assert abs(quantiles[49] - 1) < 0.1
+
+
+def test_the_scale_of_the_noise_far_away_is_that_of_the_last_rows_without_a_warning():
+    x = np.linspace(-2, 2, 200)
+    ribbon = RibbonRegressor().fit(x[:, None], np.exp(x) * np.where(np.arange(200) % 2, 1.0, -1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near, far, farther = ribbon.predict_std([[2.0], [1e3], [1e9]], kind="aleatoric")
+    assert ribbon.noise_.shrinkage_ > 0
+    assert near <= far == farther < 10 * near
+
+
+@pytest.mark.parametrize("noise", ["auto", "heteroskedastic"])
+@pytest.mark.parametrize("alpha", [0.01, 0.35])
+def test_rows_without_weight_do_not_bear_on_how_the_noise_depends_on_x(noise, alpha):
+    """Nor does the way to its optimum, which is the same for a row of weight 2 and for two rows."""
+    g = np.random.default_rng(6)
+    x, times = g.normal(size=(90, 2)), g.integers(0, 3, 90)
+    y = x[:, 0] + np.exp(x[:, 0]) * g.normal(size=90)
+    far = np.r_[x[:-1], [[30.0, 30.0]]]  # of no weight
+    times[-1] = 0
+    weighted = RibbonRegressor(ElasticNet(alpha=alpha), noise=noise).fit(far, y, sample_weight=times)
+    repeated = RibbonRegressor(ElasticNet(alpha=alpha), noise=noise).fit(
+        np.repeat(x, times, axis=0), np.repeat(y, times)
+    )
+    assert repeated.noise_.shrinkage_ > 0
+    assert_allclose(weighted.predict_interval(x), repeated.predict_interval(x), rtol=1e-6)
+
+
+def test_few_rows_of_large_weights_are_many_observations():
+    x, y = X[:8], np.exp(2 * X[:8, 0]) * np.array([1, -1, 1, -1, 1, -1, 1, -1])
+    one = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(x[:, :1], y, sample_weight=np.full(8, 30.0))
+    many = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(np.repeat(x[:, :1], 30, axis=0), np.repeat(y, 30))
+    assert_allclose(one.predict_interval(x[:, :1]), many.predict_interval(x[:, :1]), rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- folds that are not alike
+def test_a_fold_without_a_category_has_fewer_parameters():
+    """There the model may be too small to be damped; what is compared is what all folds have tried."""
+    names = np.r_[["only"], np.tile(list("abcdef"), 10)[:59]][:, None]
+    network = MLPRegressor(hidden_layer_sizes=(1,), solver="lbfgs", max_iter=50, random_state=0)
+    base = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), network)
+    tuned = RibbonCV(base, cv=3).fit(names, Y[:60])
+    assert np.isfinite(tuned.predict_interval(names)).all()
+
+
+def test_folds_of_different_laws_have_no_common_crps():
+    """A normal law has its CRPS in closed form, an empirical one has not."""
+    g = np.random.default_rng(0)
+    x, y = g.normal(size=(300, 1)), np.r_[g.exponential(size=150) ** 2, g.normal(size=150)]
+    tuned = RibbonCV(Ridge(), cv=KFold(2)).fit(x, y)
+    assert "mean_test_nll" in tuned.cv_results_ and "mean_test_crps" not in tuned.cv_results_
+    assert "mean_test_crps" in RibbonCV(Ridge(), cv=KFold(2), scoring="crps").fit(x, y).cv_results_
+
+
+# ---------------------------------------------------------------------- what rounding leaves
+def test_a_constant_column_has_no_direction_of_its_own():
+    """The mean of many copies of 0.69 is not 0.69, and differs with their order in memory."""
+    x = np.c_[np.full(80, 0.69), X[:, 0], np.full(80, 1.38)]
+    far = np.array([[0.69, 500.0, 1.38]])
+    ribbons = [RibbonRegressor(noise="dof").fit(layout(x), Y) for layout in (np.ascontiguousarray, np.asfortranarray)]
+    expected = RibbonRegressor(noise="dof").fit(x[:, 1:2], Y).predict_std(far[:, 1:2], kind="epistemic")
+    for ribbon in ribbons:
+        assert_allclose(ribbon.predict_std(far, kind="epistemic"), expected, rtol=1e-9)
+
+
+def test_noise_that_is_constant_after_all_can_be_pickled():
+    """A scale to the power of zero is no better than a constant, though it may beat it by rounding."""
+    for seed in (23, 198, 207):
+        g = np.random.default_rng(seed)
+        x = g.normal(size=(40, 3))
+        y = np.round(3 * (x[:, 0] + g.normal(size=40)))
+        weight = np.where(np.arange(40) % 4 == 3, 0, g.integers(1, 4, 40))
+        ribbon = RibbonRegressor(noise="heteroskedastic", law="normal").fit(x, y, sample_weight=weight)
+        again = pickle.loads(pickle.dumps(ribbon))
+        assert hasattr(again.noise_, "regressor_") == (again.noise_.shrinkage_ > 0)
+
+
+def test_a_frozen_scaler_that_overwrites_its_input_gets_a_copy():
+    scaled = make_pipeline(StandardScaler(copy=False), Ridge()).fit(X.copy(), Y)
+    ribbon = RibbonRegressor(FrozenEstimator(scaled)).fit(X.copy(), Y)
+    rows = np.asfortranarray(X[:5] + 3)
+    before = rows.copy()
+    frame = ribbon.predict_frame(rows)
+    assert_array_equal(rows, before)
+    assert_array_equal(frame["prediction"], scaled.predict(before.copy()))
+
+
+def test_rows_without_weight_may_leave_the_range_of_their_family_in_silence():
+    x = np.r_[np.linspace(1, 2, 30), -5.0][:, None]
+    base = TweedieRegressor(power=3, link="identity", alpha=0.0, tol=1e-9, max_iter=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        ribbon = RibbonRegressor(base, noise="loo", curvature="ggn")
+        ribbon.fit(x, np.r_[x[:-1, 0] * np.tile([0.9, 1.1], 15), 1.0], sample_weight=np.r_[np.ones(30), 0.0])
+    assert ribbon.estimator_.predict(x)[-1] < 0 and np.isfinite(ribbon.noise_.dispersion_)
+
+
+def test_a_network_without_any_uncertainty():
+    """All scores are zero, and the root of their covariance has no columns."""
+    network = MLPRegressor(hidden_layer_sizes=(3, 2), solver="lbfgs", alpha=0.0, max_iter=1, random_state=0)
+    network.fit(X, Y)
+    y = network.predict(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ribbon = RibbonRegressor(FrozenEstimator(network), curvature="diag", law="student").fit(X, y)
+    assert_allclose(ribbon.predict_interval(X), np.c_[y, y], atol=1e-9)
+
+
+def test_balanced_classes_one_of_which_has_no_weight():
+    """Its own weight would be infinite, and that of its rows is zero."""
+    y = np.arange(80) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ribbon = RibbonClassifier(LogisticRegression(class_weight="balanced"))
+        ribbon.fit(X, y, sample_weight=np.where(y == 2, 0.0, 1.0))
+    assert np.isfinite(ribbon.model_.loss.class_weight).all()
+    assert np.isfinite(ribbon.model_.loss.gradient(np.ones((80, 2)), y)).all()
+
+
+@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier])
+def test_another_alpha_has_its_own_leave_one_out(Ribbon):
+    target = Y if Ribbon is RibbonRegressor else (np.median(Y) < Y).astype(int)
+    given = {"noise": "dof"} if Ribbon is RibbonRegressor else {}
+    weight = np.random.default_rng(0).integers(1, 3, len(target))
+    once = Ribbon(store_loo=True, **given).fit(X, target, sample_weight=weight).with_alpha(0.2)
+    again = Ribbon(alpha=0.2, store_loo=True, **given).fit(X, target, sample_weight=weight)
+    assert once.loo_score_ == pytest.approx(again.loo_score_, rel=1e-10)
+    covariance = [ribbon.loo_distribution_.latent.covariance for ribbon in (once, again)]
+    np.testing.assert_allclose(*covariance, rtol=1e-9)
+
+
+def test_logits_whose_variances_overflow_have_probabilities():
+    f, root = np.array([[3.0, -1.0], [0.5, 0.2]]), np.array([[[1e221, 0.0], [0.0, 1e200]], [[0.1, 0.0], [0.0, 0.2]]])
+    latent = Latent(f, row_covariances(root))
+    probabilities = ClassProbabilities(latent, Categorical(3)).mean()
+    assert np.isfinite(latent.covariance).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(latent.covariance[1], np.diag([0.01, 0.04]))

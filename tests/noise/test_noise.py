@@ -1,0 +1,273 @@
+"""Noise models: what they estimate, where they stay constant, how one is added."""
+
+import numpy as np
+import pytest
+import scoringrules
+import statsmodels.api as sm
+from scipy import sparse, stats
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
+
+from skribbon import AutogradRegressor, RibbonRegressor
+from skribbon._laws import LocationFamily, StudentLaw
+from skribbon.metrics import interval_coverage_score, nll_scorer
+from skribbon.models import StudentT
+from skribbon.models.architectures import mlp
+from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
+from skribbon.noise.scale import LogLinearScale, is_better
+
+
+def simulated(n, noise, seed=0):
+    """A linear mean, and noise that may depend on the first column."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 3))
+    return X, X @ [1.0, -2.0, 0.5] + noise(X[:, 0], rng)
+
+
+def growing(x, rng):
+    return np.exp(0.8 * x) * rng.standard_normal(len(x))
+
+
+def constant(x, rng):
+    return 0.7 * rng.standard_normal(len(x))
+
+
+def heavy(x, rng):
+    return 0.7 * rng.standard_t(4.5, size=len(x))
+
+
+def test_noise_that_depends_on_x_is_found():
+    X, y = simulated(2000, growing)
+    X_test, y_test = simulated(4000, growing, seed=1)
+    flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
+    assert shaped.noise_.shrinkage_ > 0.5
+    estimated, true = shaped.predict_std(X_test, kind="aleatoric"), np.exp(0.8 * X_test[:, 0])
+    assert np.corrcoef(np.log(estimated), np.log(true))[0, 1] > 0.95
+    assert nll_scorer(shaped, X_test, y_test) > nll_scorer(flat, X_test, y_test) + 0.2
+    quiet = X_test[:, 0] < -1
+    coverage = [interval_coverage_score(y_test[quiet], r.predict_interval(X_test[quiet])) for r in (flat, shaped)]
+    assert coverage[0] > 0.97
+    assert abs(coverage[1] - 0.9) < abs(coverage[0] - 0.9) / 2
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
+    losses = []
+    for seed in range(4):
+        X, y = simulated(n, constant, seed)
+        X_test, y_test = simulated(4000, constant, seed=100 + seed)
+        flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
+        losses.append(nll_scorer(flat, X_test, y_test) - nll_scorer(shaped, X_test, y_test))
+    assert np.mean(losses) < 0.02
+
+
+def test_draws_have_the_heavy_tails_too():
+    X, y = simulated(2000, heavy)
+    ribbon = RibbonRegressor(law=StudentLaw(5.0)).fit(X, y)
+    draws = ribbon.predict_samples(X[:20], n_samples=20_000, random_state=0)
+    lower, upper = ribbon.predict_interval(X[:20], 0.9).T
+    covered = ((lower <= draws) & (draws <= upper)).mean(axis=0)
+    assert np.abs(covered - 0.9).max() < 4 * np.sqrt(0.09 / 20_000)
+    np.testing.assert_allclose(draws.std(axis=0), ribbon.predict_std(X[:20]), rtol=0.06)
+
+
+def test_a_regressor_of_ones_own_and_a_bad_one():
+    X, y = simulated(500, growing)
+    own = HeteroskedasticNoise(GammaRegressor(alpha=1e-3))  # log-linear in x: the truth here
+    ribbon = RibbonRegressor(noise=own).fit(X, y)
+    assert ribbon.noise_.shrinkage_ > 0.7
+    assert ribbon.noise_ is not own and not hasattr(own, "dispersion_")  # cloned, as scikit-learn does
+    with pytest.raises(ValueError, match="not positive"):
+        RibbonRegressor(noise=HeteroskedasticNoise(LinearRegression())).fit(X, y)
+
+
+def test_a_constant_target_has_no_noise():
+    X, _ = simulated(50, constant)
+    ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, np.ones(50))
+    np.testing.assert_allclose(ribbon.predict_interval(X), 1.0)
+
+
+class RowNoise(Noise):
+    """Noise read off a column, as an instrument would report it."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, training):
+        assert training.leverages.shape == training.squared_residuals.shape == training.rows.y.shape
+        self.dispersion_ = 1.0
+        return self
+
+    def predict(self, X):
+        return X[:, self.column] ** 2
+
+
+def test_a_noise_model_of_ones_own():
+    X, y = simulated(100, constant)
+    ribbon = RibbonRegressor(noise=RowNoise(column=1)).fit(X, y)
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), np.abs(X[:, 1]))
+    assert clone(RibbonRegressor(noise=RowNoise(2))).get_params()["noise__column"] == 2
+
+
+def test_the_contract_says_what_is_missing():
+    X, y = simulated(20, constant)
+    with pytest.raises(TypeError, match="must define fit"):
+        RibbonRegressor(noise=Noise()).fit(X, y)
+    with pytest.raises(TypeError, match="must define predict"):
+        Noise().predict(X)
+
+
+def test_a_number_is_a_constant_for_glms_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(X[:, 0]))
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=1e-3), noise=ConstantNoise(2.0)).fit(X, y)
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric") ** 2, 2 * ribbon.predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("regressor", [None, GammaRegressor(alpha=0.01)], ids=["dense only", "takes sparse"])
+def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
+    X, y = simulated(600, growing)
+    noise = HeteroskedasticNoise(regressor)
+    dense = RibbonRegressor(Ridge(solver="sparse_cg", tol=1e-12), noise=noise).fit(X, y)
+    thin = clone(dense).fit(sparse.csr_matrix(X), y)
+    assert thin.noise_.shrinkage_ > 0
+    np.testing.assert_allclose(thin.predict_std(sparse.csr_matrix(X)), dense.predict_std(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inside", "law"),
+    [
+        (LinearRegression(), StudentLaw(4.5)),
+        (AutogradRegressor(mlp(()), loss=StudentT(df=4.5), polish=True), "normal"),
+    ],
+    ids=["of the noise", "of the loss"],
+)
+def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, law):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(500, 1))
+    base = TransformedTargetRegressor(inside, func=np.log, inverse_func=np.exp)
+    ribbon = RibbonRegressor(base, law=law, noise="dof").fit(X, np.exp(X[:, 0] + 0.3 * rng.standard_t(4.5, size=500)))
+    mu, variance = np.log(ribbon.predict(X)), ribbon.noise_.predict(X)
+    reference = stats.lognorm(np.sqrt(variance), scale=np.exp(mu)).std()
+    np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), reference, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- Student's law
+def test_students_law_agrees_with_scipy_and_scoringrules():
+    y = np.linspace(-4, 4, 9)
+    law, scale = LocationFamily(2.0, StudentLaw(6.0)).conditional(np.full(9, 0.5)), np.sqrt(2.0 * 4 / 6)
+    reference = stats.t(6, 0.5, scale)
+    np.testing.assert_allclose(law.logpdf(y), reference.logpdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.cdf(y), reference.cdf(y), rtol=1e-12)
+    np.testing.assert_allclose(law.ppf(0.95), reference.ppf(0.95), rtol=1e-12)
+    np.testing.assert_allclose(law.crps(y), scoringrules.crps_t(y, 6.0, 0.5, scale), rtol=1e-10)
+    np.testing.assert_allclose(law.var(), reference.var(), rtol=1e-12)
+
+
+def test_student_noise_around_a_normal_prediction_keeps_variance_and_kurtosis():
+    law = LocationFamily(2.0, StudentLaw(7.0)).marginal(np.zeros(1), 1.0)
+    kurtosis = stats.t.stats(7.0, moments="k") * (2 / 3) ** 2  # excess kurtosis adds as fourth cumulants do
+    assert law.var()[0] == pytest.approx(3.0, rel=1e-14)
+    assert stats.t.stats(float(law.parameters[2][0]), moments="k") == pytest.approx(kurtosis, rel=1e-12)
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal(400_000) + np.sqrt(2 * 5 / 7) * rng.standard_t(7.0, size=400_000)
+    for q in (0.75, 0.9, 0.95, 0.99):
+        assert abs(np.mean(draws <= law.ppf(q)[0]) - q) < 0.004  # matched moments, not the exact convolution
+
+
+def test_no_variance_is_a_point_and_much_is_normal():
+    point = LocationFamily(0.0, StudentLaw(5.0)).marginal(np.ones(2), 0.0)
+    np.testing.assert_allclose(point.ppf(0.9), 1.0)
+    wide = LocationFamily(1e-6, StudentLaw(5.0)).marginal(np.zeros(1), 1.0)
+    assert wide.ppf(0.975)[0] == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
+
+
+def test_least_squares_noise_needs_rows():
+    X, y = simulated(1, constant)
+    with pytest.raises(ValueError, match="n_samples=1"):
+        RibbonRegressor(LinearRegression(fit_intercept=False), noise="train").fit(X, y)
+
+
+# ---------------------------------------------------------------------- the parts of noise that depends on x
+def test_squared_residuals_are_taken_over_one_minus_their_leverage():
+    X, y = simulated(60, growing)
+    reference = sm.OLS(y, np.column_stack([X, np.ones(60)])).fit()
+    squared = reference.resid**2 / (1 - reference.get_influence().hat_matrix_diag)
+    noise = RibbonRegressor(noise="heteroskedastic").fit(X, y).noise_
+    assert noise.shrinkage_ > 0
+    assert noise.dispersion_ == pytest.approx(np.mean(squared), rel=1e-8)
+    relative = np.minimum(squared / squared.mean(), 10.0)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    penalised = GammaRegressor(alpha=1 / 60, tol=1e-10, solver="newton-cholesky").fit(Z, relative)
+    np.testing.assert_allclose(noise.regressor_.predict(X), penalised.predict(Z), rtol=1e-5)
+
+
+def test_a_log_linear_scale_knows_what_it_would_say_of_a_row_unseen():
+    X, y = simulated(80, growing)
+    squared, weight = y**2 / np.mean(y**2), np.ones(80)
+    scale, exact = LogLinearScale().fit(X, squared, weight), []
+    for i in range(80):
+        rest = np.delete(np.arange(80), i)
+        exact.append(LogLinearScale().fit(X[rest], squared[rest], weight[rest]).predict(X[i : i + 1])[0])
+    error = np.log(scale.unseen_) - np.log(exact)
+    assert np.sqrt(np.mean(error**2)) < 0.2 * np.sqrt(np.mean((np.log(scale.predict(X)) - np.log(exact)) ** 2))
+
+
+def test_weights_are_repeats_of_a_log_linear_scale():
+    X, y = simulated(60, growing)
+    weight = np.random.default_rng(1).integers(1, 4, 60)
+    weighted = LogLinearScale().fit(X, y**2, weight.astype(float))
+    repeated = LogLinearScale().fit(np.repeat(X, weight, axis=0), np.repeat(y**2, weight), np.ones(weight.sum()))
+    np.testing.assert_allclose(weighted.unseen_, repeated.unseen_[np.cumsum(weight) - 1], rtol=1e-6)
+
+
+def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(500, 1))
+    y = np.exp(1.5 * X[:, 0]) * rng.normal(size=500)
+    noise = HeteroskedasticNoise(GammaRegressor(alpha=0))
+    ribbon = RibbonRegressor(noise=noise).fit(X, y)
+    assert ribbon.noise_.shrinkage_ > 0.5
+    inside, far = ribbon.predict_std([[1.0], [10.0]], kind="aleatoric")
+    assert far < 1.2 * inside  # a log-linear variance would have made it exp(13) times as large
+
+
+def test_a_gain_within_a_standard_error_is_none():
+    weight = np.ones(100)
+    gain = np.r_[np.full(50, 1.0), np.full(50, -0.9)]  # mean 0.05, standard error 0.095
+    assert not is_better(gain, weight)
+    assert is_better(gain + 0.1, weight)
+    assert is_better(gain, 9 * weight)  # nine times the rows: a third of the error
+
+
+def test_auto_is_constant_unless_the_rows_ask_for_more():
+    X, y = simulated(300, constant)
+    assert RibbonRegressor().fit(X, y).noise_.predict(X) == RibbonRegressor(noise="dof").fit(X, y).noise_.dispersion_
+    assert np.ptp(RibbonRegressor().fit(*simulated(300, growing)).noise_.predict(X)) > 0
+    few = RibbonRegressor().fit(*simulated(40, growing))
+    assert type(few.noise_).__name__ == "DofNoise"
+
+
+def test_trees_find_a_scale_that_is_not_monotone():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(3000, 2))
+    y = X[:, 0] + np.where(np.abs(X[:, 1]) < 1, 0.2, 1.0) * rng.standard_normal(3000)
+    ribbon = RibbonRegressor().fit(X, y)
+    inner, outer = ribbon.predict_std([[0.0, 0.0], [0.0, 1.8]], kind="aleatoric")
+    assert inner < 0.3 and 0.8 < outer < 1.2
+
+
+def test_noise_of_a_long_table_is_made_of_all_rows():
+    X, y = simulated(12_000, constant)
+    press = sm.OLS(y, np.column_stack([X, np.ones(len(y))])).fit().get_influence().resid_press
+    assert RibbonRegressor(noise="loo").fit(X, y).noise_.dispersion_ == pytest.approx(np.mean(press**2), rel=1e-9)
+
+
+def test_wide_sparse_rows_are_not_made_dense_for_the_sake_of_their_noise(monkeypatch):
+    X = sparse.random(600, 300, density=0.02, random_state=0, format="csr")
+    y = np.random.default_rng(0).normal(size=600)
+    monkeypatch.setattr(type(X), "toarray", None)
+    ribbon = RibbonRegressor(Ridge(alpha=30.0, solver="sparse_cg")).fit(X, y)
+    assert ribbon.noise_.shrinkage_ == 0
