@@ -101,7 +101,7 @@ def unkept():
     """No partition is kept between passes, as where memory is short."""
     from unittest.mock import patch
 
-    return patch("skribbon._dask.engine.LOCAL_SHARE", 0.0)
+    return patch("skribbon._dask.rows.memory_to_keep", return_value=0)
 
 
 def on_processes(repeats, clock):
@@ -110,7 +110,7 @@ def on_processes(repeats, clock):
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
-        unshared(),
+        unkept(),
     ):
         X = lazy_rows(n, p, quiet)
         y = targets(X, p)
@@ -119,12 +119,6 @@ def on_processes(repeats, clock):
         _, whole = seconds(lambda: RibbonRegressor(LinearRegression(), noise="dof").fit(X, y))
         yield Line("b", f"n = {n:,}: peak of the client", max(peak_mb() - before, 0.0), "MB beyond start", 300.0, whole)
         yield Line("b", "peak of a worker", max(client.run(peak_mb).values()), "MB in all", 1000.0)
-
-
-def unshared():
-    from unittest.mock import patch
-
-    return patch("skribbon._dask.engine.CLUSTER_SHARE", 0.0)
 
 
 def quiet(p, block_id=None):
@@ -184,7 +178,7 @@ def workers(repeats, clock):
         with (
             LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
             Client(cluster),
-            unshared(),
+            unkept(),
         ):
             chunks, meta = ((100_000,) * (n // 100_000), (p,)), np.empty((0, p))
             X = da.map_blocks(partial(small, p), chunks=chunks, dtype=float, meta=meta)

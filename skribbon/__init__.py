@@ -8,8 +8,9 @@ from ._estimators.cross_val import cross_val_interval
 from ._estimators.cv import RibbonCV
 from ._estimators.regressor import RibbonRegressor
 from ._estimators.time_blocks import blocks
+from ._predict.classes import ClassProbabilities
 from ._predict.joint import JointPredictive
-from ._predict.predictive import ClassProbabilities, Predictive
+from ._predict.predictive import Predictive
 from ._utils.lazy import when_used
 
 if TYPE_CHECKING:

@@ -382,7 +382,7 @@ def median_linearisation_error(n, draws, rng):
     y = rng.poisson(np.exp(design @ [0.4, -0.3, 0.5])).astype(float)
     theta = newton(design, y, np.full(n, 1 / n), np.zeros(3))
     mu = np.exp(design @ theta)
-    IF = influence(Dense((design * mu[:, None]).T @ design / n), (mu - y)[:, None] * design)
+    IF = influence(Dense((design * mu[:, None]).T @ design / n), design.T * (mu - y)).T
     weights = rng.dirichlet(np.ones(n), size=draws)
     exact = np.array([newton(design, y, w, theta) for w in weights])
     return np.median(np.linalg.norm(exact - theta - (weights - 1 / n) @ IF, axis=1))

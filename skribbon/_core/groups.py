@@ -1,50 +1,56 @@
 r"""Rows that depend on each other: one Dirichlet weight for each of G groups, and each row gets its group's.
 
 With group scores :math:`S_g = \sum_{i \in g} g_i`, the objective :math:`\frac Gn \sum_g w_g \sum_{i \in g} \ell_i + r`
-has the linear step and covariance of the paper, :math:`\frac Gn S_g` in the place of :math:`g_i` and G in that of n:
+has the linear step and covariance of the paper, with :math:`\frac Gn S_g` for :math:`g_i` and G for n:
 
 .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{G\alpha + 1} H_r^{-1} \Big(\frac{G}{n^2} \sum_g S_g S_g'
           - \bar g \bar g'\Big) H_r^{-1}.
 
-The hat matrix of a whole group takes the place of a row's leverage, without an n x n array; see :func:`group_steps`.
+The hat matrix of a whole group replaces the leverage of a row. With :math:`K_g = \sum_{i \in g} J_i' C_i J_i`,
+:math:`M M' = H_r^{-1}` and :math:`L_g = M' K_g M / n`, the step
+
+.. math:: \Delta_g = M \phi(L_g) M' S_g / n, \qquad \phi(l) = ((1 - l)^{power} - 1) / l,
+
+undoes what the group does to its own fit: :math:`u_i + C_i J_i \Delta_g` is :math:`(I - C A)^{power} u` with the
+group's block C A of the hat matrix, and by the power -1 the step leads to the fit without the group. All of these are
+p x p, however large the group is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .linalg import gram
-from .rows import BLOCK_BYTES, Sums
+from .rows import BLOCK_BYTES
+from .units import MAX_LEVERAGE, Hat, bounded, hat_power
 
-HEAVY_COLUMNS = 4000  # numbers of parameters times groups up to which all groups are looked at one by one
-HEAVY = 0.02  # trace of a group's hat matrix from which it is, where they are more
-MOST_LONE = 64  # directions that are remembered for being determined by one group
-SMALL = 0.1  # trace of a group's hat matrix up to which a few terms of a series are its inverse
-MAX_LEVERAGE = 0.99  # a row that decides its own prediction says nothing of the noise; leverages are capped here
+MOST_CURVATURES = 4000  # columns of group curvatures K_g that are kept for degrees of freedom: 32 kB per parameter
+MIN_INFLUENTIAL = 0.02  # trace of L_g from which K_g is kept if there are more groups than that
+MOST_SINGLE = 64  # stored directions that single groups determine; a warning needs no more
+SERIES_TRACE = 0.1  # trace of L_g up to which (1 - l)^power is summed as a series: at most 18 terms, 2x to 6x faster
 
 
-# ---------------------------------------------------------------------- sums of groups that blocks may cut
+# ---------------------------------------------------------------------- sums over groups that blocks may cut
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """Sums over groups, of which some go on in other blocks; two of them add.
+class CutGroups:
+    """Sums over groups, some of which continue in other blocks; two of them add.
 
     Attributes
     ----------
     total : object that adds, or None
-        Sum of ``finish`` over the groups that are complete.
+        Sum of ``finish`` over complete groups.
     begun : dict
-        From the number of a group that is not, to how many of its rows were seen and their sums, a tuple of arrays.
+        From the number of an incomplete group to how many of its rows were seen and their sums, a tuple of arrays.
     count : ndarray of shape (G,)
         Rows of every group.
     finish : callable
-        ``finish(codes, *sums)``, of stacks of sums of some whole groups.
+        ``finish(codes, *sums)`` of stacks of sums of some complete groups.
     """
 
     total: Any
@@ -52,267 +58,187 @@ class Pieces:
     count: np.ndarray
     finish: Callable
 
+    @classmethod
+    def from_block(cls, count, finish, codes, seen, sums):
+        """Finish the complete groups of a block and keep the sums (g, ...) of the others."""
+        whole = count[codes] == seen
+        total = finish(codes[whole], *(a[whole] for a in sums)) if whole.any() else None
+        begun = {int(codes[k]): (int(seen[k]), tuple(a[k] for a in sums)) for k in np.flatnonzero(~whole)}
+        return cls(total, begun, count, finish)
+
     def __add__(self, other):
-        begun, whole = dict(self.begun), []
+        begun, totals = dict(self.begun), [self.total, other.total]
         for code, (seen, sums) in other.begun.items():
             if code in begun:
                 before, mine = begun.pop(code)
                 seen, sums = seen + before, tuple(a + b for a, b in zip(sums, mine, strict=True))
             if seen == self.count[code]:
-                whole.append((code, sums))
+                totals.append(self.finish(np.array([code]), *(a[None] for a in sums)))
             else:
                 begun[code] = seen, sums
-        total = _added(self.total, other.total)
-        for code, sums in whole:
-            total = _added(total, self.finish(np.array([code]), *(a[None] for a in sums)))
-        return Pieces(total, begun, self.count, self.finish)
-
-
-def _added(a, b):
-    return b if a is None else a if b is None else a + b
-
-
-def _pieces(count, finish, codes, seen, sums):
-    """Of a block: what is whole is finished, the rest begun."""
-    whole = count[codes] == seen
-    total = finish(codes[whole], *(a[whole] for a in sums)) if whole.any() else None
-    begun = {int(codes[k]): (int(seen[k]), tuple(a[k] for a in sums)) for k in np.flatnonzero(~whole)}
-    return Pieces(total, begun, count, finish)
-
-
-# ---------------------------------------------------------------------- scores
-def group_sums(values, count, finish, block):
-    """Pieces of ``finish(codes, S)``, with S (g, q) the weighted sums over whole groups of ``values(block)`` (b, q)."""
-    codes, place, seen = np.unique(block.group, return_inverse=True, return_counts=True)
-    of_row = sparse.csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(codes), len(place)))
-    S = of_row @ values(block)
-    return _pieces(count, finish, codes, seen, (S.toarray() if sparse.issparse(S) else S,))
-
-
-def group_scores(gradient, count, block):
-    """Pieces whose total is the sum over groups of S_g (p,), and of S_g S_g' (p, p), with g_i = J_i' gradient_i."""
-    return group_sums(partial(_scores, gradient), count, _scatter, block)
-
-
-def _scores(gradient, block):
-    return block.tangent.scores(gradient(block))
-
-
-def _scatter(codes, S):
-    return Sums([S.sum(axis=0), gram(S)])
+        known = [total for total in totals if total is not None]
+        return CutGroups(reduce(add, known) if known else None, begun, self.count, self.finish)
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Sums of groups, kept: two of them add to a longer list of (codes, S)."""
+class GroupSums:
+    """Weighted sums over each group, (G, q), of values (b, q) of a block's rows."""
 
-    parts: tuple
+    values: Callable[[Any], Any]
+    count: np.ndarray
 
-    @classmethod
-    def of(cls, codes, S):
-        """Of some whole groups."""
-        return cls(((codes, S),))
+    def __call__(self, block):
+        codes, place, seen = np.unique(block.group, return_inverse=True, return_counts=True)
+        of_row = sparse.csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(codes), len(place)))
+        S = of_row @ self.values(block)
+        S = S.toarray() if sparse.issparse(S) else S
+        return CutGroups.from_block(self.count, Stack, codes, seen, (S,))
+
+    def of(self, rows, width=None):
+        """Sums (G, q) over all rows."""
+        return rows.sum(self, width).total.in_order(len(self.count))
+
+
+class Stack:
+    """Arrays (g, ...) of some groups; two of them add to those of both."""
+
+    def __init__(self, codes, *arrays):
+        self.codes, self.arrays = [codes], [arrays]
 
     def __add__(self, other):
-        return Parts(self.parts + other.parts)
+        both = Stack.__new__(Stack)
+        both.codes, both.arrays = self.codes + other.codes, self.arrays + other.arrays
+        return both
 
-    def in_order(self, n_groups):
-        """(G, q)."""
-        out = np.zeros((n_groups, self.parts[0][1].shape[1]))
-        for codes, S in self.parts:
-            out[codes] = S
+    def in_order(self, n_groups, k=0):
+        """The k-th array of all groups, (G, ...)."""
+        codes, values = np.concatenate(self.codes), np.concatenate([arrays[k] for arrays in self.arrays])
+        out = np.zeros((n_groups, *values.shape[1:]))
+        out[codes] = values
         return out
 
 
-# ---------------------------------------------------------------------- the fit without a group
-def group_steps(rows, hat, powers, most):
-    """Steps of theta that undo what each group does to its own fit, (G, p).
-
-    By the power -1 that is the step to the fit without the group, (n H_r - K_g)^-1 S_g with K_g = sum J_i' C_i J_i. By
-    any power, u_i + C_i J_i step_g is (I - C A)^power u, with C A the whole group's block of the hat matrix: with
-    L_g = M' K_g M / n, M M' = H_r^-1, the step is M phi(L_g) M' S_g / n, phi(l) = ((1 - l)^power - 1) / l. However
-    large the group is, these are p x p. Eigenvalues of L_g above ``most`` count as that.
-
-    Returns
-    -------
-    dict
-        From each of the powers to GroupSteps: what they have in common costs most.
-    """
-    count, p = rows.groups.count, len(hat.inverse_root)
-    heavy = 0.0 if len(count) * p <= HEAVY_COLUMNS else HEAVY
-    step = GroupStep(hat.inverse_root / np.sqrt(hat.n), powers, most, count, heavy)
-    found = rows.sum(partial(step_pieces, hat, step, count), 2 * rows.model.n_outputs * p).total
-    out = {}
-    for k, power in enumerate(powers):
-        steps, scores = np.zeros((len(count), p)), np.zeros((len(count), p))
-        for codes, some_steps, some_scores in found.parts:
-            steps[codes], scores[codes] = some_steps[k], some_scores[k]
-        out[power] = GroupSteps(steps, scores, found.lone[:MOST_LONE].T, found.n_decisive, found.K)
-    return out
-
-
+# ---------------------------------------------------------------------- what groups do to their own fit
 @dataclass(frozen=True, eq=False)
-class GroupSteps:
-    """What :func:`group_steps` finds.
+class GroupUnits:
+    """What groups tell once H_r is known; two of them add.
 
     Attributes
     ----------
-    steps : ndarray of shape (G, p)
-    scores : ndarray of shape (G, p)
-        S_g + K_g step_g: the groups' scores, with what their own fit took from them given back.
-    lone : ndarray of shape (p, l)
-        How theta moves with all rows of a group, of each eigenvalue above MAX_LEVERAGE: what that group alone decides.
-    n_decisive : int
-        Groups that have one.
-    K : ndarray of shape (m, p, p)
-        K_g of the groups with the largest traces of L_g: all of them, or those that may rule a variance.
-    """
-
-    steps: np.ndarray
-    scores: np.ndarray
-    lone: np.ndarray
-    n_decisive: int
-    K: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The same of some whole groups; two of them add, and keep no more K_g than are looked at.
-
-    Attributes
-    ----------
-    parts : tuple
-        Of (codes, steps, scores), the last two a list with an array (g, p) for every power.
-    lone : ndarray of shape (l, p)
-    n_decisive : int
+    stack : Stack
+        Steps (g, p) of each power, followed by scores S_g + K_g step_g (g, p) of each power.
+    n_single : int
+        Number of groups that determine a direction alone.
+    single : ndarray of shape (l, p)
+        How theta moves with all rows of such a group.
     trace : ndarray of shape (m,)
-        Of L_g, where K_g is kept.
-    K : ndarray of shape (m, p, p)
+        tr L_g of the groups whose curvature is kept.
+    L : ndarray of shape (m, q, q)
+        Whitened curvatures L_g of the groups with the largest traces.
     """
 
-    parts: tuple
-    lone: np.ndarray
-    n_decisive: int
+    stack: Stack
+    n_single: int
+    single: np.ndarray
     trace: np.ndarray
-    K: np.ndarray
+    L: np.ndarray
 
     def __add__(self, other):
-        trace = np.concatenate([self.trace, other.trace])
-        top = np.argsort(-trace, kind="stable")[: max(HEAVY_COLUMNS // self.K.shape[1], 1)]
-        return Found(
-            self.parts + other.parts,
-            np.concatenate([self.lone, other.lone])[:MOST_LONE],
-            self.n_decisive + other.n_decisive,
-            trace[top],
-            np.concatenate([self.K, other.K])[top],
-        )
-
-
-def step_pieces(hat, step, count, block):
-    """Pieces whose total is Found."""
-    J, C = block.tangent.jacobian(), hat.curvature(block) * block.weight[:, None, None]
-    W = J if J.shape[1] == 1 and (C == 1).all() else C @ J if J.shape[1] > 1 else C * J
-    u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
-    codes, starts, sizes = np.unique(block.group[order], return_index=True, return_counts=True)
-    pieces = []
-    for m in np.unique(sizes):  # groups of one size are a stack
-        same = np.flatnonzero(sizes == m)
-        for some in np.array_split(same, -(-len(same) * J.shape[2] ** 2 * 8 // BLOCK_BYTES)):
-            rows = _as_slice(order[starts[some][:, None] + np.arange(m)].ravel())
-            Jg = J[rows].reshape(len(some), -1, J.shape[2])  # (g, m k, p)
-            Wg = Jg if W is J else W[rows].reshape(Jg.shape)
-            S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
-            if step.powers == (-1.0,) and Jg.shape[1] < Jg.shape[2] and (count[codes[some]] == m).all():
-                pieces.append(Pieces(step.by_rows(codes[some], S, Jg, Wg), {}, count, step))
-            else:
-                K = Jg.transpose(0, 2, 1) @ Wg
-                pieces.append(_pieces(count, step, codes[some], np.full(len(some), m), (S, K)))
-    return reduce(add, pieces)
-
-
-def _as_slice(rows):
-    """Indices, as a slice if they are one: that is no copy."""
-    first, last = rows[0], rows[-1]
-    return slice(first, last + 1) if last - first == len(rows) - 1 and (np.diff(rows) == 1).all() else rows
+        trace, L = np.concatenate([self.trace, other.trace]), np.concatenate([self.L, other.L])
+        top = np.argsort(-trace, kind="stable")[: max(MOST_CURVATURES // L.shape[1], 1)]
+        single = np.concatenate([self.single, other.single])[:MOST_SINGLE]
+        return GroupUnits(self.stack + other.stack, self.n_single + other.n_single, single, trace[top], L[top])
 
 
 @dataclass(frozen=True, eq=False)
-class GroupStep:
-    """How theta moves, from sums over whole groups; see :func:`group_steps`.
+class GroupPass:
+    """Sum over a block of what groups tell once H_r is known, as CutGroups whose total is GroupUnits.
 
     Attributes
     ----------
-    root : ndarray of shape (p, r)
-        M / sqrt(n).
-    powers : tuple of float
-    most : float
+    hat : Hat
+    powers : tuple of (power, most)
+        Powers of I - C A, each with the cap on eigenvalues of L_g.
     count : ndarray of shape (G,)
         Rows of every group.
-    heavy : float
-        Trace of L_g from which K_g is kept.
+    certain : float
+        Eigenvalue of L_g above which a group determines a direction alone.
     """
 
-    root: np.ndarray
-    powers: tuple
-    most: float
+    hat: Hat
+    powers: tuple[tuple[float, float], ...]
     count: np.ndarray
-    heavy: float
+    certain: float = MAX_LEVERAGE
+
+    @cached_property
+    def root(self):
+        """M / sqrt(n), (p, q)."""
+        return self.hat.M / np.sqrt(self.hat.n)
 
     @cached_property
     def inverse(self):
         """(n H_r)^-1, (p, p)."""
         return self.root @ self.root.T
 
-    def __call__(self, codes, S, K):
-        """Of stacks S (g, p) and K (g, p, p)."""
+    def __call__(self, block):
+        J, C = block.tangent.jacobian(), self.hat.curvature(block) * block.weight[:, None, None]
+        W = C @ J if J.shape[1] > 1 else C * J
+        u, order = block.u * block.weight[:, None], np.argsort(block.group, kind="stable")
+        codes, starts, sizes = np.unique(block.group[order], return_index=True, return_counts=True)
+        pieces = []
+        for m in np.unique(sizes):  # groups of one size are a stack
+            same = np.flatnonzero(sizes == m)
+            for some in np.array_split(same, -(-len(same) * J.shape[2] ** 2 * 8 // BLOCK_BYTES)):
+                rows = order[starts[some][:, None] + np.arange(m)].ravel()
+                Jg, Wg = (A[rows].reshape(len(some), -1, J.shape[2]) for A in (J, W))  # (g, m k, p)
+                S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)
+                sums = S, Jg.transpose(0, 2, 1) @ Wg
+                pieces.append(CutGroups.from_block(self.count, self.finish, codes[some], np.full(len(some), m), sums))
+        return reduce(add, pieces)
+
+    def finish(self, codes, S, K):
+        """GroupUnits of complete groups with scores S (g, p) and curvatures K (g, p, p)."""
         trace = np.einsum("pq,gpq->g", self.inverse, K)
-        if (trace >= 0).all() and trace.max() <= SMALL:
-            steps, lone, decisive = self._series(S, K, float(trace.max())), np.zeros((0, S.shape[1])), 0
+        n_single, single = 0, np.zeros((0, S.shape[1]))
+        if (trace >= 0).all() and trace.max() <= SERIES_TRACE:
+            steps = [self._series(S, K, power, float(trace.max())) for power, _ in self.powers]
         else:
-            steps, lone, decisive = self._whitened(codes, S @ self.root, self.root.T @ K @ self.root)
-        scores, kept = [S + (K @ step[:, :, None])[:, :, 0] for step in steps], trace >= self.heavy
-        return Found(((codes, steps, scores),), lone, decisive, trace[kept], K[kept])
+            pulls, E = np.linalg.eigh(self.root.T @ K @ self.root)
+            along = np.einsum("grq,gr->gq", E, S @ self.root)
+            phi = [hat_power(pulls, power, most) for power, most in self.powers]
+            steps = [np.einsum("grq,gq->gr", E, each * along) @ self.root.T for each in phi]
+            group, which = np.nonzero(pulls > self.certain)
+            # along such a direction the raw predictions of the group's m rows move by a sum of squares of one
+            single = np.sqrt(self.count[codes[group]])[:, None] * (E[group, :, which] @ self.root.T)
+            n_single = len(np.unique(group))
+        scores = [S + (K @ step[:, :, None])[:, :, 0] for step in steps]
+        all_of_them = len(self.count) * len(self.root) <= MOST_CURVATURES
+        kept = trace >= (-np.inf if all_of_them else MIN_INFLUENTIAL)
+        L = self.root.T @ K[kept] @ self.root
+        return GroupUnits(Stack(codes, *steps, *scores), n_single, single, trace[kept], L)
 
-    def _series(self, S, K, trace):
-        """By the terms of (1 - l)^power = sum_k c_k l^k, to rounding: cheaper than eigenvalues."""
-        term, c = S @ self.inverse, -np.array(self.powers)
-        steps = [c_power * term for c_power in c]
-        for k in range(2, 2 + (int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0)):
-            c = c * (k - 1 - np.array(self.powers)) / k
+    def _series(self, S, K, power, trace):
+        """Steps (g, p) by the terms of (1 - l)^power = sum_k c_k l^k, to rounding: cheaper than eigenvalues."""
+        term, c = S @ self.inverse, -power
+        step, n_terms = c * term, int(np.ceil(np.log(1e-18) / np.log(trace))) if trace > 0 else 0
+        for k in range(2, 2 + n_terms):
+            c = c * (k - 1 - power) / k
             term = (K @ term[:, :, None])[:, :, 0] @ self.inverse
-            steps = [step + c_power * term for step, c_power in zip(steps, c, strict=True)]
-        return steps
+            step = step + c * term
+        return step
 
-    def _whitened(self, codes, s, L):
-        pulls, E = np.linalg.eigh(L)
-        along, small, steps = np.einsum("grq,gr->gq", E, s), np.abs(pulls) < 1e-8, []
-        for power in self.powers:
-            capped = (1 - np.minimum(pulls, self.most)) ** power - 1
-            phi = np.where(small, -power, capped / np.where(small, 1.0, pulls))
-            steps.append(np.einsum("grq,gq->gr", E, phi * along) @ self.root.T)
-        group, which = np.nonzero(pulls > max(self.most, MAX_LEVERAGE))
-        # along such a direction the raw predictions of the group's m rows move by a sum of squares of one
-        lone = np.sqrt(self.count[codes[group]])[:, None] * (E[group, :, which] @ self.root.T)
-        return steps, lone, len(np.unique(group))
 
-    def by_rows(self, codes, S, J, W):
-        """The same from the rows, which are fewer than parameters: (I - V'V)^-1 = I + V'(I - V V')^-1 V."""
-        V, CV = J @ self.root, W @ self.root  # (g, m k, r)
-        CA, s = CV @ V.transpose(0, 2, 1), S @ self.root
-        trace = np.einsum("gaa->g", CA)
-        easy = trace <= self.most
-        steps, lone, decisive = np.empty_like(S), np.zeros((0, S.shape[1])), 0
-        if easy.any():
-            x = np.linalg.solve(np.eye(CA.shape[1]) - CA[easy], CV[easy] @ s[easy][:, :, None])
-            steps[easy] = (s[easy] + (V[easy].transpose(0, 2, 1) @ x)[:, :, 0]) @ self.root.T
-        if not easy.all():
-            L = V[~easy].transpose(0, 2, 1) @ CV[~easy]
-            (steps[~easy],), lone, decisive = self._whitened(codes[~easy], s[~easy], L)
-        scores, kept = S + (J.transpose(0, 2, 1) @ (W @ steps[:, :, None]))[:, :, 0], trace >= self.heavy
-        K = J[kept].transpose(0, 2, 1) @ W[kept]
-        return Found(((codes, [steps], [scores]),), lone, decisive, trace[kept], K)
+@dataclass(frozen=True, eq=False)
+class GroupGradient:
+    """Gradients of the loss in f, (b, k), with the shrinkage undone that a group's own fit causes."""
+
+    hat: Hat
+    steps: np.ndarray  # (G, p)
+
+    def __call__(self, block):
+        return bounded(block.u + np.einsum("nkl,nl->nk", self.hat.curvature(block), moved(self.steps, block)), block)
 
 
 def moved(steps, block):
-    """J_i step_g, (b, k): by how much raw predictions move with the fit."""
+    """J_i step_g, (b, k): change of raw predictions with a step of the row's group."""
     return block.tangent.along(steps[block.group])

@@ -1,29 +1,34 @@
-"""Small dense linear algebra: Gram matrices, triangular roots, and the factored curvature."""
+"""Small dense linear algebra: Gram matrices, roots, and the factored curvature."""
 
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import blas, eigh, lapack
+from scipy.linalg import bandwidth, blas, cho_solve, eigh, lapack
 
 from ..exceptions import CurvatureError
 
-FEW_ROWS = 8  # whose products take no longer than to see whether a matrix is triangular
-PANEL = 96  # columns of a triangular matrix that are multiplied at a time
-EXACT_COLUMNS = 1500  # up to here an inverse root has a column per parameter
-N_PROBES = 64  # random columns beyond: a leverage h is then known to sqrt(2/64) h, the sum of n of them far better
-N_FLAT = 16
-LARGEST = 1e150  # whose square is a number
+EXACT_COLUMNS = 1500  # parameters up to which an inverse root has a column for each: beyond, those are too expensive
+N_PROBES = 64  # random columns of larger inverse roots: the standard error of a leverage h is sqrt(2/64) h
+N_FLAT = 16  # random combinations that stand for more flat directions: enough for a row to move along one of them
+LARGEST = 1e150  # bound on entries that are squared, so that squares do not overflow
 
 
 def rank_tolerance(p):
-    """What rounding can leave of a zero pivot in a p x p matrix with unit diagonal."""
+    """Largest rounding error of a zero pivot in a (p, p) matrix with unit diagonal."""
     return 10 * p * np.finfo(float).eps
 
 
-def gram(A):
-    """A'A as a dense array; A may be dense (n, p) or sparse."""
-    product = A.T @ A  # numpy recognises this as a symmetric rank-n update, half the work of a general product
+def gram(A, weight=None):
+    """A' diag(weight) A as a dense array (p, p), for a dense or sparse A (n, p) and weights of any sign."""
+    if weight is None:
+        product = A.T @ A  # numpy recognises this as a symmetric rank-n update, half the work of a general product
+    elif weight.size and (weight == weight[0]).all():  # as in unweighted least squares: no scaled copy
+        return weight[0] * gram(A)
+    elif (weight >= 0).all():
+        return gram(scale_rows(A, np.sqrt(weight)))
+    else:
+        product = A.T @ scale_rows(A, weight)
     return product.toarray() if sparse.issparse(product) else product
 
 
@@ -35,7 +40,7 @@ def batch_gram(A):
 
 
 def row_covariances(root):
-    """A_i A_i', (n, k, k), of roots A (n, k, r); several outputs so wide that they overflow are cut."""
+    """A_i A_i', (n, k, k), for roots A (n, k, r); roots of several outputs are scaled down if they overflow."""
     if root.shape[1] > 1:  # what is infinite in all directions has no direction
         widest = np.abs(root).max(axis=(1, 2), initial=0.0, keepdims=True)
         if (widest > LARGEST).any():
@@ -43,279 +48,39 @@ def row_covariances(root):
     return batch_gram(root)
 
 
-def weighted_gram(A, weight, B=None):
-    """A' diag(weight) B as a dense array, B = A by default; weights of one sign take the symmetric shortcut."""
-    if B is None and weight.size and (weight == weight[0]).all():  # as in unweighted least squares: no scaled copy
-        return weight[0] * gram(A)
-    if B is None and (weight >= 0).all():
-        return gram(scale_rows(A, np.sqrt(weight)))
-    product = A.T @ scale_rows(A if B is None else B, weight)
-    return product.toarray() if sparse.issparse(product) else product
-
-
 def scale_rows(A, scale):
-    """diag(scale) A, sparse in, sparse out."""
+    """diag(scale) A; sparse if A is."""
     return A.multiply(scale[:, None]).tocsr() if sparse.issparse(A) else A * scale[:, None]
 
 
 def stack_rows(pieces):
-    """Arrays with the same columns below each other; sparse if they are."""
+    """Concatenation of arrays with the same columns; sparse if they are."""
     return sparse.vstack(pieces).tocsr() if sparse.issparse(pieces[0]) else np.concatenate(pieces)
 
 
 def right_multiply(A, T):
-    """A @ T for a stack A (..., p), at little more than half the cost where T is square and triangular."""
+    """A @ T for a stack A (..., p) and T (p, r), in half the time if T is square and triangular."""
     flat, (p, r) = A.reshape(-1, A.shape[-1]), T.shape  # as a stack, numpy would multiply thin matrices one by one
-    side = None if p < 2 * PANEL or len(flat) < FEW_ROWS else triangle(T)
-    if side is None:
-        return (flat @ T).reshape(*A.shape[:-1], r)
-    out = np.empty(flat.shape)
-    for columns in _panels(p):
-        rows = _filled(side, columns)
-        np.matmul(flat[:, rows], T[rows, columns], out=out[:, columns])
-    return out.reshape(A.shape)
+    below, above = bandwidth(T) if p == r > 0 and len(flat) > 1 else (1, 1)
+    triangular = below == 0 or above == 0
+    product = blas.dtrmm(1.0, T.T, flat.T, lower=below == 0).T if triangular else flat @ T
+    return product.reshape(*A.shape[:-1], r)
 
 
-def left_multiply(T, B):
-    """T @ B for B (p, m), at little more than half the cost where T is square and triangular."""
-    side = None if len(T) < 2 * PANEL else triangle(T)
-    if side is None or B.ndim == 1:
-        return T @ B
-    out = np.empty(B.shape)
-    for rows in _panels(len(T)):
-        columns = _filled("upper" if side == "lower" else "lower", rows)
-        np.matmul(T[rows, columns], B[columns], out=out[rows])
-    return out
-
-
-def vector_product(x, T, side):
-    """x @ T for a vector x (p,) and a triangular T, of which only the triangle is read."""
-    return blas.dtrmv(T.T, x, lower=side == "upper")
-
-
-def triangle(T):
-    """Where the numbers of a square T are, "lower" or "upper", or None if it is not triangular."""
-    if T.shape[0] != T.shape[1]:
-        return None
-    if not T[0, 1:].any() and _is_lower(T):
-        return "lower"
-    return "upper" if not T[-1, :-1].any() and _is_lower(T.T) else None
-
-
-def _is_lower(T):
-    panels = _panels(len(T))
-    return not any(T[rows, rows.stop :].any() or np.triu(T[rows, rows], 1).any() for rows in panels)
-
-
-def _panels(p):
-    return [slice(start, min(start + PANEL, p)) for start in range(0, p, PANEL)]
-
-
-def _filled(side, columns):
-    """Rows of some columns of a triangular matrix that are not all zero."""
-    return slice(columns.start, None) if side == "lower" else slice(0, columns.stop)
-
-
-def triangular_inverse(L, out=None):
-    """Of a lower-triangular L, by halves: a quarter of the products of a general inverse, and all of them in BLAS.
-
-    ``out`` may be L itself.
-    """
-    p, out = len(L), np.zeros_like(L) if out is None else out
-    if p <= PANEL:
-        out[...] = np.tril(np.linalg.inv(L))
-        return out
-    half = p // 2
-    first = triangular_inverse(L[:half, :half], out[:half, :half])
-    last = triangular_inverse(L[half:, half:], out[half:, half:])
-    np.negative(right_multiply(left_multiply(last, L[half:, :half]), first), out=out[half:, :half])
-    return out
-
-
-def lower_product(A, B, out=None):
-    """A @ B for lower-triangular A and B, by halves: a sixth of the products of a general one.
-
-    ``out`` may be A or B itself.
-    """
-    p, out = len(A), np.zeros_like(A) if out is None else out
-    if p <= PANEL:
-        out[...] = A @ B
-        return out
-    half = p // 2
-    left = right_multiply(A[half:, :half], B[:half, :half])
-    np.add(left, left_multiply(A[half:, half:], B[half:, :half]), out=out[half:, :half])
-    lower_product(A[:half, :half], B[:half, :half], out[:half, :half])
-    lower_product(A[half:, half:], B[half:, half:], out[half:, half:])
-    return out
-
-
-def upper_lower_product(A, B):
-    """Overwrite a lower-triangular B by A @ B, A upper-triangular: a third of the products of a general one."""
-    p = len(A)
-    if p <= PANEL:
-        B[...] = A @ B
-        return B
-    half = p // 2
-    first, below, last = B[:half, :half], B[half:, :half], B[half:, half:]
-    upper_lower_product(A[:half, :half], first)
-    first += A[:half, half:] @ below
-    B[:half, half:] = right_multiply(A[:half, half:], last)
-    below[...] = left_multiply(A[half:, half:], below)
-    upper_lower_product(A[half:, half:], last)
-    return B
-
-
-def square_in_place(L):
-    """Overwrite a lower-triangular L by L L', by halves."""
-    p = len(L)
-    if p <= PANEL:
-        L[...] = L @ L.T
-        return
-    half = p // 2
-    first, below, last = L[:half, :half], L[half:, :half], L[half:, half:]
-    square_in_place(last)
-    last += below @ below.T
-    below[...] = right_multiply(below, first.T)
-    L[:half, half:] = below.T
-    square_in_place(first)
-
-
-def outer_square(T):
-    """T T' of (p, r), at a third of the cost where T is square and triangular."""
-    side = None if len(T) < 2 * PANEL else triangle(T)
-    if side is None:
-        return T @ T.T
-    out = np.empty(T.shape)
-    for rows in _panels(len(T)):
-        there, filled = (slice(rows.start, None), slice(0, rows.stop))[:: 1 if side == "lower" else -1]
-        out[there, rows] = block = T[there, filled] @ T[rows, filled].T
-        out[rows, there] = block.T
-    return out
-
-
-def upper_root(S, out=None):
-    """Upper-triangular U with U U' = S, symmetric (p, p), or None where S is singular and rounding hides how.
-
-    ``out`` may be S itself.
-    """
-    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on
-    if not np.isfinite(scale).all() or natural_cholesky(R) is None:
-        return None
-    out = np.empty(S.shape) if out is None else out
-    np.divide(R[::-1, ::-1], scale[::-1, None], out=out)
-    return out
-
-
-def triangular_root(root):
-    """Lower-triangular L with L L' = root root', or ``root`` (p, r) itself where that product is singular."""
-    if root.shape[1] < root.shape[0]:
-        return root
-    with np.errstate(over="ignore", invalid="ignore"):
-        S = root @ root.T
-    scale = np.sqrt(np.diag(S))
-    if not scale.all() or not np.isfinite(S).all():  # or so large that its square is no number
-        return root
-    L = _regular_cholesky(S / scale[:, None] / scale)
-    return root if L is None else scale[:, None] * L
-
-
-def of_unit_diagonal(S, out=None):
-    """D S D and D, (p,): 1/sqrt(|diag S|), and one where that is zero, so that units of the columns do not matter.
-
-    ``out`` may be S itself.
-    """
+def of_unit_diagonal(S):
+    """D S D and D, (p,): 1/sqrt(|diag S|), or one if that is infinite, so that units of the columns do not matter."""
     diagonal = np.diag(S)
     with np.errstate(invalid="ignore"):
         scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
-        R = np.multiply(S, scale[:, None], out=out)
+        R = S * scale[:, None]
         R *= scale
     return R, scale
 
 
-def natural_cholesky(R):
-    """Overwrite R, of unit diagonal and semi-definite, by a lower-triangular L with L L' = R.
-
-    Coordinates are taken as they come. Some of a large R may be redundant, where that is beyond doubt: their columns of
-    L are zero, and L is a triangle still, of which products are cheap.
-
-    Returns
-    -------
-    ndarray of ints or None
-        The redundant coordinates; None where rounding leaves doubts, or they are most of all, and R is what it was.
-    """
-    blocks = [R[rows, rows].copy() for rows in _panels(len(R))]
-    redundant = np.arange(0) if _regular_in_place(R) else None
-    if redundant is None and len(R) >= 2 * PANEL:
-        _restore(R, blocks)
-        redundant = _lower_cholesky(R)
-    if redundant is None:
-        _restore(R, blocks)
-        return None
-    for rows in _panels(len(R)):
-        R[rows, rows.stop :] = 0.0
-        R[rows, rows] = np.tril(R[rows, rows])
-    return redundant
-
-
-def _regular_in_place(R):
-    """Overwrite the lower triangle of R by its Cholesky factor; whether all pivots are larger than rounding."""
-    U, failed = lapack.dpotrf(R.T, clean=0, overwrite_a=1)  # whose upper triangle is the lower one of R
-    if not failed and not np.shares_memory(U, R):
-        R[...] = U.T
-    return not failed and bool((np.diag(R) ** 2 > 10 * rank_tolerance(len(R))).all())
-
-
-def _restore(R, blocks):
-    """Overwrite what is below the blocks of the diagonal by what is above them, and those by what they were."""
-    for rows, block in zip(_panels(len(R)), blocks, strict=True):
-        R[rows, rows], R[rows.stop :, rows] = block, R[rows, rows.stop :].T
-
-
-def _lower_cholesky(R):
-    """:func:`natural_cholesky` on and below the blocks of the diagonal."""
-    p, tolerance, least, redundant = len(R), rank_tolerance(len(R)), np.inf, []
-    for rows in _panels(p):
-        start, stop = rows.start, rows.stop
-        R[start:, rows] -= R[start:, :start] @ R[rows, :start].T
-        found = _block_cholesky(R[rows, rows], tolerance)
-        if found is None:
-            return None
-        L, zero = found
-        least = min(least, np.delete(np.diag(L), zero).min(initial=np.inf) ** 2)
-        redundant.extend(start + zero)
-        R[rows, rows] = L
-        L[zero, zero] = 1.0
-        R[stop:, rows] = R[stop:, rows] @ np.linalg.inv(L).T
-        if np.abs(R[stop:, start + zero]).max(initial=0.0) > np.sqrt(tolerance):  # R is indefinite
-            return None
-        R[stop:, start + zero] = 0.0
-    in_doubt = redundant and (least <= np.sqrt(tolerance) or 2 * len(redundant) >= p)
-    return None if in_doubt else np.array(redundant, dtype=np.intp)
-
-
-def _block_cholesky(R, tolerance):
-    """L of a small R and the coordinates that are redundant, or None where one may be, or R is indefinite."""
-    L = _regular_cholesky(R, tolerance)
-    if L is not None:
-        return L, np.arange(0)
-    L, zero = np.tril(R), []
-    for j, pivot in enumerate(np.einsum("jj->j", L)):  # a view: pivots change
-        if pivot > 10 * tolerance:
-            L[j:, j] /= np.sqrt(pivot)
-            L[j + 1 :, j + 1 :] -= np.tril(np.outer(L[j + 1 :, j], L[j + 1 :, j]))
-        elif np.abs(pivot) <= tolerance and np.abs(L[j:, j]).max() <= np.sqrt(tolerance):
-            L[j:, j] = 0.0
-            zero.append(j)
-        else:
-            return None
-    return L, np.array(zero, dtype=np.intp)
-
-
-def _regular_cholesky(R, tolerance=None):
-    """Plain Cholesky factor of R with unit diagonal, or None where a pivot is no larger than rounding."""
-    tolerance = rank_tolerance(len(R)) if tolerance is None else tolerance
-    U, failed = lapack.dpotrf(R.T)  # in LAPACK's order of entries, without numpy's copies
-    return U.T if not failed and (np.diag(U) ** 2 > 10 * tolerance).all() else None
+def regular_cholesky(R):
+    """Upper-triangular U with U'U = R, (p, p) of unit diagonal; None if R is singular up to rounding, or indefinite."""
+    U, failed = lapack.dpotrf(R.T)  # R is symmetric, and its transpose in LAPACK's order
+    return U if not failed and (np.diag(U) ** 2 > 10 * rank_tolerance(len(R))).all() else None
 
 
 def pivoted_cholesky(R):
@@ -323,35 +88,37 @@ def pivoted_cholesky(R):
 
     Returns
     -------
-    L : ndarray of shape (p, r)
-        Lower trapezoidal, with L L' = R[pivots][:, pivots] up to rounding; r is the numerical rank.
+    U : ndarray of shape (r, p)
+        Upper trapezoidal, with U'U = R[pivots][:, pivots] up to rounding; r is the numerical rank.
     pivots : ndarray of shape (p,)
         The first r are a largest set of independent coordinates.
     residual : float
-        Largest entry of what L L' leaves of R: rounding if that is semi-definite, and not if it is indefinite.
+        Largest entry of R that U'U leaves: rounding if R is semi-definite, more if R is indefinite.
     """
-    L, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)), lower=1)
-    pivots, r = pivots - 1, int(r)
-    L = np.tril(L)[:, :r]
+    U, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)))
+    U, pivots = np.triu(U)[:r], pivots - 1
     rest = pivots[r:]
-    residual = np.abs(R[np.ix_(rest, rest)] - L[r:] @ L[r:].T).max(initial=0.0)
-    return L, pivots, residual
+    return U, pivots, np.abs(R[np.ix_(rest, rest)] - U[:, r:].T @ U[:, r:]).max(initial=0.0)
 
 
-def psd_root(S, overwrite=False):
-    """C (p, r) with C C' = S, for S positive semi-definite up to rounding; r is its rank.
+def psd_root(S):
+    """C (p, r) with C C' = S, positive semi-definite up to rounding; r is the rank, and C upper-triangular if r = p."""
+    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on, since LAPACK has no U U'
+    U = regular_cholesky(R)
+    if U is None:
+        U, pivots, _ = pivoted_cholesky(R)
+        U = U[:, np.argsort(pivots)]
+    return U.T[::-1, ::-1] / scale[::-1, None]
 
-    Where C is square and lower-triangular, zero columns may be among the r.
-    """
-    R, scale = of_unit_diagonal(S, out=S if overwrite else None)
-    if natural_cholesky(R) is not None:
-        R /= scale[:, None]
-        return R
-    L, pivots, _ = pivoted_cholesky(R)
-    C = np.empty_like(L)
-    C[pivots] = L
-    C /= scale[:, None]
-    return C
+
+def triangular_root(root):
+    """Lower-triangular L with L L' = root root', or ``root`` (p, r) itself if that product is singular or overflows."""
+    if root.shape[1] < root.shape[0]:
+        return root
+    with np.errstate(over="ignore", invalid="ignore"):
+        R, scale = of_unit_diagonal(root @ root.T)
+    U = regular_cholesky(R) if np.isfinite(R).all() else None
+    return root if U is None else U.T / scale[:, None]
 
 
 class Factor:
@@ -373,9 +140,9 @@ class Factor:
         """H_r as an array (p, p)."""
         raise TypeError(f"{type(self).__name__} must define to_dense().")
 
-    def sandwich_root(self, C):
-        """R (p, r) with R R' = H_r^-1 C C' H_r^-1, triangular where that is regular; C may be overwritten."""
-        return triangular_root(self.solve(C))
+    def sandwich_root(self, S):
+        """R (p, r) with R R' = H_r^-1 S H_r^-1 for a semi-definite S (p, p), triangular if that product is regular."""
+        return triangular_root(self.solve(psd_root(S)))
 
     def effective_parameters(self, shift):
         """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages, where ``shift`` is the part of H_r that is not data."""
@@ -419,61 +186,42 @@ class Dense(Factor):
     """
 
     def __init__(self, matrix, shift=0.0):
-        p = len(matrix)
-        self.matrix = matrix + matrix.T
-        self.matrix /= 2
-        self.matrix[np.diag_indices(p)] += shift
-        L, scale = of_unit_diagonal(self.matrix)
-        redundant = natural_cholesky(L)
-        if redundant is None:
-            L, pivots, residual = pivoted_cholesky(L)
-            if _is_indefinite(residual, p):
+        self.matrix = (matrix + matrix.T) / 2
+        self.matrix[np.diag_indices(len(matrix))] += shift
+        R, self._scale = of_unit_diagonal(self.matrix)
+        U, pivots = regular_cholesky(R), np.arange(len(R))
+        if U is None:
+            U, pivots, residual = pivoted_cholesky(R)
+            if _is_indefinite(residual, len(R)):
                 raise CurvatureError(_indefinite_message(self.matrix))
-            self.rank = L.shape[1]
-            self._kept, self._redundant = pivots[: self.rank], pivots[self.rank :]
-            L, self._below = np.array(L[: self.rank]), L[self.rank :]
-        else:
-            self.rank = p - len(redundant)
-            self._kept, self._redundant, self._below = slice(None), redundant, L[redundant]
-            L[redundant], L[redundant, redundant] = 0.0, 1.0
-        inverse = triangular_inverse(L, out=L)
-        if redundant is not None:
-            inverse[redundant, redundant] = 0.0
-        inverse *= scale[self._kept]
-        self._root, self._scale = inverse.T, scale  # upper triangular, a root of the inverse on the kept coordinates
+        self.rank = len(U)
+        self._kept, self._redundant = np.split(pivots, [self.rank])
+        self._factor, self._beside = np.split(U, [self.rank], axis=1)
 
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
-        X = np.zeros_like(B, dtype=float)
-        X[self._kept] = left_multiply(self._root, left_multiply(self._root.T, B[self._kept]))
+        X, scale = np.zeros_like(B, dtype=float), self._scale[self._kept]
+        solved = cho_solve((self._factor, False), (B[self._kept].T * scale).T, check_finite=False)
+        X[self._kept] = (solved.T * scale).T
         return X
 
-    def sandwich_root(self, C):
-        M = self._root
-        if M.shape != self.matrix.shape or C.shape != M.shape or triangle(C) != "lower":
-            return super().sandwich_root(C)
-        is_regular, V = np.diag(C).all(), lower_product(M.T, C, out=C)
-        with np.errstate(over="ignore"):
-            size = np.sqrt(np.einsum("ij,ij->i", V, V))
-        if not is_regular or not np.isfinite(size).all():
-            R = upper_lower_product(M, V)
-            return R[:, R.any(axis=0)]
-        # with an upper-triangular U U' = V V', R = M U: that is a triangle too
-        V /= np.where(size > 0, size, 1.0)[:, None]
-        square_in_place(V)
-        U = upper_root(V, out=V)
-        if U is None:
-            return left_multiply(M, size[:, None] * psd_root(V, overwrite=True))
-        U *= size[:, None]
-        return lower_product(U.T, M.T, out=U.T).T
+    def sandwich_root(self, S):
+        if not self.rank:
+            return self.inverse_root
+        scale = self._scale[self._kept]
+        S = S[np.ix_(self._kept, self._kept)]
+        S *= scale[:, None]
+        S *= scale
+        K = np.triu(lapack.dsygst(S.T, self._factor, overwrite_a=1)[0])  # M' S M with M M' = H^-, its upper triangle
+        K += np.triu(K, 1).T
+        return right_multiply(self.inverse_root, psd_root(K))
 
     @cached_property
     def inverse_root(self):
-        """M (p, r) with M M' = H^-; square and triangular, with zero columns, where few coordinates are redundant."""
-        if isinstance(self._kept, slice):
-            return self._root
+        """M (p, r) with M M' = H^-, upper-triangular if r = p."""
         M = np.zeros((len(self.matrix), self.rank))
-        M[self._kept] = self._root
+        if self.rank:  # LAPACK takes no empty matrix
+            M[self._kept] = lapack.dtrtri(self._factor)[0] * self._scale[self._kept, None]
         return M
 
     @property
@@ -484,9 +232,7 @@ class Dense(Factor):
     @property
     def inverse_diagonal(self):
         """Of H^-, (p,)."""
-        out = np.zeros(len(self.matrix))
-        out[self._kept] = np.einsum("ij,ij->i", self._root, self._root)
-        return out
+        return np.einsum("ij,ij->i", self.inverse_root, self.inverse_root)
 
     @property
     def null(self):
@@ -496,8 +242,7 @@ class Dense(Factor):
         the matrix have entries of order one.
         """
         redundant = self._redundant
-        N = np.zeros((len(self.matrix), len(redundant)))
-        N[self._kept] = -(self._root @ self._below.T)
+        N = -self.inverse_root @ self._beside
         N[redundant, np.arange(len(redundant))] = self._scale[redundant]
         return N
 

@@ -15,7 +15,7 @@ The weights have covariance :math:`(I - jj'/n) / (n (n\alpha + 1))`, hence in cl
 .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}, \qquad
           H_{F,c} = \frac1n \sum_i g_i g_i' - \bar g \bar g',
 
-and a prediction moves by :math:`J_x \Delta\theta_w`. That is all; the rest of the package computes G, H_r and J_x.
+and a prediction moves by :math:`J_x \Delta\theta_w`. The rest of the package computes :math:`g_i`, H_r and J_x.
 
 One order further, the step is Newton's on the reweighted objective, with the curvature that the drawn weights make,
 
@@ -26,50 +26,56 @@ which for least squares and ridge is the refit itself. Elsewhere that step leave
 :math:`O(n^{-3/2})`.
 
 Rows may carry frequencies m_i: a row counted m_i times has a total weight that is Gamma(alpha m_i) before
-normalisation, and n is then the sum of the frequencies. Rows that depend on each other share one weight per group, see
-``_groups.py``; the number of weights is called ``units``.
+normalization, and n is then the sum of the frequencies. Rows that depend on each other share one weight per group, see
+``groups.py``; the number of weights is called ``units``.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from .freedom import Freedom
-from .linalg import psd_root, triangular_root
-from .rows import Sums, unpacked
-
-GROUPS_AT_ONCE = 64  # share a generator
+GROUPS_PER_GENERATOR = 64  # groups whose weights one random generator draws, so that blocks may cut the table anywhere
 
 
 def influence(H_r, G):
-    """IF_i = -H_r^-1 g_i, the parameters' displacement as row i is upweighted: (n, p) from G (n, p)."""
-    return -H_r.solve(G.T).T
+    """IF = -H_r^-1 g, the displacement of the parameters along scores G (p, m), one column each, (p, m)."""
+    return -H_r.solve(G)
 
 
-def dispersion(units, alpha):
-    """1/(n alpha + 1): the only place where alpha enters the covariance."""
+def dirichlet_variance(units, alpha):
+    """1 / (n alpha + 1): the only place where alpha enters the covariance."""
     return 1.0 / (units * alpha + 1.0)
 
 
 def rescaling(units, alpha, other):
-    """What the covariance is multiplied by as alpha becomes another; nothing else changes."""
-    return dispersion(units, other) / dispersion(units, alpha)
+    """Factor of the covariance if alpha becomes ``other``."""
+    return dirichlet_variance(units, other) / dirichlet_variance(units, alpha)
 
 
-def sandwich_root(H_r, H_Fc, overwrite=False):
+def centred_second_moment(H_F, mean, centre):
+    """H_Fc = mean of (g_i - centre)(g_i - centre)', (p, p), from H_F = mean of g_i g_i' and the mean of g_i.
+
+    The centre is g_bar for the scores of the fit, which makes it H_F - g_bar g_bar'. It differs from the mean if scores
+    are corrected row by row: with their share of the penalty's gradient, -g_bar, the uncorrected ones add up to zero.
+    """
+    cross = np.outer(mean - centre / 2, centre)
+    return H_F - cross - cross.T
+
+
+def sandwich_root(H_r, H_Fc):
     """R (p, r) with R R' = H_r^-1 H_Fc H_r^-1: the covariance is a sum of squares, so no variance can be negative."""
-    return H_r.sandwich_root(psd_root(H_Fc, overwrite))
+    return H_r.sandwich_root(H_Fc)
 
 
+# ---------------------------------------------------------------------- drawn weights
 @dataclass(frozen=True, eq=False)
 class DirichletSums:
-    """Sums over a block of rows of gamma_i g_i and of gamma_i, for ``n_draws`` draws of gamma: all that w needs.
+    """Sums over a block of gamma_i g_i and of gamma_i, for ``n_draws`` draws of gamma: all that w needs.
 
-    w_i = gamma_i / sum(gamma) turns both sums into one pass, sum w_i g_i = sum(gamma_i g_i) / sum(gamma), and no
-    n x n_draws array is ever there. ``gradient`` (block) gives u with g_i = J_i' u_i.
+    w_i = gamma_i / sum(gamma) turns both sums into one pass, sum w_i g_i = sum(gamma_i g_i) / sum(gamma), without an
+    n x n_draws array. ``gradient(block)`` gives u with g_i = J_i' u_i.
     """
 
     alpha: float
@@ -78,7 +84,7 @@ class DirichletSums:
     gradient: Callable
 
     def weights(self, block):
-        """gamma_i, times what a row counts in its group, (b, B + 1): equal weights are one more draw; sums (B + 1,)."""
+        """gamma_i times the row's weight in its group, (b, B + 1), with equal weights last; and sums (B + 1,)."""
         m = block.weight
         if block.group is None:
             rng = np.random.default_rng([self.seed, block.index])
@@ -89,33 +95,36 @@ class DirichletSums:
         c = np.column_stack([gamma, np.ones(len(m))])
         return m[:, None] * c, block.share @ c  # each group counts once
 
-    def scores(self, block, c, total):
-        """sum_i c_i g_i above the sum of the weights, (p + 1, B + 1)."""
-        return np.vstack([block.tangent.weighted_scores(self.gradient(block), c), total])
-
     def __call__(self, block):
-        return self.scores(block, *self.weights(block))
+        """sum_i c_i g_i above the sum of the weights, (p + 1, B + 1)."""
+        c, total = self.weights(block)
+        return np.vstack([block.tangent.weighted_scores(self.gradient(block), c), total])
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonSums(DirichletSums):
-    """The same, and sums of gamma_i H_i, (B, p, p), by a curvature that is a sum over rows."""
+class DrawnCurvature:
+    """Sums over a block of gamma_i H_i, (B, p, p)."""
 
-    curvature: Any
+    drawn: DirichletSums
+    curvature: Any  # a sum over rows
 
     def __call__(self, block):
-        c, total = self.weights(block)
-        self.curvature.of_loss(block)  # what all draws have in common
-        H = [unpacked(self.curvature.of_block(block.reweighted(weight))) for weight in c.T[:-1]]
-        return Sums([self.scores(block, c, total), np.stack(H)])
+        c, _ = self.drawn.weights(block)
+        self.curvature.of_loss(block)  # cached: all draws share it
+        return np.stack([self.curvature.of_block(block.reweighted(weight)) for weight in c.T[:-1]])
 
-    def at(self, shifts):
-        """Sums over a block of gamma_i (g_i(theta + shift) - g_i(theta)), (p, B), one shift per draw."""
-        return partial(self._moved, shifts)
 
-    def _moved(self, shifts, block):
-        c, _ = self.weights(block)
-        return np.stack([gradient_change(block.reweighted(w), d) for w, d in zip(c.T, shifts.T, strict=False)], axis=1)
+@dataclass(frozen=True, eq=False)
+class DrawnChange:
+    """Sums over a block of gamma_i (g_i(theta + shift) - g_i(theta)), (p, B), with a shift (p,) for each draw."""
+
+    drawn: DirichletSums
+    shifts: np.ndarray
+
+    def __call__(self, block):
+        c, _ = self.drawn.weights(block)
+        changes = [gradient_change(block.reweighted(w), d) for w, d in zip(c.T[:-1], self.shifts.T, strict=True)]
+        return np.stack(changes, axis=1)
 
 
 def gradient_change(block, shift):
@@ -125,17 +134,17 @@ def gradient_change(block, shift):
 
 
 def group_gammas(alpha, n_draws, seed, codes):
-    """Gamma(alpha) draws (b, B) of the groups that rows belong to: the same for a group wherever its rows are."""
-    parts, place = np.unique(codes // GROUPS_AT_ONCE, return_inverse=True)
-    size = GROUPS_AT_ONCE, n_draws
+    """Gamma(alpha) draws (b, B) of the groups of rows; a group's draws do not depend on where its rows are."""
+    parts, place = np.unique(codes // GROUPS_PER_GENERATOR, return_inverse=True)
+    size = GROUPS_PER_GENERATOR, n_draws
     gamma = np.stack([np.random.default_rng([seed, part]).standard_gamma(alpha, size) for part in parts])
-    return gamma[place, codes % GROUPS_AT_ONCE]
+    return gamma[place, codes % GROUPS_PER_GENERATOR]
 
 
 def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
     """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from the sums that :class:`DirichletSums` makes over all rows.
 
-    Of groups g_i is G/n S_g, the sum over n/G rows brought to the size of one.
+    With groups, g_i is G/n S_g.
     """
     weighted, total = sums[:-1], sums[-1]
     if not np.all(total > 0):
@@ -147,14 +156,9 @@ def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
     return means[:, :-1] - means[:, -1:]
 
 
-def parameter_shifts(H_r, U):
-    """Delta theta_w = -H_r^-1 U_n(w), one column per draw, (p, B)."""
-    return -H_r.solve(U)
-
-
 @dataclass(frozen=True, eq=False)
 class ReweightedCurvature:
-    """H_w = sum_i w_i H_i + penalty of B draws, ready to be solved with.
+    """H_w = sum_i w_i H_i + penalty of B draws, factored.
 
     In the coordinates of M, with M M' = H_r^-1, it is the identity at equal weights.
 
@@ -164,7 +168,7 @@ class ReweightedCurvature:
     values, vectors : ndarray of shape (B, r), (B, r, r)
         Eigenvalues and eigenvectors of M' H_w M.
     least : float
-        What eigenvalues count at least, where drawn weights have left hardly anything that determines a direction.
+        Lower bound of the eigenvalues, for directions that drawn weights leave almost undetermined.
     """
 
     M: np.ndarray
@@ -173,15 +177,15 @@ class ReweightedCurvature:
     least: float
 
     @classmethod
-    def of(cls, M, H_w, least):
-        """Of curvatures H_w (B, p, p)."""
+    def from_draws(cls, M, H_w, least):
+        """Factor curvatures H_w (B, p, p)."""
         M = M[:, M.any(axis=0)]  # what is redundant has no curvature
         return cls(M, *np.linalg.eigh(M.T @ H_w @ M), least)
 
     @property
     def is_flat(self):
-        """Draws (B,) of which an eigenvalue counts as more than it is."""
-        return (self.values < self.least).any(axis=1)  # none where nothing is determined
+        """Whether an eigenvalue of a draw was raised to the lower bound, (B,)."""
+        return (self.values < self.least).any(axis=1)
 
     def solve(self, U):
         """H_w^-1 U, one column per draw, in the coordinates of M: (r, B)."""
@@ -189,14 +193,14 @@ class ReweightedCurvature:
         return np.einsum("brq,bq->rb", self.vectors, along)
 
     def shifts(self, U):
-        """The Newton step, -H_w^-1 U_n(w), one column per draw, (p, B)."""
+        """Newton steps -H_w^-1 U_n(w), one column per draw, (p, B)."""
         return -self.M @ self.solve(U)
 
     def second_order(self, U, remainder):
-        """Newton's step and what it leaves of the gradient, -H_w^-1 (U_n(w) + remainder), (p, B).
+        """Newton steps corrected by the gradient that they leave, -H_w^-1 (U_n(w) + remainder), (p, B).
 
-        The second part is small where the step is, and bounded by half of it in the norm of H_r where it is not. Where
-        the gradient after the step is beyond all numbers, there is none.
+        The correction is at most half as long as the step in the norm of H_r, and zero if the gradient after the step
+        overflows.
         """
         remainder = np.where(np.isfinite(remainder).all(axis=0), remainder, 0.0)
         first, second = self.solve(U), self.solve(remainder)
@@ -205,6 +209,7 @@ class ReweightedCurvature:
         return -self.M @ (first + share * second)
 
 
+# ---------------------------------------------------------------------- the distribution of theta
 @dataclass(frozen=True, eq=False)
 class Ribbon:
     """The distribution of Delta theta_w: mean zero, covariance ``root @ root.T``.
@@ -212,98 +217,71 @@ class Ribbon:
     Attributes
     ----------
     root : ndarray of shape (p, r)
-        A root of the covariance; of drawn shifts, those over sqrt(B).
-    null : ndarray of shape (p, m)
+        Root of the covariance; of drawn shifts, the shifts over sqrt(B).
+    undetermined : ndarray of shape (p, m)
         Directions that neither the data nor the penalty determine. The ribbon has no width along them.
-    lone : ndarray of shape (p, l)
-        How theta moves with the target of each row that alone determines a direction. The ribbon sees no noise there.
+    single : ndarray of shape (p, l)
+        How theta moves with each row, or group, that determines a direction alone. Its noise cannot be seen there.
     units : float
         Number of Dirichlet weights.
     shifts : ndarray of shape (p, B) or None
-        The drawn Delta theta_w; None means that the Gaussian limit stands for them.
+        The drawn Delta theta_w; None for the Gaussian limit.
     exact : bool
         Whether predictions evaluate the model at drawn parameters, or follow its tangent.
     freedom : Freedom or None
-        Degrees of freedom of its variances; None is infinitely many.
-    parts : tuple of Ribbon
-        Of each output, where outputs have parameters of their own.
+        Degrees of freedom of its variances; None for infinitely many.
     """
 
     root: np.ndarray
-    null: np.ndarray
-    lone: np.ndarray
+    undetermined: np.ndarray
+    single: np.ndarray
     units: float = 1.0
     shifts: np.ndarray | None = None
     exact: bool = False
-    freedom: Freedom | None = None
-    parts: tuple = ()
+    freedom: Any = None
 
     @classmethod
-    def closed_form(cls, H_r, H_Fc, units, alpha, lone):
-        """The limit of infinitely many draws; H_Fc is overwritten, since many parameters leave no room for another."""
-        root = sandwich_root(H_r, H_Fc, overwrite=True)
-        root *= np.sqrt(dispersion(units, alpha))
-        return cls(root, H_r.null, lone, units)
+    def closed_form(cls, H_r, H_Fc, units, alpha, single):
+        """Build the limit of infinitely many draws: Cov = H_r^-1 H_Fc H_r^-1 / (n alpha + 1)."""
+        root = np.sqrt(dirichlet_variance(units, alpha)) * sandwich_root(H_r, H_Fc)
+        return cls(root, H_r.null, single, units)
 
     @classmethod
-    def from_draws(cls, H_r, U, units, lone):
-        """Of drawn scores U (p, B)."""
-        return cls.of_shifts(H_r, parameter_shifts(H_r, U), units, lone, mean=0.0)
-
-    @classmethod
-    def of_shifts(cls, H_r, shifts, units, lone, mean=None):
-        """Of drawn Delta theta_w (p, B); their mean is zero to the first order, and is taken from them if None."""
+    def from_shifts(cls, H_r, shifts, units, single, mean=None):
+        """Build from drawn Delta theta_w (p, B); ``mean`` is zero to first order, and the mean of the draws if None."""
         mean = shifts.mean(axis=1, keepdims=True) if mean is None else mean
-        return cls((shifts - mean) / np.sqrt(shifts.shape[1]), H_r.null, lone, units, shifts)
-
-    @cached_property
-    def kept(self):
-        """What predictions of many rows have prepared of the root, for the next ones; it is never stored."""
-        return {}
-
-    def __getstate__(self):
-        return {name: vars(self)[name] for name in self.__dataclass_fields__}
+        return cls((shifts - mean) / np.sqrt(shifts.shape[1]), H_r.null, single, units, shifts)
 
     def gaussian(self):
-        """The normal law with the same covariance: drawn shifts are forgotten."""
+        """Normal distribution with the same covariance, without drawn shifts."""
         return replace(self, shifts=None)
 
     def mapped(self, function):
-        """In other coordinates: ``function`` takes directions (p, r) there."""
+        """Express in other coordinates: ``function`` takes directions (p, r) there."""
         shifts = None if self.shifts is None else function(self.shifts)
         freedom = None if self.freedom is None else self.freedom.mapped(function)
-        root, null, lone = (function(A) for A in (self.root, self.null, self.lone))
-        return replace(self, root=root, null=null, lone=lone, shifts=shifts, freedom=freedom)
-
-    def part(self, rows, freedom):
-        """That of some of the parameters."""
-        null, lone = (A[rows][:, A[rows].any(axis=0)] for A in (self.null, self.lone))
-        shifts, root = None if self.shifts is None else self.shifts[rows], triangular_root(self.root[rows])
-        return replace(self, root=root, null=null, lone=lone, shifts=shifts, freedom=freedom, parts=())
+        root, undetermined, single = (function(A) for A in (self.root, self.undetermined, self.single))
+        return replace(self, root=root, undetermined=undetermined, single=single, shifts=shifts, freedom=freedom)
 
     @property
     def covariance(self):
-        """Cov(Delta theta_w), (p, p); infinite where its root has no square."""
+        """Cov(Delta theta_w), (p, p); infinite if it overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.root @ self.root.T
 
     def scaled(self, factor):
-        """The ribbon with its covariance multiplied by ``factor``."""
+        """Multiply the covariance by ``factor``."""
         c = np.sqrt(factor)
-        shifts, parts = (
-            None if self.shifts is None else c * self.shifts,
-            tuple(part.scaled(factor) for part in self.parts),
-        )
-        return replace(self, root=c * self.root, shifts=shifts, parts=parts)
+        return replace(self, root=c * self.root, shifts=None if self.shifts is None else c * self.shifts)
 
     def degrees_of_freedom(self, function):
-        """Of the variances of linear functionals; ``function`` takes directions (p, r) to their values (..., r)."""
+        """Degrees of freedom (...) of functionals; ``function`` takes directions (p, r) to their values (..., r)."""
         if self.freedom is None:
             return np.full(function(self.root).shape[:-1], np.inf)
         return self.freedom.of(function)
 
     def draw(self, n_draws, rng):
-        """(p, n_draws) draws of Delta theta_w; stored shifts are taken in a random order, repeated if too few."""
+        """Draw Delta theta_w, (p, n_draws); stored shifts are taken in random order, repeated if too few."""
         if self.shifts is None:
             return self.root @ rng.standard_normal((self.root.shape[1], n_draws))
         B = self.shifts.shape[1]

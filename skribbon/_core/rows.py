@@ -15,14 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.threads import in_order
-
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
-SUM_BYTES = 2**28  # what blocks that are looked at together may hold of sums
-LARGEST_SQUARE = 2**14  # parameters up to which sums may be (p, p)
-FEW_DRAWS = 64
-LEAST_ROWS = 16  # of a block, however wide a row is
-SPREAD_ROWS = 1000  # rows that tell where the features are
+LEAST_ROWS = 16  # rows of a block, at least, however wide they are: shorter products are slow
+SPREAD_ROWS = 1000  # rows that features are centred by; any point among the rows will do
 EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
 
 
@@ -41,22 +36,15 @@ class Block:
     group : ndarray of shape (b,) or None
         Numbers of the groups that the rows belong to.
     share : ndarray of shape (b,) or None
-        Of each row's weight in that of its group.
-    squares : ndarray of shape (b, k, k) or None
-        See Rows.
+        Share of each row's weight in the weight of its group.
     """
 
-    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, squares=None):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
-        self.group, self.share, self.squares = group, share, squares
-
-    def take(self, rows):
-        """Some of the rows, whatever their groups."""
-        squares = None if self.squares is None else self.squares[rows]
-        return Block(self.model, self.Z[rows], self.y[rows], self.weight[rows], self.index, squares=squares)
+        self.group, self.share = group, share
 
     def at(self, model):
-        """The same rows seen by another model."""
+        """Block of the same rows with another model."""
         return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
 
     def reweighted(self, weight):
@@ -128,14 +116,6 @@ class Block:
         """Generalised Gauss-Newton matrix, the sum of weight_i J_i' R_i R_i' J_i, (p, p)."""
         return self.tangent.gram(self.weighted(self.R))
 
-    def packed_grams(self, *roots):
-        """Of each A (b, k) or (b, k, r), the sum of weight_i J_i' A_i A_i' J_i, in a form that adds at little cost.
-
-        ``block.R`` makes :meth:`ggn` of it, ``block.u`` :meth:`score_scatter`; :func:`unpacked` makes arrays.
-        """
-        weighted = [self.weighted(A) for A in roots]
-        return self.tangent.grams([A[:, :, None] if A.ndim == 2 else A for A in weighted])
-
     def ggn_diagonal(self):
         """Diagonal of :meth:`ggn`, (p,)."""
         return self.tangent.squares(self.weighted(self.R))
@@ -147,10 +127,6 @@ class Block:
     def hessian(self):
         """Exact second derivative of the summed loss in theta, (p, p)."""
         return self.tangent.hessian(*self._second_order())
-
-    def packed_hessian_and_scatter(self):
-        """:meth:`hessian` and :meth:`score_scatter` of u, at once, in a form that adds at little cost."""
-        return self.tangent.hessian_and_scatter(*self._second_order(), self.weighted(self.u))
 
     def hessian_product(self, V):
         """:meth:`hessian` times V (p, r)."""
@@ -166,8 +142,11 @@ class Block:
         return self.tangent.kronecker_sums(self.weighted(self.R), self.weight)
 
     def chi2(self):
-        """Pearson's sum of squared residuals; zero for a classifier."""
+        """Pearson's sum of squared residuals; (m, m) sums of products if y has m columns; zero for a classifier."""
         loss = self.model.loss
+        if loss.by_output:
+            r = self.weighted(self.u)
+            return r.T @ r
         return 0.0 if loss.n_classes else float(self.weight @ self._counted(loss.squared_residuals(self.f, self.y)))
 
 
@@ -176,11 +155,6 @@ def row_blocks(n, row_width, most=None):
     size = max(LEAST_ROWS, BLOCK_BYTES // (8 * max(1, row_width)))
     size = size if most is None else min(size, most)
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def blocks_at_once(p):
-    """Blocks whose sums there is room for: two squares (p, p) each, or as many draws where p is too large for those."""
-    return SUM_BYTES // (16 * max(p, 1) * (p if p <= LARGEST_SQUARE else FEW_DRAWS) + 1)
 
 
 def some_of(n, size):
@@ -247,8 +221,6 @@ class Rows:
         Which of them depend on each other. Blocks then go through the rows group by group.
     first : int
         Index of the first block, where these rows are a part of others.
-    squares : ndarray of shape (n_rows, k, k) or None
-        J_i H_r^-1 J_i' of each row, where that is known already.
     """
 
     model: Any
@@ -257,7 +229,6 @@ class Rows:
     weight: np.ndarray
     groups: Groups | None = None
     first: int = 0
-    squares: np.ndarray | None = None
 
     in_memory = True
 
@@ -279,16 +250,20 @@ class Rows:
     def _each(self, f, width):
         """f(block) of all blocks, in their order."""
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
-        order = None if self.groups is None else self.groups.order
-        places = slices if order is None else [order[rows] for rows in slices]
-        blocks = list(enumerate(places, start=self.first))
-        return in_order(lambda numbered: f(self._block(*numbered)), blocks, self.model.at_once)
+        if len(slices) == 1:
+            return (f(self._only_block),)
+        return (f(self._block(index, rows)) for index, rows in enumerate(slices, start=self.first))
+
+    @cached_property
+    def _only_block(self):
+        """All rows as one block, whose derivatives are then computed once for all passes."""
+        return self._block(self.first, slice(None))
 
     def _block(self, index, rows):
+        rows = rows if self.groups is None or self.groups.order is None else self.groups.order[rows]
         Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
         if self.groups is None:
-            squares = None if self.squares is None else self.squares[rows]
-            return Block(self.model, Z, y, weight, index, squares=squares)
+            return Block(self.model, Z, y, weight, index)
         group = self.groups.code[rows]
         total = self.groups.weight[group]
         share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
@@ -296,7 +271,7 @@ class Rows:
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
-        return unpacked(reduce(add, self._each(f, width)))
+        return reduce(add, self._each(f, width))
 
     def map(self, f, width=None):
         """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
@@ -313,23 +288,18 @@ class Rows:
         out[self.groups.order] = values
         return out
 
-    def mean(self, f, n, width=None):
-        """:meth:`sum` over n, the number of observations."""
-        return self.sum(f, width) / n
-
     def take(self, index):
         """Some of the rows."""
         groups = None if self.groups is None else self.groups.take(index)
-        squares = None if self.squares is None else self.squares[index]
-        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups, squares=squares)
+        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
 
     def at(self, model):
         """The same rows seen by another model."""
-        return replace(self, model=model, squares=None)
+        return replace(self, model=model)
 
     def output(self, j, model):
         """The same rows with one of several outputs, seen by a model of it."""
-        return replace(self, model=model, y=self.y[:, j], squares=None)
+        return replace(self, model=model, y=self.y[:, j])
 
     def around(self):
         """Prepared features of some rows, evenly spaced: enough to tell where they are."""
@@ -338,11 +308,6 @@ class Rows:
     def targets(self):
         """Targets that tell their distribution, the smallest and the largest among them."""
         return self.y
-
-
-def unpacked(total):
-    """A sum over all blocks as it is meant: what adds in a packed form has a method for that."""
-    return total.unpacked() if hasattr(total, "unpacked") else total
 
 
 class Sums(tuple):
@@ -354,10 +319,6 @@ class Sums(tuple):
     def __truediv__(self, n):
         return Sums(a / n for a in self)
 
-    def unpacked(self):
-        """See :func:`unpacked`."""
-        return Sums(map(unpacked, self))
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -367,71 +328,53 @@ class Moments:
     ----------
     n : float
         Sum of the weights: the number of observations.
-    g : ndarray of shape (p,)
-        Sum of the scores g_i.
-    g2 : ndarray of shape (p,)
-        Sum of g_i^2, coordinate by coordinate.
-    gg : ndarray of shape (p, p)
-        Sum of g_i g_i'; zero if it was not asked for.
+    g, g2 : ndarray of shape (p,)
+        Sums of the scores g_i, and of their squares.
     curvature : ndarray or any object that adds
         Sum of what the chosen curvature takes from each row, for dense curvatures H_i (p, p).
-    chi2 : float
-        Pearson's sum of (y_i - mu_i)^2 / V(mu_i); the residual sum of squares of a least-squares model.
+    chi2 : float or ndarray of shape (m, m)
+        Pearson's sum of (y_i - mu_i)^2 / V(mu_i); sums of products of residuals if y has m columns.
+    squared_scores : ndarray of shape (2,)
+        Sums of |u_i|^2, and of its expectation tr C_i under a classifier's own probabilities; zero for a regressor.
     """
 
     n: float
     g: np.ndarray
     g2: np.ndarray
-    gg: np.ndarray | float
     curvature: Any
-    chi2: float
+    chi2: Any
+    squared_scores: np.ndarray
 
     def __add__(self, other):
         mine, theirs = vars(self), vars(other)
         return Moments(**{name: mine[name] + theirs[name] for name in mine})
 
-    def unpacked(self):
-        """See :func:`unpacked`."""
-        gg = unpacked(self.gg)
-        return replace(
-            self, gg=gg, g2=np.diag(gg).copy() if np.ndim(gg) else self.g2, curvature=unpacked(self.curvature)
+    @classmethod
+    def from_rows(cls, rows, curvature):
+        """Add up the blocks of ``rows``. Memory beyond X: O(p^2) and one block."""
+        return rows.sum(partial(cls.from_block, curvature))
+
+    @classmethod
+    def from_block(cls, curvature, block):
+        """Sums over one block; without a curvature, zero for that."""
+        sizes = np.zeros(2)
+        if block.model.loss.n_classes:
+            sizes = np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
+        return cls(
+            n=block.weight.sum(),
+            g=block.score_sum(block.u),
+            g2=block.score_squares(block.u),
+            curvature=0.0 if curvature is None else curvature.of_block(block),
+            chi2=block.chi2(),
+            squared_scores=sizes,
         )
 
     @property
     def g_bar(self):
-        """Mean score, (p,): minus the penalty's gradient at a penalised optimum."""
+        """Mean score, (p,): minus the penalty's gradient at a penalized optimum."""
         return self.g / self.n
 
     @property
-    def H_Fc(self):
-        """Centred second moment of the scores, H_F - g_bar g_bar', (p, p)."""
-        H_F = self.gg / self.n
-        H_F -= np.outer(self.g_bar, self.g_bar)
-        return H_F
-
-    @property
     def standard_error(self):
-        """Of the mean score, (p,)."""
+        """Standard error of the mean score, (p,)."""
         return np.sqrt(np.maximum(self.g2 / self.n - self.g_bar**2, 0.0) / self.n)
-
-    @classmethod
-    def from_rows(cls, rows, curvature, scatter=True):
-        """Add up the blocks of ``rows``. Memory beyond X: O(p^2) and one block."""
-        return rows.sum(partial(cls.of_block, curvature, scatter))
-
-    @classmethod
-    def of_block(cls, curvature, scatter, block):
-        """Of a single block."""
-        u = block.u
-        if scatter:
-            sums, gg = curvature.with_scatter(block)
-        else:
-            sums, gg = curvature.of_block(block), 0.0
-        return cls(
-            n=block.total(),
-            g=block.score_sum(u),
-            g2=0.0 if scatter else block.score_squares(u),  # the diagonal of gg
-            gg=gg,
-            curvature=sums,
-            chi2=block.chi2(),
-        )

@@ -1,259 +1,362 @@
-"""Training rows with their factored curvature: what noise models ask of them, and the ribbon that they make."""
+"""Training rows in two passes: H_r and the mean score, then what each row or group does to its own fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from ..exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, SeparationWarning, warn_user
-from .clipping import Clip, clipped_gradient, score_sizes, weighted_median
+from ..exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, warn_user
 from .draws import linear_shifts, newton_shifts
-from .freedom import freedom_of
-from .groups import MAX_LEVERAGE, group_scores, group_steps
-from .leverage import (
-    FAR,
+from .freedom import degrees_of_freedom
+from .groups import GroupGradient, GroupPass, GroupSums, moved
+from .linalg import gram
+from .ribbon import Ribbon, centred_second_moment
+from .rows import EASY_LEVERAGE, Moments, Rows, some_of
+from .units import (
+    MAX_LEVERAGE,
+    MIN_INFLUENTIAL,
+    MOST_INFLUENTIAL,
+    NO_CLIP,
     POWERS,
+    Clip,
+    ClippedGradient,
+    CorrectedGradient,
     Hat,
-    Largest,
-    LeadingRows,
-    constant_gradient,
-    corrected_gradient,
-    foremost_rows,
-    group_corrected_gradient,
-    group_growth,
-    leave_group_out,
-    leave_one_out,
-    leave_one_out_and_leverages,
+    Record,
+    ScaledGradient,
+    ScoreSizes,
+    SecondPass,
     leave_one_out_steps,
-    leverages,
-    lone_directions,
-    most_leverage,
-    row_growth,
-    row_squares,
+    max_leverage,
+    own_leverages,
+    score_sums,
+    squared_residuals,
+    weighted_median,
 )
-from .linalg import gram, left_multiply
-from .ribbon import Ribbon
-from .rows import EASY_LEVERAGE, Moments, Rows, Sums, some_of
 
-SMALL_LEVERAGE = 0.05  # effective parameters per row below which a row's own leverage is not worth a second pass
-SEPARATION = 0.05  # squared scores over their expectation: below 0.03 of separated classes, above 0.09 of all others
-MOST_FLEXIBLE = 0.25  # effective parameters per row of a model that is not linear; see doc/defaults.md
-AS_MANY_AS_ROWS = 0.75  # effective parameters per row with which that is so even at a minimum
-SHORT_OF_A_MINIMUM = 0.2  # stationarity from which it is so with fewer
-LEAST_DAMPING = 0.01  # of such a network, in units of the target's variance: about what bootstrap refits ask for
-STATIONARITY_LIMIT = 0.25  # mean gradient, in standard errors of itself
-ROUNDING = 1e-9  # share of the predictions' own size below which a gradient is rounding
-N_PROBES = 24  # random directions that find the rows of large leverage, which is then known to a quarter of itself
-SUSPECT = 0.2  # estimated leverage of a row that may have one near one; that comes out lower once in 10^7
-MOST_LONE = 500  # rows that may be remembered for determining a direction alone
-MOST_DECISIVE = 1000  # rows whose share in a prediction's variance is looked at one by one
-FEW_COLUMNS = 64  # of a hat matrix that is only estimated
-SPARE = 3  # times as many are looked at, since they are found by rough leverages
-FEW_GROUPS = 8  # from so many on, intervals cover what they say; see doc/user_guide/groups.md
-MEDIAN_ROWS = 20_000  # that tell the median length of a score
-UNEVEN = 0.1  # leverages of a network's rows are so different that one in a few thousand has ten times the mean
-
-
-def squared_scores(block):
-    """Sums over the block of |u_i|^2, and of its expectation under a classifier's own probabilities, tr C_i."""
-    return np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
-
-
-def score_sums(gradient, block):
-    """Sums over the block of g_i and of g_i g_i', with g_i = J_i' gradient_i."""
-    u = gradient(block)
-    return Sums([block.score_sum(u), *block.packed_grams(u)])
-
-
-def first_pass(curvature, scatter, block):
-    """All sums over the rows that H_r is made of, a bound on what a row's leverage can be, and sizes of scores."""
-    sizes = squared_scores(block) if block.model.loss.n_classes else np.zeros(2)
-    return Sums([Moments.of_block(curvature, scatter, block), Largest.of_block(curvature, block), sizes])
+SMALL_MEAN_LEVERAGE = 0.05  # mean leverage up to which "auto" considers one correction for all rows, HC1
+SMALL_LEVERAGE = 0.1  # largest leverage for which it is chosen: no score is then shrunk by more than a tenth
+STATIONARITY_LIMIT = 0.25  # mean gradient, in its standard errors, above which fit warns; see doc/defaults.md
+ROUNDING = 1e-9  # gradient below this share of the predictions' size is rounding error
+FEW_GROUPS = 8  # groups from which intervals reach nominal coverage; see doc/user_guide/groups.md
+MEDIAN_ROWS = 20_000  # rows from which the median length of a score is known to 1%
+ROUGH_COLUMNS = 64  # columns of an inverse root that is only estimated; sets the size of blocks
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training rows with their moments and the factor H_r that came of them: what noise models and the ribbon see.
+    """Training rows of a model with their factored curvature: what the ribbon and the noise are made of.
+
+    The first pass over the rows gives ``moments`` and H_r. The second pass, :attr:`units`, is made once, and
+    everything else reads its result.
 
     Attributes
     ----------
     rows : Rows
+    curvature : Curvature
     moments : Moments
     H_r : Factor
-    curvature : Curvature
-    effective_parameters : float
-        Sum over the observations of tr(C_i A_i), the traces of their blocks of the hat matrix.
-    largest : Largest
-        What bounds the leverages before any row is looked at again.
-    squared_scores : ndarray of shape (2,)
-        Of a classifier, see :func:`squared_scores`.
+    correction : {"auto", "HC0", "HC1", "HC2", "HC3"}
+        How to undo the shrinkage of fitted scores.
+    clip : Clip
     """
 
     rows: Rows
+    curvature: Any
     moments: Moments
     H_r: Any
-    curvature: Any
-    effective_parameters: float
-    largest: Largest = field(default_factory=Largest)
-    squared_scores: np.ndarray = field(default_factory=partial(np.zeros, 2))
-    said: list = field(default_factory=list)  # a fit warns of leverage once, whoever asks first
-    whole: Rows | None = None  # all rows, where ``rows`` are some of them
-    known_steps: dict = field(default_factory=dict)
-    clip: Clip = field(default_factory=Clip)
+    correction: str = "HC0"
+    clip: Clip = NO_CLIP
 
     @classmethod
-    def of(cls, rows, curvature, correction="HC0", closed_form=False):
-        """One pass over the rows, and the factor of what it adds up to.
-
-        The scatter of the scores is part of that pass where they will be taken as they are, or all scaled alike. That
-        can be told before only from a bound, a leverage per parameter; "auto" is otherwise left for later.
-        """
-        scatter = closed_form and cls.takes_scores_as_they_are(rows, curvature, correction)
-        with np.errstate(all="ignore"):  # what overflows is told below
-            moments, largest, sizes = rows.sum(partial(first_pass, curvature, scatter))
-        return replace(cls.from_moments(rows, curvature, moments, largest), squared_scores=sizes)
-
-    @classmethod
-    def from_moments(cls, rows, curvature, moments, largest):
-        """The factor of what one pass over the rows adds up to."""
+    def from_rows(cls, rows, curvature, correction="HC0", clip=NO_CLIP):
+        """Make the first pass over the rows and factor the curvature."""
+        with np.errstate(all="ignore"):  # an overflow is reported below
+            moments = rows.sum(partial(Moments.from_block, curvature))
         _check_finite(moments)
-        H_r = curvature.factor(rows, moments)
-        return cls(rows, moments, H_r, curvature, H_r.effective_parameters(curvature.shift(rows.model)), largest)
+        return cls(rows, curvature, moments, curvature.factor(rows, moments), correction, clip)
 
-    @staticmethod
-    def takes_scores_as_they_are(rows, curvature, correction):
-        """Whether no row's own leverage will correct its score, as far as that can be told before it is known."""
-        model = rows.model
-        even = 1.0 if model.is_linear or model.loss.n_classes else UNEVEN
-        few = len(model.theta) <= even * SMALL_LEVERAGE * model.loss.curvature_rank * rows.n
-        alike = correction in ("HC0", "HC1") or (correction == "auto" and (few or not curvature.knows_leverages))
-        return alike and rows.groups is None
+    def at_damping(self, damping):
+        """Training with another damping."""
+        curvature = self.curvature.with_damping(damping)
+        return replace(self, curvature=curvature, H_r=curvature.factor(self.rows, self.moments))
 
-    @property
+    @cached_property
     def n(self):
         """Number of observations: the sum of the weights."""
         return self.moments.n
 
     @cached_property
-    def hat(self):
-        """The hat matrix, row by row."""
-        n_rows = self.rows.n_rows if self.rows.in_memory and self.rows.squares is None else 0
-        return Hat(self.H_r.inverse_root, self.n, self.curvature.of_loss, self.rows.model, n_rows)
+    def shift(self):
+        """Part of the diagonal of H_r that is not data: penalty and damping, (p,)."""
+        return self.curvature.shift(self.rows.model)
 
     @cached_property
-    def known_rows(self):
-        """The rows, each with J_i H_r^-1 J_i' where several will ask for it: leverages, scores, noise and its law.
-
-        Those are networks, whose layers make them at about the cost of finding and squaring the foremost ones.
-        """
-        rows = self.rows
-        again = rows.in_memory and rows.groups is None and not np.ndim(self.moments.gg) and self.hat.squares.of_all
-        if not again or rows.squares is not None:
-            return rows
-        return replace(rows, squares=rows.map(partial(row_squares, self.hat)))
-
-    def _map(self, f):
-        return self.known_rows.map(f, self.rows.model.n_outputs * self.hat.width)
-
-    @property
-    def is_flexible(self):
-        """Whether leverages charge for parameters that training did not use, so that nothing made of them is right.
-
-        A model that is not linear may have many effective parameters per row at a minimum, where leverages hold, but
-        not short of one, and not nearly one for every row.
-        """
-        few = self.parameters_per_row <= (EASY_LEVERAGE if self._least_damping else MOST_FLEXIBLE)
-        if self.rows.model.is_linear or not self.curvature.factors_again or few:
-            return False
-        return self.parameters_per_row > AS_MANY_AS_ROWS or self._is_short_of_a_minimum
+    def effective_parameters(self):
+        """Sum of the leverages over the observations, tr(H_r^-1 H)."""
+        return self.H_r.effective_parameters(self.shift)
 
     @cached_property
-    def _is_short_of_a_minimum(self):
-        return self.stationarity(quiet=True) > SHORT_OF_A_MINIMUM
-
-    @property
-    def _least_damping(self):
-        """What training that ends short of a minimum amounts to, of a regressor with a dense curvature; else zero."""
-        if self.rows.model.loss.n_classes or not self.curvature.knows_leverages or not self._is_short_of_a_minimum:
-            return 0.0
-        mean = self.rows.mean(partial(_target_deviations, 0.0), self.n)[0]
-        variance = self.rows.mean(partial(_target_deviations, mean), self.n)[1]
-        return LEAST_DAMPING * float(np.mean(variance))  # over the outputs
-
-    @property
     def parameters_per_row(self):
         """Effective parameters per observation and direction of its curvature."""
         return self.effective_parameters / (self.n * self.rows.model.loss.curvature_rank)
 
-    def damped(self):
-        """The same with the smallest damping that leaves MOST_FLEXIBLE effective parameters per row, or a larger one.
+    # ------------------------------------------------------------------ the second pass
+    @cached_property
+    def hat(self):
+        """Blocks of the hat matrix."""
+        return Hat(self.H_r.inverse_root, self.n, self.curvature.of_loss)
 
-        Short of a minimum, training has left directions where it found them, as a penalty would.
+    @cached_property
+    def units(self):
+        """What rows do to their own fit: Units. Without exact leverages, no scores are summed."""
+        exact = self.curvature.knows_leverages and self.rows.groups is None
+        powers = self._powers if exact else ()
+        least = np.inf if not exact else 0.0 if self.is_short else MIN_INFLUENTIAL
+        second_pass = SecondPass(self.hat, powers, least, self._most_influential, self.rows.in_memory)
+        return self.rows.sum(second_pass, self.hat_width())
+
+    @property
+    def _powers(self):
+        """Powers of I - C A that the correction may need."""
+        if self.correction != "auto":
+            return (POWERS[self.correction],)
+        if not self._is_easy:
+            return (POWERS["HC3"],)
+        undecided = self.parameters_per_row <= SMALL_MEAN_LEVERAGE
+        return (0.0, POWERS["HC2"]) if undecided else (POWERS["HC2"],)
+
+    @cached_property
+    def _is_easy(self):
+        """Whether HC2 is enough: leave-one-out scores see what the penalty of a linear model of many columns hides."""
+        model = self.rows.model
+        return bool(model.loss.n_classes) or not model.is_linear or self.parameters_per_row <= EASY_LEVERAGE
+
+    @cached_property
+    def is_short(self):
+        """Whether all rows are looked at one by one; a weight of two counts as two rows."""
+        return max(self.n, self.rows.n_rows) <= self._most_influential
+
+    @cached_property
+    def _most_influential(self):
+        """Rows that may be looked at one by one."""
+        model = self.rows.model
+        return MOST_INFLUENTIAL // (1 if model.outputs_are_separate else model.loss.curvature_rank)
+
+    @cached_property
+    def group_units(self):
+        """What groups do to their own fit: GroupUnits of the power -1 and of the correction."""
+        powers = (-1.0, MAX_LEVERAGE), (POWERS[self.resolved], max_leverage(self.rows.model.loss))
+        group_pass = GroupPass(self.hat, powers, self.rows.groups.count)
+        return self.rows.sum(group_pass, 2 * self.rows.model.n_outputs * len(self.hat.M)).total
+
+    def group_steps(self, k=0):
+        """Steps of theta (G, p) of the k-th power of :attr:`group_units`; by default to the fits without a group."""
+        return self.group_units.stack.in_order(len(self.rows.groups.count), k)
+
+    @cached_property
+    def record(self):
+        """Record of all rows, in memory."""
+        if self.rows.groups is None:
+            return Record.joined(self.units.pieces)
+        return Record(*self.rows.map(partial(_group_record, self.hat, self.group_steps()), self.hat_width()))
+
+    @cached_property
+    def outputs(self):
+        """View of each column of y, as noise models see it."""
+        return tuple(Output(self, j) for j in range(max(1, len(self.rows.model.loss.by_output))))
+
+    def hat_width(self, n_draws=0):
+        """Floats that a row takes in passes with the hat matrix, or its estimate, and with draws."""
+        model = self.rows.model
+        if self.curvature.knows_leverages:
+            return model.n_outputs * max(self.hat.width, n_draws)
+        return max(model.row_width, model.n_outputs * max(ROUGH_COLUMNS, n_draws))
+
+    @cached_property
+    def unit_steps(self):
+        """Steps to the fits without each row, (n_rows, p), or each group, (G, p), in the model's own coordinates."""
+        if self.rows.groups is not None:
+            return self.rows.model.uncentred(self.group_steps().T).T
+        steps = self.rows.map(partial(leave_one_out_steps, self.hat), self.hat_width())
+        self.warn_of_single_rows()
+        return self.rows.model.uncentred(steps.T).T
+
+    # ------------------------------------------------------------------ corrected scores
+    @cached_property
+    def resolved(self):
+        """Correction that is used: "auto" is HC1 if all leverages are small, else HC2.
+
+        A linear model with many parameters per row is mostly penalized, and leave-one-out scores, HC3, see some of what
+        the penalty hides.
         """
-        if self.parameters_per_row <= MOST_FLEXIBLE:
-            return self.at_damping(self._least_damping)
-        most = MOST_FLEXIBLE * self.n * self.rows.model.loss.curvature_rank
-        trace = float(np.sum(self.H_r.diagonal))
-        low, high = 1e-15 * trace, trace / most  # tr(H (H + damping)^-1) <= tr(H) / damping
-        effective = self._effective_parameters_by_damping()
-        while high > (1 + 1e-7) * low:
-            middle = float(np.sqrt(low * high))
-            low, high = (middle, high) if effective(middle) > most else (low, middle)
-        return self.at_damping(max(high, self._least_damping))
+        if self.correction != "auto":
+            return self.correction
+        if self.rows.groups is not None or not self.curvature.knows_leverages:
+            return "HC2" if self.curvature.knows_leverages else "HC1"
+        if self.leverages_are_small:
+            return "HC1"
+        return "HC2" if self._is_easy else "HC3"
 
-    def _effective_parameters_by_damping(self):
-        """A function of the damping: by eigenvalues where H_r is an array, by another factor where that is cheap."""
-        if not self.curvature.knows_leverages:
-            return lambda damping: self.at_damping(damping).effective_parameters
-        values, vectors = np.linalg.eigh(self.H_r.to_dense())
-        values = np.maximum(values, 0.0)
-        own = np.maximum(values - self.curvature.shift(self.rows.model) @ vectors**2, 0.0)  # v' H v
-        return lambda damping: np.sum(own / (values + damping))
-
-    def at_damping(self, damping):
-        """The same with another damping."""
-        curvature = self.curvature.with_damping(damping)
-        H_r = curvature.factor(self.rows, self.moments)
-        shift = curvature.shift(self.rows.model)
-        effective = H_r.effective_parameters(shift)
-        rows = self.rows.at(self.rows.model)
-        return replace(self, rows=rows, H_r=H_r, curvature=curvature, effective_parameters=effective, known_steps={})
-
-    def sample(self, size):
-        """The same of some rows, in memory, at random where there are more; sums are still those of all rows."""
-        n = self.rows.n_rows
-        if n <= size and self.rows.in_memory:
-            return self
-        return replace(self, rows=self.known_rows.take(some_of(n, size)), whole=self.rows)
-
-    # ------------------------------------------------------------------ leverages
     @cached_property
-    def mean_leverage(self):
-        """Effective parameters per observation and direction of its curvature, at most MAX_LEVERAGE."""
-        mean = self.parameters_per_row
-        if mean > MAX_LEVERAGE:
+    def leverages_are_small(self):
+        """Whether one correction for all rows is enough."""
+        largest = self.units.influential.leverage.max(initial=0.0)
+        return self.parameters_per_row <= SMALL_MEAN_LEVERAGE and largest < SMALL_LEVERAGE
+
+    @cached_property
+    def mean_leverages(self):
+        """Effective parameters per observation of each column of y, (q,), at most MAX_LEVERAGE; warns above it."""
+        if self.parameters_per_row > MAX_LEVERAGE:
             self._warn_of_leverage("The model has as many effective parameters as there are observations")
-        return min(mean, MAX_LEVERAGE)
+        m, mean = len(self.outputs), self.parameters_per_row
+        if self.rows.model.outputs_are_separate:
+            determined = self.H_r.inverse_root.any(axis=1)
+            mean = (determined - self.shift * self.H_r.inverse_diagonal).reshape(m, -1).sum(axis=1) / self.n
+        elif m > 1 and self.curvature.knows_leverages:
+            mean = self.units.parameters / self.n
+        return np.minimum(np.broadcast_to(mean, m), MAX_LEVERAGE)
 
     @cached_property
-    def leverages(self):
-        """h_i, (n_rows,), none above MAX_LEVERAGE."""
-        single = self.rows.model.n_outputs == 1 and self.rows.groups is None
-        h = self._left_out[1] if single else self._map(partial(leverages, self.hat))
-        self._warn_of_lone_rows(int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum()))
-        return np.minimum(h, MAX_LEVERAGE)
+    def scores(self):
+        """Function from a block to corrected gradients (b, k), and the centre (p,) that scores are measured from.
 
-    def _warn_of_lone_rows(self, count):
-        if count:
-            self._warn_of_leverage(f"{count} of {self.rows.n_rows} rows determine their own fitted value")
+        HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score that the row would have
+        under the fit to all others. With groups, HC1 is G / (G - 1) (n - 1) / (n - p), and the others do the same with
+        the hat matrix of a whole group. Clipping moves the centre with the mean.
+        """
+        gradient, centre = self._unclipped_scores()
+        if self.clip.scores is None:
+            return gradient, centre
+        sizes = ScoreSizes(gradient, self.H_r.inverse_root)
+        size, weight = sampled(self.rows, MEDIAN_ROWS).map(sizes, self.hat_width())
+        clipped = ClippedGradient(sizes, self.clip.scores * weighted_median(size, weight))
+        change = self.rows.sum(partial(_score_change, clipped, gradient), self.hat_width()) / self.n
+        return clipped, centre + change
+
+    def _unclipped_scores(self):
+        correction, g_bar, groups = self.resolved, self.moments.g_bar, self.rows.groups
+        if correction in ("HC0", "HC1"):
+            factor = np.ones(1) if correction == "HC0" else self._hc1_factor()
+            per_parameter = np.repeat(factor, len(g_bar) // len(factor))
+            return ScaledGradient(factor), per_parameter * g_bar
+        if groups is None:
+            return CorrectedGradient(self.hat, POWERS[correction]), g_bar
+        return GroupGradient(self.hat, self.group_steps(1)), g_bar
+
+    def _hc1_factor(self):
+        """Factor of the scores under HC1, (1,), or (m,) if each of m outputs has parameters of its own."""
+        G, n, model = self.rows.units, self.n, self.rows.model
+        leverage = self.mean_leverages if model.outputs_are_separate else self.mean_leverages.mean(keepdims=True)
+        few_groups = 1.0 if self.rows.groups is None else G / (G - 1) * (n - 1) / n
+        return np.sqrt(np.maximum(few_groups / (1 - leverage), 1.0))  # weights that sum to one leave no n - 1
+
+    @property
+    def H_Fc(self):
+        """Centred second moment of the corrected scores, (p, p), each of the size of one row's."""
+        (gradient, centre), correction, n, groups = self.scores, self.resolved, self.n, self.rows.groups
+        if groups is None:
+            if self.clip.scores is not None or not self.curvature.knows_leverages:
+                sums, squares = self.rows.sum(partial(_score_sums, gradient), self.hat_width())
+            else:
+                sums, squares = self.units.scores[POWERS[correction]]
+                if correction == "HC1":
+                    factor = np.repeat(gradient.factor, len(sums) // len(gradient.factor))
+                    sums, squares = factor * sums, squares * np.multiply.outer(factor, factor)
+            return centred_second_moment(squares / n, sums / n, centre)
+        unbounded = self.clip.scores is None and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all()
+        if POWERS[correction] and unbounded:
+            S = self.group_steps(3)  # the scores of the second power, without another pass
+        else:
+            S = GroupSums(partial(_row_scores, gradient), groups.count).of(self.rows, self.hat_width())
+        return centred_second_moment(gram(S) * (self.rows.units / n**2), S.sum(axis=0) / n, centre)
+
+    # ------------------------------------------------------------------ the ribbon
+    def ribbon(self, alpha, closed_form, n_draws, seed, newton=False):
+        """Distribution of theta, in closed form or from draws of the Dirichlet weights."""
+        self.warn_of_few_groups()
+        if self._needs_unit_leverages:
+            self.warn_of_single_rows()
+        units, single = self.rows.units, self.single_directions
+        if closed_form:
+            ribbon = Ribbon.closed_form(self.H_r, self.H_Fc, units, alpha, single)
+        else:
+            shifts = (newton_shifts if newton else linear_shifts)(self, alpha, n_draws, seed)
+            ribbon = Ribbon.from_shifts(self.H_r, shifts, units, single, mean=None if newton else 0.0)
+        return replace(ribbon, freedom=degrees_of_freedom(self))
+
+    @property
+    def single_directions(self):
+        """Directions (p, l) that single rows, or groups, determine alone, as far as leverages are known."""
+        if self.rows.groups is None and self.curvature.knows_leverages:
+            return self.units.single.T
+        if self._needs_unit_leverages:
+            return self.group_units.single.T
+        return np.zeros((len(self.rows.model.theta), 0))
+
+    @cached_property
+    def _needs_unit_leverages(self):
+        """Whether the correction depends on exact leverages of rows, or of groups."""
+        scaled = self.resolved == "HC0" or (self.resolved == "HC1" and self.rows.groups is not None)
+        return self.curvature.knows_leverages and not scaled
+
+    # ------------------------------------------------------------------ warnings
+    @cached_property
+    def stationarity(self):
+        """Norm of mean score plus penalty gradient in standard errors of the mean score.
+
+        Each coordinate is in units of its own curvature, so that units of the features do not matter.
+        """
+        model, diagonal = self.rows.model, self.H_r.diagonal
+        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))
+        gradient = np.linalg.norm(scale * (self.moments.g_bar + model.grad_penalty()))
+        standard_error = np.linalg.norm(scale * self.moments.standard_error)
+        size = np.linalg.norm(model.theta / np.where(scale > 0, scale, np.inf))  # of f, in units of the loss
+        if gradient <= ROUNDING * size or standard_error == 0:
+            return 0.0
+        return float(gradient / standard_error)
+
+    def warn_if_not_stationary(self):
+        """Warn if the model is not at a minimum of its training objective."""
+        if self.stationarity > STATIONARITY_LIMIT:
+            warn_user(
+                f"The training gradient is {self.stationarity:.2g} standard errors from zero, so the model is not at "
+                f"the minimum that is expanded around. {self.rows.model.cure}",
+                NotStationaryWarning,
+            )
+
+    def warn_of_few_groups(self):
+        """Warn if there are too few groups for the number of parameters."""
+        G, p = self.rows.units, self.effective_parameters
+        if self.rows.groups is not None and (p >= G or G < FEW_GROUPS):
+            warn_user(
+                f"There are {p:.3g} effective parameters and {G:.0f} groups: the variance between groups is estimated "
+                "from few groups. Student's quantiles allow for its noise, but directions in which almost no group "
+                "varies are underestimated. Collect more groups, drop columns, or penalise the base model.",
+                FewGroupsWarning,
+            )
+
+    def warn_of_single_rows(self):
+        """Warn, once, if rows or groups determine their own fitted value."""
+        _ = self._single_rows_warning
+
+    @cached_property
+    def _single_rows_warning(self):
+        units, groups = self.units if self.rows.groups is None else self.group_units, self.rows.groups
+        if units.n_single and self.parameters_per_row > MAX_LEVERAGE:
+            _ = self.mean_leverages
+        elif units.n_single and groups is None:
+            self._warn_of_leverage(f"{units.n_single} of {self.rows.n_rows} rows determine their own fitted value")
+        elif units.n_single:
+            self._warn_of_leverage(
+                f"{units.n_single} of {groups.n} groups determine a direction of the parameters by themselves, as "
+                "where a category or the value of a column that belongs to groups is found in one group alone"
+            )
 
     def _warn_of_leverage(self, what):
-        if self.said:
-            return
-        self.said.append(what)
         n_rows = self.rows.n_rows
         cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
         if self.n < 0.9 * n_rows and self.effective_parameters < MAX_LEVERAGE * n_rows:
@@ -267,288 +370,154 @@ class Training:
             LeverageWarning,
         )
 
-    def lone(self):
-        """Directions (p, l) that single rows determine, see :func:`lone_directions`; none where leverages are rough.
 
-        Of groups they are known once the fits without them are. A row can have such a leverage only where there are few
-        rows, or one of them lies far out in a column: in long tables the bound mostly spares the second pass.
-        """
-        p, rough = len(self.rows.model.theta), not self.curvature.knows_leverages
-        if self.rows.groups is not None and not rough:
-            return next((found.lone for found in self.known_steps.values()), np.zeros((p, 0)))
-        if rough or self.largest.leverage(self.hat) < MAX_LEVERAGE:
-            return np.zeros((p, 0))
-        leading = self.leading_rows
-        traces = leading.rough * self.rows.model.loss.curvature_rank  # of C_i A_i, which no eigenvalue exceeds
-        suspects = np.flatnonzero(traces > (MAX_LEVERAGE if leading.known else SUSPECT))
-        suspects = np.sort(suspects[np.argsort(-traces[suspects], kind="stable")[:MOST_LONE]])
-        if not len(suspects):
-            return np.zeros((p, 0))
-        hat = self.hat if self.rows.model.n_outputs > 1 else replace(self.hat, n_rows=len(suspects))
-        return leading.of(suspects, partial(lone_directions, hat)).T
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One column of y and its training rows, as noise models and distributions of noise see them.
+
+    Attributes
+    ----------
+    training : Training
+    index : int
+        Column of y; 0 if there is only one.
+    some : ndarray or None
+        Indices of the rows, if not all of them.
+    """
+
+    training: Training
+    index: int = 0
+    some: np.ndarray | None = None
 
     @property
-    def most_decisive(self):
-        """Rows whose share in a prediction's variance is looked at one by one."""
-        return MOST_DECISIVE // self.rows.model.loss.curvature_rank
+    def n(self):
+        """Number of observations, also if the rows are a sample."""
+        return self.training.n
+
+    @property
+    def chi2(self):
+        """Sum of squared residuals over all rows."""
+        return float(np.atleast_2d(self.training.moments.chi2)[self.index, self.index])
+
+    @property
+    def mean_leverage(self):
+        """Effective parameters per observation."""
+        return float(self.training.mean_leverages[self.index])
+
+    @property
+    def has_exact_leverages(self):
+        """Whether leverages are exact, not estimates."""
+        return self.training.curvature.knows_leverages
 
     @cached_property
-    def foremost(self):
-        """Rows that have the largest leverages, found by one cheap pass where they are not known; see Foremost."""
-        if self.known_rows.squares is not None:
-            return self.known_rows.sum(partial(foremost_rows, self.hat, self.most_decisive))
-        M = self.H_r.inverse_root
-        probes = left_multiply(M, np.random.default_rng(0).standard_normal((M.shape[1], N_PROBES)) / np.sqrt(N_PROBES))
-        at_most = max(SPARE * self.most_decisive, MOST_LONE // self.rows.model.loss.curvature_rank)
-        rough = Hat(probes, self.n, self.curvature.of_loss, self.rows.model, 0)
-        width = self.rows.model.row_width
-        width = min(width, len(M)) if self.rows.model.n_outputs == 1 else width  # no products of layers are formed
-        return self.rows.sum(partial(foremost_rows, rough, at_most), width)
+    def rows(self):
+        """The rows, with this column as their target."""
+        rows, model = self.training.rows, self.training.rows.model
+        rows = rows if self.some is None else rows.take(self.some)
+        return rows.output(self.index, model.outputs[self.index]) if model.loss.by_output else rows
 
     @cached_property
-    def leading_rows(self):
-        """The same with what their exact leverages are made of."""
-        known, M, found = self.known_rows.squares is not None, self.H_r.inverse_root, self.foremost
-        rows = found.Z, found.y, found.weight, found.rough
-        return LeadingRows(self.rows.model, self.curvature, M, self.n, *rows, known)
+    def _record(self):
+        """Record of the rows; of a sample of rows that are not in memory, it is made here."""
+        training = self.training
+        if self.some is None:
+            return training.record
+        if training.rows.in_memory:
+            return training.record.take(self.some)
+        some = replace(training, rows=training.rows.take(self.some))
+        if training.rows.groups is None:
+            return some.record
+        return Record(*some.rows.map(partial(_group_record, training.hat, training.group_steps()), some.hat_width()))
 
-    # ------------------------------------------------------------------ what noise models and scores are made of
-    @cached_property
+    @property
     def squared_residuals(self):
         """(y_i - mu_i)^2 / V(mu_i), (n_rows,)."""
-        return self.rows.map(_squared_residuals)
-
-    @cached_property
-    def growth(self):
-        """By what each residual grows under the fit to all other rows, or groups, (n_rows,): 1 / (1 - h_i) of rows."""
-        if self.rows.groups is None:
-            return 1 / (1 - self.leverages)
-        return self._map(self._group_growth())
-
-    def _group_growth(self):
-        return partial(group_growth, self.hat, self.steps(-1.0, MAX_LEVERAGE))
-
-    def grown_mean_square(self, power):
-        """Mean of squared residuals times a power of :attr:`growth`, without an array of all rows."""
-        if self.rows.in_memory:  # which may know the growth already
-            return float(np.average(self.squared_residuals * self.growth**power, weights=self.rows.weight))
-        alone = self.rows.groups is None
-        growth = partial(row_growth, self.hat) if alone else self._group_growth()
-        return float(self.rows.mean(partial(grown_squares, growth, power), self.n, self.wide(0)))
-
-    def leave_one_out(self):
-        """Raw predictions (n_rows, k) of every row under the fit to all others, by one Newton step each.
-
-        Where rows have groups, the fit is to all other groups.
-        """
-        if self.rows.groups is None:
-            single = self.rows.model.n_outputs == 1
-            return self._left_out[0] if single else self._map(partial(leave_one_out, self.hat))
-        return self._map(partial(leave_group_out, self.steps(-1.0, MAX_LEVERAGE)))
-
-    @cached_property
-    def _left_out(self):
-        """What noise and its law ask for: raw predictions (n_rows, 1) without each row, and leverages (n_rows,)."""
-        return self._map(partial(leave_one_out_and_leverages, self.hat))
-
-    def steps(self, power, most):
-        """Steps to the fits without each group, (G, p), see :func:`group_steps`."""
-        if (power, most) in self.known_steps:
-            return self.known_steps[power, most].steps
-        rows = self.rows if self.whole is None else self.whole
-        powers = (-1.0, power) if most == MAX_LEVERAGE and power != -1 else (power,)  # noise will ask for the first
-        found = group_steps(rows, self.hat, powers, most)
-        self.known_steps.update({(each, most): steps for each, steps in found.items()})
-        if n_decisive := self.known_steps[power, most].n_decisive:
-            self._warn_of_leverage(
-                f"{n_decisive} of {rows.groups.n} groups determine a direction of the parameters by themselves, as "
-                "where a category or the value of a column that belongs to groups is found in one group alone"
-            )
-        return self.known_steps[power, most].steps
-
-    def unit_steps(self):
-        """Steps to the fits without each row, (n_rows, p), or each group, (G, p), in the model's own coordinates."""
-        if self.rows.groups is not None:
-            return self.rows.model.uncentred(self.steps(-1.0, MAX_LEVERAGE).T).T
-        steps, h = self._map(partial(leave_one_out_steps, self.hat))
-        self._warn_of_lone_rows(int(((h > MAX_LEVERAGE) & (self.rows.weight > 0)).sum()))
-        return self.rows.model.uncentred(steps.T).T
-
-    def stationarity(self, quiet=False):
-        """Norm of mean score plus penalty gradient in standard errors of the mean score; warns where it is large.
-
-        Each coordinate is in units of its own curvature, so that units of the features do not matter.
-        """
-        model, diagonal = self.rows.model, self.H_r.diagonal
-        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))
-        gradient = np.linalg.norm(scale * (self.moments.g_bar + model.grad_penalty()))
-        standard_error = np.linalg.norm(scale * self.moments.standard_error)
-        size = np.linalg.norm(model.theta / np.where(scale > 0, scale, np.inf))  # of f, in units of the loss
-        if gradient <= ROUNDING * size or standard_error == 0:
-            return 0.0
-        stationarity = float(gradient / standard_error)
-        if stationarity > STATIONARITY_LIMIT and not quiet:
-            warn_user(
-                f"The training gradient is {stationarity:.2g} standard errors from zero, so the model is not at the "
-                f"minimum that is expanded around. {model.cure}",
-                NotStationaryWarning,
-            )
-        return stationarity
-
-    def warn_of_separation(self):
-        """Say so where a classifier's scores are too small for its own probabilities."""
-        observed, expected = self.squared_scores
-        if observed < SEPARATION * expected:
-            warn_user(
-                "The classifier is right about its training rows far more often than its own probabilities say, as "
-                "where classes can be separated: their scores vanish, and with them the uncertainty that is made of "
-                "them. Penalise the base model more.",
-                SeparationWarning,
-            )
-
-    # ------------------------------------------------------------------ the ribbon
-    def ribbon(self, alpha, correction, closed_form, n_draws, seed, newton=False):
-        """The ribbon of scores whose small-sample shrinkage is undone as ``correction`` says."""
-        self.warn_of_few_groups()
-        correction = self.resolved(correction)
-        (gradient, centre), units = self.centred_scores(correction), self.rows.units
-        lone = self.lone()
-        if correction != "HC0" and self.rows.groups is None:
-            self._warn_of_lone_rows(self._count(lone))
-        if not closed_form:
-            shifts = (newton_shifts if newton else linear_shifts)(self, alpha, gradient, n_draws, seed)
-            ribbon = Ribbon.of_shifts(self.H_r, shifts, units, lone, mean=None if newton else 0.0)
-            return replace(ribbon, freedom=freedom_of(self, correction))
-        if np.ndim(self.moments.gg) and correction in ("HC0", "HC1") and self.clip.scores is None:
-            H_Fc = self.moments.H_Fc * (1.0 if correction == "HC0" else 1 / (1 - self.mean_leverage))
-        else:
-            width = None if correction in ("HC0", "HC1") else self.wide(0)
-            mean, H_Fc = self._score_moments(correction, gradient, width)
-            cross = np.outer(mean - centre / 2, centre)
-            H_Fc -= cross
-            H_Fc -= cross.T
-        ribbon = Ribbon.closed_form(self.H_r, H_Fc, units, alpha, lone)
-        return replace(ribbon, freedom=freedom_of(self, correction))
+        return self._record.squared[:, self.index]
 
     @property
-    def may_be_alike(self):
-        """Whether there are so few parameters that no row need have a leverage to speak of."""
-        return self.mean_leverage <= SMALL_LEVERAGE
+    def leverages(self):
+        """Leverages (n_rows,), at most MAX_LEVERAGE; warns if rows determine their own fitted value."""
+        self.training.warn_of_single_rows()
+        return self._record.leverage[:, self.index]
 
-    @cached_property
-    def are_surely_alike(self):
-        """Whether no row has one; of long tables the bound mostly tells, without another pass."""
-        return self.may_be_alike and self.largest.leverage(self.hat) < FAR
+    @property
+    def growth(self):
+        """Ratio of leave-one-out to fitted residual, (n_rows,): 1 / (1 - h_i) without groups."""
+        self.training.warn_of_single_rows()
+        return self._record.growth[:, self.index]
 
-    @cached_property
-    def rows_are_alike(self):
-        """Whether no row has one."""
-        return self.are_surely_alike or (self.may_be_alike and self.leading_rows.leverages.max(initial=0.0) < FAR)
+    @property
+    def left_out(self):
+        """Raw predictions (n_rows, k) by the fits without each row, or group, to first order."""
+        f = self._record.left_out
+        return f[:, [self.index]] if self.training.rows.model.loss.by_output else f
 
-    def warn_of_few_groups(self):
-        G, p = self.rows.units, self.effective_parameters
-        if self.rows.groups is not None and (p >= G or G < FEW_GROUPS):
-            warn_user(
-                f"There are {p:.3g} effective parameters and {G:.0f} groups: how groups differ is known from so few "
-                "that Student's quantiles make up for the noise of that alone, not for directions in which hardly any "
-                "of them differ. Collect more groups, drop columns, or penalise the base model.",
-                FewGroupsWarning,
-            )
+    @property
+    def unit_steps(self):
+        """Steps of this output's parameters to the fits without each row, (n_rows, d), or each group, (G, d)."""
+        model = self.training.rows.model
+        d = len(model.theta) // (model.n_outputs if model.outputs_are_separate else 1)
+        start = self.index * d if model.outputs_are_separate else 0
+        return self.training.unit_steps[:, start : start + d]
 
-    def _score_moments(self, correction, gradient, width):
-        """Mean (p,) and mean square (p, p) of the scores of the units, each of the size of one row's."""
-        if self.rows.groups is None:
-            return self.known_rows.mean(partial(score_sums, gradient), self.n, width)
-        unbounded = self.clip.scores is None and np.isinf(self.rows.model.loss.gradient_bound(np.zeros(1))).all()
-        if correction in POWERS and unbounded:
-            self.steps(POWERS[correction], MAX_LEVERAGE)
-            S = self.known_steps[POWERS[correction], MAX_LEVERAGE].scores  # no gradient is bounded: no more passes
-            sums, squares = S.sum(axis=0), gram(S)
-        else:
-            sums, squares = self.rows.sum(partial(group_scores, gradient, self.rows.groups.count), width).total
-        return sums / self.n, squares * (self.rows.units / self.n**2)
+    def grown_mean_square(self, power):
+        """Mean over all rows of squared residuals times a power, 1 or 2, of their growth."""
+        training = self.training
+        self.training.warn_of_single_rows()
+        if training.rows.groups is None:
+            return float(training.units.grown[power - 1, self.index] / self.n)
+        if training.rows.in_memory:
+            record, weight = training.record, training.rows.weight
+            grown = record.squared[:, self.index] * record.growth[:, self.index] ** power
+            return float(np.average(grown, weights=weight))
+        grown = partial(_grown_squares, training.hat, training.group_steps(), power)
+        return float(training.rows.sum(grown, training.hat_width())[self.index] / self.n)
 
-    def _count(self, lone):
-        return lone.shape[1] // self.rows.model.n_outputs
+    def sample(self, size):
+        """View of at most ``size`` rows in memory, drawn at random; sums are still over all rows."""
+        n = self.rows.n_rows
+        if n <= size and self.rows.in_memory:
+            return self
+        index = some_of(n, size)
+        return replace(self, some=index if self.some is None else self.some[index])
 
-    def wide(self, n_draws):
-        """Floats that a row takes in passes with a hat matrix, or its rough substitute, and with draws."""
-        model = self.rows.model
-        if self.curvature.knows_leverages:
-            return model.n_outputs * max(self.hat.width, n_draws)
-        return max(model.row_width, model.n_outputs * max(FEW_COLUMNS, n_draws))
 
-    def resolved(self, correction):
-        """What "auto" stands for: HC1 where no row has a leverage to speak of, since that has no second pass, else HC2.
+def sampled(rows, size):
+    """At most ``size`` rows, in memory, drawn at random."""
+    return rows if rows.n_rows <= size and rows.in_memory else rows.take(some_of(rows.n_rows, size))
 
-        A linear model with many parameters per row is mostly penalised, and leave-one-out scores, HC3, see some of what
-        the penalty hides.
-        """
-        if correction != "auto":
-            return correction
-        if self.rows.groups is not None:
-            return "HC2" if self.curvature.knows_leverages else "HC1"
-        if not self.curvature.knows_leverages or self.rows_are_alike:
-            return "HC1"
-        model = self.rows.model
-        easy = model.loss.n_classes or not model.is_linear or self.parameters_per_row <= EASY_LEVERAGE
-        return "HC2" if easy else "HC3"
 
-    def centred_scores(self, correction):
-        """What takes the place of u_i to undo the shrinkage of a fitted row's score, about 1 - h_i; and a centre (p,).
+def _score_sums(gradient, block):
+    return score_sums(block, gradient(block))
 
-        HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score that the row would have
-        under the fit to all others. Of groups, HC1 is G / (G - 1) (n - 1) / (n - p), and the others do the same with
-        the hat matrix of a whole group.
 
-        Scores are measured from the centre: those of single rows add up to zero only together with their share of the
-        penalty's gradient, -g_bar. Clipping moves the centre with their mean.
-        """
-        gradient, centre = self._corrected_scores(correction)
-        if self.clip.scores is None:
-            return gradient, centre
-        M, some = self.H_r.inverse_root, self.sample(MEDIAN_ROWS).rows
-        size, weight = some.map(partial(score_sizes, gradient, M), self.wide(0))
-        clipped = partial(clipped_gradient, gradient, M, self.clip.scores * weighted_median(size, weight))
-        return clipped, centre + self.rows.mean(partial(_score_change, clipped, gradient), self.n, self.wide(0))
-
-    def _corrected_scores(self, correction):
-        G, n, alone, g_bar = self.rows.units, self.n, self.rows.groups is None, self.moments.g_bar
-        if correction in ("HC0", "HC1"):
-            few_groups = 1.0 if alone else G / (G - 1) * (n - 1) / n
-            # weights that sum to one leave no n - 1 observations: a correction only ever widens
-            factor = 1.0 if correction == "HC0" else np.sqrt(max(few_groups / (1 - self.mean_leverage), 1.0))
-            return partial(constant_gradient, factor), factor * g_bar
-        if alone:
-            return partial(corrected_gradient, self.hat, POWERS[correction]), g_bar
-        steps = self.steps(POWERS[correction], most_leverage(self.rows.model.loss))
-        return partial(group_corrected_gradient, self.hat, steps), g_bar
+def _row_scores(gradient, block):
+    return block.tangent.scores(gradient(block))
 
 
 def _score_change(gradient, before, block):
     return block.score_sum(gradient(block) - before(block))
 
 
-def _squared_residuals(block):
-    return block.model.loss.squared_residuals(block.f, block.y)
+def _group_record(hat, steps, block):
+    """Leverages, growth, squared residuals and predictions without the row's group, of a block; see Record."""
+    C, A, _ = hat(block)
+    move = moved(steps, block)
+    u, change = block.u, np.einsum("nkl,nl->nk", C, move)
+    growth = 1 + np.divide(change, u, out=np.zeros_like(u), where=u != 0)
+    squared = squared_residuals(block)
+    return np.minimum(own_leverages(block, C, A), MAX_LEVERAGE), growth[:, : squared.shape[1]], squared, block.f + move
 
 
-def _target_deviations(centre, block):
-    """Sums over the block of y - centre, and of its square."""
-    off = block.y - centre
-    return np.array([block.weight @ off, block.weight @ off**2])
-
-
-def grown_squares(growth, power, block):
-    """Sum over the block of squared residuals, each times a power of its growth."""
-    return block.weight @ (_squared_residuals(block) * growth(block) ** power)
+def _grown_squares(hat, steps, power, block):
+    """Sums over the block of squared residuals times a power of their growth, (q,)."""
+    _, growth, squared, _ = _group_record(hat, steps, block)
+    return block.weight @ (squared * growth**power)
 
 
 def _check_finite(moments):
-    numbers = [moments.n, moments.g, moments.g2, moments.gg, moments.chi2]
-    if isinstance(moments.curvature, np.ndarray):
-        numbers.append(moments.curvature)
-    if not all(np.isfinite(number).all() for number in numbers):
+    sums = moments.n, moments.g, moments.g2, moments.chi2, moments.curvature
+    finite = [np.isfinite(A).all() for A in sums if isinstance(A, float | np.ndarray)]
+    if not all(finite):
         raise ValueError(
             "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large that "
             "they overflow, or a mean has left the range of its family. Bring the columns of X to a common scale "

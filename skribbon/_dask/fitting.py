@@ -14,24 +14,21 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegressionCV, RidgeCV
+from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Binarizer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.utils import get_tags
 
+from .._core.refits import NEGLIGIBLE, minimise
 from .._core.rows import Sums, some_of, spread_over
 from .._utils.compat import safe_indexing
+from .._utils.unwrap import fitted_leaf, innermost
 from ..exceptions import warn_user
 from ..models import with_theta
-from ..models.newton import NEGLIGIBLE, minimise
 from ..noise.scale import SAMPLE
-from .engine import computed, over_partitions, summed
-from .rows import DaskRows
+from .rows import DaskRows, computed, over_partitions, summed
 
-START_ROWS = 10_000  # that the base model is first fitted on
-ROWS_PER_CLASS = 20  # of each class that such a sample has too few of
-CONVEX_STEPS, NETWORK_STEPS = 200, 50  # of Newton at most: units with a kink would go on for hundreds
-SMALL_GRADIENT = 0.05  # standard errors that such a model may keep unsaid
+START_ROWS = 10_000  # largest sample that a base model starts from: Newton steps over all rows do the rest
 BY_SHAPE = (PolynomialFeatures, Binarizer)  # transformers that learn nothing but the number of columns
 
 
@@ -55,11 +52,12 @@ def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
         With ``estimator_``, at the minimum of its own objective over all rows.
     rows : DaskRows
     """
-    original, frozen = estimator, isinstance(innermost_part(estimator), FrozenEstimator)
+    original, (leaf, _) = estimator, innermost(estimator)
+    frozen = isinstance(leaf, FrozenEstimator)
     bare = not isinstance(estimator, Pipeline | TransformedTargetRegressor)
     survey = table.survey(classifier, check_features=bare)
     if not frozen:
-        _check_base(innermost_part(estimator))
+        _check_base(leaf)
     index, start = _sample(survey)
     part = table.take(survey, index)
     if not frozen:
@@ -69,12 +67,11 @@ def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
         fitted = fit_on(estimator, *part.take(np.searchsorted(index, start))[:3])
     base = thawed(fitted["estimator_"], original)
     told = _telling_targets(survey, part)
-    progress = table.progress(survey)
-    rows = DaskRows.of(as_model(base, *told), table, survey, part, index, progress)
-    if isinstance(leaf := fitted_part(base), RidgeCV):
-        _choose_penalty(leaf, rows)
-        rows = rows.at(as_model(base, *told))
+    rows = DaskRows.of(as_model(base, *told), table, survey, part, index)
     if not frozen:
+        if isinstance(leaf, RidgeCV):
+            _choose_penalty(fitted_leaf(base), rows)
+            rows = rows.at(as_model(base, *told))
         base = _at_minimum(base, rows, table.verbose)
         rows = rows.at(as_model(base, *told))
     return fitted | {"estimator_": base}, rows
@@ -83,11 +80,12 @@ def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
 def _at_minimum(base, rows, verbose):
     """The base model with the parameters that minimise its own objective over all rows."""
     centred = rows.at(rows.model.centred(rows.around()))
-    convex = centred.model.exact_is_psd
-    theta, report = minimise(centred, CONVEX_STEPS if convex else NETWORK_STEPS, verbose=verbose)
-    if not report.converged and report.gradient_after > (NEGLIGIBLE if convex else SMALL_GRADIENT):
+    # a network with kinks could take hundreds of steps, and a gradient of 0.05 standard errors hardly moves intervals
+    max_steps, tolerance = (200, NEGLIGIBLE) if centred.model.exact_is_psd else (50, 0.05)
+    theta, report = minimise(centred, max_steps, verbose=verbose)
+    if not report.converged and report.gradient_after > tolerance:
         warn_user(
-            f"{type(fitted_part(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard "
+            f"{type(fitted_leaf(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard "
             f"errors in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
             ConvergenceWarning,
         )
@@ -101,11 +99,9 @@ def _sample(survey):
     """
     n = survey.n_rows
     spread = np.arange(*spread_over(n).indices(n))
-    rare = [
-        survey.starts[k] + row
-        for count, _, (k, row) in survey.labels.values()
-        if count * START_ROWS < ROWS_PER_CLASS * n
-    ]
+    totals = survey.labels.values()
+    # a class is rare if fewer than 20 of its rows are expected in the start
+    rare = [survey.starts[k] + row for count, _, _, (k, row) in totals if count * START_ROWS < 20 * n]
     start = np.union1d(some_of(n, START_ROWS), np.array(rare, dtype=int))
     return np.unique(np.concatenate([start, some_of(n, SAMPLE), spread])), start
 
@@ -119,25 +115,7 @@ def _telling_targets(survey, part):
     return np.array(labels, dtype=part.y.dtype), np.array([survey.labels[label][1] for label in labels])
 
 
-# ---------------------------------------------------------------------- what is inside
-def innermost_part(estimator):
-    """The model at the core of an estimator that is not fitted."""
-    if isinstance(estimator, Pipeline):
-        return innermost_part(estimator.steps[-1][1])
-    if isinstance(estimator, TransformedTargetRegressor):
-        return LinearRegression() if estimator.regressor is None else innermost_part(estimator.regressor)
-    return estimator
-
-
-def fitted_part(estimator):
-    """The model at the core of a fitted one."""
-    if isinstance(estimator, Pipeline):
-        return fitted_part(estimator.steps[-1][1])
-    if isinstance(estimator, TransformedTargetRegressor):
-        return fitted_part(estimator.regressor_)
-    return estimator
-
-
+# ---------------------------------------------------------------------- what stands around the model
 def _check_base(leaf):
     """Refuse what a start from a sample and Newton steps would not bring to its own minimum on all rows."""
     name = type(leaf).__name__
@@ -162,8 +140,7 @@ def _check_base(leaf):
 def fit_around(estimator, table, part):
     """The estimator with all that stands around its model fitted to all rows, and frozen."""
     if isinstance(estimator, Pipeline):
-        before = Pipeline(estimator.steps[:-1]) if len(estimator.steps) > 1 else None
-        steps = [] if before is None else fit_transformer(before, table.features(), part.X).steps
+        steps = fit_transformer(Pipeline(estimator.steps[:-1]), [p.X for p in table.parts], part.X).steps
         return Pipeline([*((name, _frozen(step)) for name, step in steps), estimator.steps[-1]])
     if isinstance(estimator, TransformedTargetRegressor):
         estimator = clone(estimator)
@@ -279,8 +256,9 @@ def _fit_encoder(encoder, parts, sample):
                 f"{type(encoder).__name__} with min_frequency or max_categories counts rows, and partitions are seen "
                 "one by one: fit it on a sample in memory, and put FrozenEstimator(encoder) in its place."
             )
-        tasks = over_partitions(partial(_categories, encoder), parts, "categories")
-        encoder.set_params(categories=computed(summed(tasks, "categories"), parts).columns)
+        found = computed(over_partitions(partial(_categories, encoder), parts, "categories"), parts)
+        columns = zip(*(categories for categories in found if categories is not None), strict=True)
+        encoder.set_params(categories=[np.unique(np.concatenate(column)) for column in columns])
     return encoder.fit(sample)
 
 
@@ -302,36 +280,21 @@ def _sums_of_known(missing, X, k):
     return np.array([np.where(known, X, 0.0).sum(axis=0), known.sum(axis=0)])
 
 
-class Categories:
-    """Categories of some columns; two of them add to all of both."""
-
-    def __init__(self, columns):
-        self.columns = columns
-
-    def __add__(self, other):
-        return Categories([np.unique(np.concatenate(pair)) for pair in zip(self.columns, other.columns, strict=True)])
-
-
 def _categories(encoder, X, k):
-    return Categories(clone(encoder).fit(X).categories_) if X.shape[0] else None
+    return clone(encoder).fit(X).categories_ if X.shape[0] else None
 
 
 # ---------------------------------------------------------------------- a penalty by leave-one-out
 def _choose_penalty(estimator, rows):
-    """RidgeCV's own criterion over all rows: the mean square of leave-one-out residuals, a sum for every penalty."""
-    fit_intercept = estimator.fit_intercept
-    centre = rows.model.centred(rows.around()).centre
-    sums, n = rows.sum(partial(_cross_products, centre)), rows.n
-    weight, mean, y_mean, gram, product = sums
-    mean, y_mean = (mean / weight, y_mean / weight) if fit_intercept else (0 * mean, 0.0)
-    gram = gram - weight * np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(gram)
-    along = vectors.T @ (product - weight * mean * y_mean)
+    """Choose alpha by RidgeCV's own criterion over all rows: the mean square of leave-one-out residuals."""
+    rows = rows.at(rows.model.centred(rows.around()))
+    weight, mean, y_mean, gram, product = rows.sum(_cross_products)
+    mean, y_mean = (mean / weight, y_mean / weight) if estimator.fit_intercept else (0 * mean, 0.0)
+    values, vectors = np.linalg.eigh(gram - weight * np.outer(mean, mean))
+    values, along = np.maximum(values, 0.0), vectors.T @ (product - weight * mean * y_mean)
     alphas = np.ravel(estimator.alphas)
-    shrunk = 1 / (np.maximum(values, 0.0)[:, None] + alphas)  # (d, A)
-    shrunk[np.maximum(values, 0.0) <= 1e-14 * values.max()] = 0.0
-    mean = mean + (0.0 if centre is None else centre)
-    share = 1 / n if fit_intercept else 0.0
+    shrunk = np.where(values[:, None] > 1e-14 * values.max(), 1 / (values[:, None] + alphas), 0.0)  # (d, A)
+    share = 1 / weight if estimator.fit_intercept else 0.0
     errors = rows.sum(partial(_left_out_squares, mean, y_mean, vectors, shrunk, along, share))
     best = int(np.argmin(errors))
     estimator.alpha_, estimator.best_score_ = float(alphas[best]), -float(errors[best] / rows.n_rows)
@@ -342,8 +305,8 @@ def _features_of(block):
     return Z.toarray() if sparse.issparse(Z) else Z
 
 
-def _cross_products(centre, block):
-    X, w = _features_of(block) - (0.0 if centre is None else centre), block.weight
+def _cross_products(block):
+    X, w = _features_of(block), block.weight
     return Sums([w.sum(), w @ X, w @ block.y, (X.T * w) @ X, X.T @ (w * block.y)])
 
 

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
 
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from dask.delayed import delayed
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .rows import over_partitions
 from .table import _delayed_parts, _single
-
-MAX_SEED = np.iinfo(np.int32).max
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a method returns for n rows: an array with this shape behind (or before) the rows, or a frame."""
-
-    behind: tuple = ()
-    before: tuple = ()
-    dtype: Any = np.float64
-
-    def empty(self):
-        """Of no rows."""
-        return np.empty((*self.before, 0, *self.behind), dtype=self.dtype)
 
 
 def lazily_predicted(estimator, method, X, arguments):
@@ -50,7 +32,7 @@ def lazily_predicted(estimator, method, X, arguments):
         mean = lazily_predicted(estimator, method, X, {**arguments, "return_std": False})
         return mean, lazily_predicted(estimator, "predict_std", X, {"kind": "total"})
     if not isinstance(arguments.get("random_state", 0), Integral):
-        arguments["random_state"] = int(check_random_state(arguments["random_state"]).randint(MAX_SEED))
+        arguments["random_state"] = int(check_random_state(arguments["random_state"]).randint(2**31 - 1))
     if method == "predict_frame" and hasattr(X, "map_partitions") and hasattr(X, "divisions"):
         empty = frame_of(estimator, X)  # a frame of the same lineage, which goes together with the others
         return X.map_partitions(partial(_framed, estimator, arguments, empty), meta=empty, enforce_metadata=False)
@@ -59,16 +41,10 @@ def lazily_predicted(estimator, method, X, arguments):
     if len({len(some) for some in parts}) > 1:
         raise ValueError(f"X and {', '.join(columns)} have different numbers of partitions; take them from one frame.")
     framed = method == "predict_frame"
-    empty = frame_of(estimator, X) if framed else shape_of(estimator, method, arguments).empty()
-    token = uuid.uuid4().hex
-    shared = delayed((estimator, method, arguments, list(columns), empty), traverse=False)
-    tasks = [
-        delayed(_predicted)(shared, list(row), k, dask_key_name=f"skribbon_{method}-{token}-{k}")
-        for k, row in enumerate(zip(*parts, strict=True))
-    ]
-    if framed:
-        return dd.from_delayed(tasks, meta=empty, verify_meta=False)
-    return _as_array(tasks, X, shape_of(estimator, method, arguments))
+    empty = frame_of(estimator, X) if framed else array_of(estimator, method, arguments)
+    predicted = partial(_predicted, estimator, method, arguments, list(columns), empty)
+    tasks = over_partitions(predicted, map(list, zip(*parts, strict=True)), method)
+    return dd.from_delayed(tasks, meta=empty, verify_meta=False) if framed else _as_array(tasks, X, empty)
 
 
 def _framed(estimator, arguments, empty, X):
@@ -81,9 +57,8 @@ def _checked_column(name, value):
     return _single(value, name)
 
 
-def _predicted(shared, columns, k):
-    """Of the k-th partition."""
-    estimator, method, arguments, names, empty = shared
+def _predicted(estimator, method, arguments, names, empty, columns, k):
+    """Predictions for the k-th partition."""
     X, *rest = columns
     if not X.shape[0]:
         return empty
@@ -98,40 +73,32 @@ def _predicted(shared, columns, k):
     return getattr(estimator, method)(X, **rows, **arguments)
 
 
-def _as_array(tasks, X, shape):
+def _as_array(tasks, X, empty):
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(tasks)
-    blocks = [
-        da.from_delayed(task, (*shape.before, size, *shape.behind), dtype=shape.dtype)
-        for task, size in zip(tasks, sizes, strict=True)
-    ]
-    return da.concatenate(blocks, axis=len(shape.before), allow_unknown_chunksizes=True)
+    axis = empty.shape.index(0)
+    shapes = [(*empty.shape[:axis], size, *empty.shape[axis + 1 :]) for size in sizes]
+    blocks = [da.from_delayed(task, shape, dtype=empty.dtype) for task, shape in zip(tasks, shapes, strict=True)]
+    return da.concatenate(blocks, axis=axis, allow_unknown_chunksizes=True)
 
 
-def shape_of(estimator, method, arguments):
-    """What a method returns."""
+def array_of(estimator, method, arguments):
+    """Array of no rows as a method returns it."""
     levels = arguments.get("confidence_level", 0.9)
     several = (len(levels),) if np.ndim(levels) else ()
+    before = (arguments["n_samples"],) if method.endswith("samples") else ()
     if is_classifier(estimator):
         K = len(estimator.classes_)
-        return {
-            "predict": Shape(dtype=estimator.classes_.dtype),
-            "predict_proba": Shape((K,)),
-            "predict_log_proba": Shape((K,)),
-            "decision_function": Shape(() if K == 2 else (K,)),
-            "predict_proba_interval": Shape((K, 2, *several)),
-            "predict_proba_samples": Shape((K,), (arguments.get("n_samples"),)),
-            "predict_set": Shape((K, *several), dtype=np.bool_),
-        }[method]
+        behind = {
+            "predict": (),
+            "decision_function": () if K == 2 else (K,),
+            "predict_proba_interval": (K, 2, *several),
+            "predict_set": (K, *several),
+        }.get(method, (K,))
+        dtype = {"predict": estimator.classes_.dtype, "predict_set": np.dtype(bool)}.get(method, np.dtype(float))
+        return np.empty((*before, 0, *behind), dtype=dtype)
     outputs = (len(estimator.model_.loss.by_output),) if estimator.model_.loss.by_output else ()
-    return {
-        "predict": Shape(outputs),
-        "predict_std": Shape(outputs),
-        "log_density": Shape(outputs),
-        "predictive_cdf": Shape(outputs),
-        "predict_interval": Shape((*outputs, 2, *several)),
-        "predict_quantiles": Shape((*outputs, np.size(arguments.get("quantiles")))),
-        "predict_samples": Shape(outputs, (arguments.get("n_samples"),)),
-    }[method]
+    behind = {"predict_interval": (2, *several), "predict_quantiles": (np.size(arguments.get("quantiles")),)}
+    return np.empty((*before, 0, *outputs, *behind.get(method, ())))
 
 
 def frame_of(estimator, X):

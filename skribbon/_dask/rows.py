@@ -1,24 +1,113 @@
-"""Training rows on partitions: ``sum`` and ``map`` as of rows in memory, and a sample of them that is."""
+"""Training rows on partitions: passes over them, ``sum`` and ``map`` as of rows in memory, and a sample that is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import uuid
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
+import dask
+import dask.base
+import dask.threaded
 import numpy as np
 import pandas as pd
+from dask.delayed import delayed
 
 from .._core.rows import Groups, Rows, spread_over
 from .._utils.checks import check_group_totals
+from .._utils.threads import limit_blas
 from ..curvature import machine_bytes
-from .engine import computed, kept, over_partitions, summed
-from .table import Survey, Table
-
-BLOCKS_OF_A_PART = 20  # bits that number the blocks of one partition
 
 
+# ---------------------------------------------------------------------- passes over partitions
+def over_partitions(f, parts, name):
+    """Tasks that call ``f(part, k)`` on the k-th partition; f is stored once, however many they are."""
+    token = uuid.uuid4().hex
+    shared = delayed(f, traverse=False, name=f"skribbon_{name}_shared-{token}")
+    return [
+        delayed(_called)(shared, part, k, dask_key_name=f"skribbon_{name}-{token}-{k}") for k, part in enumerate(parts)
+    ]
+
+
+def _called(f, part, k):
+    """f(part, k); an error names the partition."""
+    try:
+        return f(part, k)
+    except (ValueError, TypeError) as error:
+        if str(error).startswith("Partition "):
+            raise
+        raise type(error)(f"Partition {k}: {error}") from error
+
+
+def summed(tasks, name, branches=8):
+    """One task with the sum of all results but None, added up as a tree whose nodes add that many neighbours."""
+    token, level = uuid.uuid4().hex, 0
+    while len(tasks) > 1:
+        groups = enumerate(tasks[start : start + branches] for start in range(0, len(tasks), branches))
+        key, level = f"skribbon_add_{name}-{token}-{level}", level + 1
+        tasks = [delayed(_added)(group, dask_key_name=f"{key}-{k}") for k, group in groups]
+    return tasks[0]
+
+
+def _added(pieces):
+    pieces = [piece for piece in pieces if piece is not None]
+    return reduce(add, pieces) if pieces else None
+
+
+def computed(value, parts):
+    """Compute the value of tasks on the partitions ``parts``."""
+    with _on_partitions(parts):
+        return dask.compute(value)[0]
+
+
+@contextmanager
+def _on_partitions(parts):
+    """Name the partition that cannot be read, and give threads of this process one BLAS thread each."""
+    threaded = dask.base.get_scheduler(collections=(parts[0],)) in (None, dask.threaded.get)
+    try:
+        with limit_blas() if threaded else nullcontext():
+            yield
+    except Exception as error:
+        if str(error).startswith("Partition ") or type(error).__module__.startswith("distributed"):
+            raise
+        place = _failing(parts)
+        if place is None:
+            raise
+        raise RuntimeError(f"Partition {place} could not be computed: {error}") from error
+
+
+def _failing(parts):
+    """Number of the first partition that cannot be computed, None if all can."""
+    for k, part in enumerate(parts):
+        try:
+            dask.compute(delayed(type)(part))
+        except Exception:
+            return k
+    return None
+
+
+def kept(tasks, n_bytes):
+    """Compute the tasks and keep their results where they are, if there is memory for so many bytes."""
+    if n_bytes > memory_to_keep():
+        return tasks
+    with _on_partitions(tasks):
+        return list(dask.persist(*tasks))
+
+
+def memory_to_keep():
+    """Bytes that a table may take between passes: a quarter of this machine's memory, or 40% of a cluster's."""
+    client = getattr(dask.base.get_scheduler(), "__self__", None)
+    if not hasattr(client, "scheduler_info"):
+        return machine_bytes() / 4
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return 0.4 * sum(worker["memory_limit"] or 0 for worker in workers)
+
+
+# ---------------------------------------------------------------------- training rows
 @dataclass(frozen=True, eq=False)
 class DaskRows:
     """Prepared training rows of a model on partitions; compare :class:`skribbon._core.rows.Rows`.
@@ -35,32 +124,32 @@ class DaskRows:
         Numbers of the rows of the sample, ascending.
     groups : Groups or None
         Without the code of every row, which is with the partitions.
-    progress : callable or None
-        Told the name of every pass, and how long it took.
+    passes : list of str or None
+        Names of the passes so far, each of which prints a line; None to print nothing.
     """
 
     model: Any
     parts: list
-    survey: Survey
+    survey: Any
     sample: Rows
     index: np.ndarray
     groups: Groups | None = None
-    progress: Callable | None = None
+    passes: list[str] | None = None
 
     in_memory = False
-    squares = None
+    units, at = Rows.units, Rows.at
 
     @classmethod
-    def of(cls, model, table: Table, survey: Survey, part, index, progress=None):
+    def of(cls, model, table, survey, part, index):
         """Rows of a table, of which the rows ``index`` are in memory as ``part``."""
         labels, groups = _grouped(model, table, survey)
-        prepare = Prepared(model, labels)
+        prepare = partial(_prepared, model, labels)
         parts = over_partitions(prepare, table.parts, "prepare")
         X, y, weight, code = prepare(part)
         sample = Rows(model, X, y, weight, None if groups is None else replace(groups, code=code))
         width = X.nnz / X.shape[0] * 1.5 if hasattr(X, "nnz") else X.shape[1]
         parts = kept(parts, int(8 * survey.n_rows * (width + 3)))
-        return cls(model, parts, survey, sample, index, groups, progress)
+        return cls(model, parts, survey, sample, index, groups, [] if table.verbose else None)
 
     @property
     def n(self):
@@ -72,29 +161,28 @@ class DaskRows:
         """Number of rows, whatever their weights."""
         return self.survey.n_rows
 
-    @property
-    def units(self):
-        """Number of Dirichlet weights: of groups, or of observations where each is on its own."""
-        return self.n if self.groups is None else float(self.groups.n)
-
     def sum(self, f, width=None):
         """Sum over all blocks of all partitions of f(block)."""
-        name = _name(f)
-        tasks = over_partitions(partial(_sum_of_part, self.model, self.groups, f, width), self.parts, name)
-        return computed(summed(tasks, name), self.parts, self.progress, name)
+        return self._passed(Rows.sum, f, width, partial(summed, name=_name(f)))
 
     def map(self, f, width=None):
         """Concatenation over blocks of f(block), an array, or a tuple of arrays, with few rows for each block."""
-        name = _name(f)
-        tasks = over_partitions(partial(_map_of_part, self.model, self.groups, f, width), self.parts, name)
-        pieces = [piece for piece in computed(tasks, self.parts, self.progress, name) if piece is not None]
+        pieces = [piece for piece in self._passed(Rows.map, f, width) if piece is not None]
         if isinstance(pieces[0], tuple):
             return tuple(np.concatenate(columns) for columns in zip(*pieces, strict=True))
         return np.concatenate(pieces)
 
-    def mean(self, f, n, width=None):
-        """:meth:`sum` over n, the number of observations."""
-        return self.sum(f, width) / n
+    def _passed(self, verb, f, width, gathered=list):
+        """Compute what is gathered from a verb of every partition's rows; print a line if passes are counted."""
+        start, name = time.perf_counter(), _name(f)
+        tasks = over_partitions(partial(_on_part, verb, self.model, self.groups, f, width), self.parts, name)
+        result = computed(gathered(tasks), self.parts)
+        if self.passes is not None:
+            self.passes.append(name)
+            seconds = time.perf_counter() - start
+            speed = self.n_rows / max(seconds, 1e-9)
+            print(f"[skribbon] pass {len(self.passes)}, {name}: {seconds:.2f} s, {speed:.3g} rows/s", flush=True)
+        return result
 
     def take(self, index):
         """Some of the rows, in memory; they must be among those of the sample."""
@@ -102,10 +190,6 @@ class DaskRows:
         if not np.array_equal(self.index[place], index):
             raise ValueError("Only rows of the sample can be taken from a Dask table.")
         return self.sample.take(place).at(self.model)
-
-    def at(self, model):
-        """The same rows seen by another model."""
-        return replace(self, model=model)
 
     def around(self):
         """Prepared features of some rows, evenly spaced."""
@@ -117,56 +201,40 @@ class DaskRows:
         return np.concatenate([self.sample.y, self.model.encode_target(ends)]) if len(ends) else self.sample.y
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """From a part of a table to what the mathematics takes; ``labels`` are those of the groups, in their order."""
-
-    model: Any
-    labels: pd.Index | None
-
-    def __call__(self, part, k=0):
-        if not len(part.y):
-            return None, np.zeros(0), np.zeros(0), None
-        y = self.model.encode_target(part.y)
-        if not np.isfinite(y).all():
-            raise ValueError("y has values that its transformer cannot take; clean it before.")
-        code = None if self.labels is None else self.labels.get_indexer(part.label)
-        return self.model.prepare(part.X), y, part.weights, code
+def _prepared(model, labels, part, k=0):
+    """Prepared X, encoded y, weights, and positions of the groups among their ``labels``, from a part of a table."""
+    if not len(part.y):
+        return None, np.zeros(0), np.zeros(0), None
+    y = model.encode_target(part.y)
+    if not np.isfinite(y).all():
+        raise ValueError("y has values that its transformer cannot take; clean it before.")
+    return model.prepare(part.X), y, part.weights, None if labels is None else labels.get_indexer(part.label)
 
 
 def _grouped(model, table, survey):
-    """Labels of the groups in the order of their numbers, and what is known of them; None where there are none."""
+    """Labels of the groups in the order of their numbers, and their totals; None without groups."""
     if not table.grouped:
         return None, None
-    count, weight, n_parts = (np.array(column) for column in zip(*survey.groups.values(), strict=True))
-    _check_memory(int((n_parts > 1).sum()), len(model.theta))
-    check_group_totals(weight)
-    if len(count) == survey.n_rows and survey.unit_weights:
-        return None, None  # each row is one of its own
-    return pd.Index(list(survey.groups)), Groups(np.zeros(0, dtype=int), count, weight)
-
-
-def _check_memory(n_cut, p):
-    """Groups that are spread over partitions are added up in this process, a p x p matrix each."""
-    needed = 8 * n_cut * p**2
+    count, weight, n_parts, _ = (np.array(column) for column in zip(*survey.groups.values(), strict=True))
+    n_cut, p = int((n_parts > 1).sum()), len(model.theta)
+    needed = 8 * n_cut * p**2  # groups on several partitions are added up in this process
     if needed > machine_bytes() / 4:
         raise MemoryError(
             f"{n_cut} groups are spread over several partitions, and their curvatures of {p} x {p} would take "
             f"{needed / 1e9:.3g} GB. Keep groups together: sort the table by them, as by set_index."
         )
+    check_group_totals(weight)
+    if len(count) == survey.n_rows and survey.unit_weights:
+        return None, None  # every row is its own group
+    return pd.Index(list(survey.groups)), Groups(np.zeros(0, dtype=int), count, weight)
 
 
-def _rows_of_part(model, groups, part, k):
+def _on_part(verb, model, groups, f, width, part, k):
+    """Sum or map of a function over the rows of the k-th partition; None if it has none."""
     X, y, weight, code = part
-    return Rows(model, X, y, weight, None if groups is None else replace(groups, code=code), k << BLOCKS_OF_A_PART)
-
-
-def _sum_of_part(model, groups, f, width, part, k):
-    return _rows_of_part(model, groups, part, k).sum(f, width) if len(part[1]) else None
-
-
-def _map_of_part(model, groups, f, width, part, k):
-    return _rows_of_part(model, groups, part, k).map(f, width) if len(part[1]) else None
+    groups = None if groups is None else replace(groups, code=code)
+    first = k << 20  # no partition has a million blocks, so that every block has its own number
+    return verb(Rows(model, X, y, weight, groups, first), f, width) if len(y) else None
 
 
 def _name(f):

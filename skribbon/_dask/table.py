@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from dask.delayed import delayed
+from dask.sizeof import sizeof
 from scipy import sparse
 
-from .engine import computed, kept, over_partitions, progress_printer, summed
+from .._core.rows import some_of
+from .rows import computed, kept, over_partitions, summed
 
-FIRST_LOOK = 4  # partitions that may be empty before the size of a table is guessed as nothing
+HELD_OUT_ROWS = 20_000  # largest number of held-out rows of a fold to load: the mean score of more rows hardly differs
 
 
 class Part(NamedTuple):
@@ -39,18 +41,13 @@ class Part(NamedTuple):
 
     @property
     def n_bytes(self):
-        """What the rows take in memory."""
-        X = self.X
-        if sparse.issparse(X):
-            size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-        else:
-            size = X.memory_usage(deep=False).sum() if hasattr(X, "memory_usage") else np.asarray(X).nbytes
-        return int(size) + sum(column.nbytes for column in self[1:] if column is not None)
+        """Memory that the rows take, zero if there are none."""
+        return sum(map(sizeof, self)) if len(self.y) else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one look at all partitions tells; two of them add, in the order of the rows.
+    """Summary of all partitions; two of them add, in the order of the rows.
 
     Attributes
     ----------
@@ -60,13 +57,11 @@ class Survey:
         Sum of the weights.
     unit_weights : bool
         Whether all weights are zero or one.
-    labels : dict
-        Of a classifier: from each label to its number of rows, their weight, and the (partition, row) of the first.
+    labels, groups : dict
+        From each label of a classifier, and of each group in the order in which they appear, to its number of rows,
+        their weight, the number of its partitions, and the (partition, row) of the first.
     values : tuple of float
-        Of a regressor: the smallest and the largest target, and one that is no whole number, if there is one.
-    groups : dict
-        From the label of each group, in the order in which they appear, to its number of rows, their weight, and the
-        number of partitions that it is in.
+        For a regressor: the smallest and the largest target, and one that is no whole number, if there is one.
     """
 
     lengths: tuple
@@ -77,20 +72,13 @@ class Survey:
     groups: dict
 
     def __add__(self, other):
-        labels = dict(self.labels)
-        for label, (count, weight, first) in other.labels.items():
-            before = labels.get(label, (0, 0.0, first))
-            labels[label] = before[0] + count, before[1] + weight, before[2]
-        groups = dict(self.groups)
-        for label, added in other.groups.items():
-            groups[label] = tuple(map(add, groups.get(label, (0, 0.0, 0)), added))
         return Survey(
             self.lengths + other.lengths,
             self.total + other.total,
             self.unit_weights and other.unit_weights,
-            labels,
+            _merged(self.labels, other.labels),
             _telling(np.array(self.values + other.values)),
-            groups,
+            _merged(self.groups, other.groups),
         )
 
     @property
@@ -102,6 +90,15 @@ class Survey:
     def starts(self):
         """Number of the first row of every partition."""
         return np.concatenate([[0], np.cumsum(self.lengths)])
+
+
+def _merged(one, other):
+    """Totals of labels in two sets of partitions, the first set before the second."""
+    merged = dict(one)
+    for label, (*totals, first) in other.items():
+        *before, place = merged.get(label, (0, 0.0, 0, first))
+        merged[label] = (*map(add, before, totals), place)
+    return merged
 
 
 def _telling(values):
@@ -122,8 +119,8 @@ def look(classifier, check_features, part, k):
         raise ValueError(
             f"sample_weight must be finite and not negative; row {row} of this partition has {weight[row]}."
         )
-    labels, values = ({}, _check_numbers(part.y)) if not classifier else (_labels(part.y, weight, k), ())
-    groups = {} if part.label is None else _group_totals(part.label, weight)
+    labels, values = ({}, _check_numbers(part.y)) if not classifier else (_totals(*_labels(part.y), weight, k), ())
+    groups = {} if part.label is None else _totals(*_groups(part.label), weight, k)
     return Survey((n,), float(weight.sum()), bool(np.isin(weight, (0, 1)).all()), labels, values, groups)
 
 
@@ -161,28 +158,31 @@ def _check_numbers(y):
     return _telling(values)
 
 
-def _labels(y, weight, k):
+def _labels(y):
+    """Labels of a classifier, sorted, and their positions (n,)."""
     missing = np.asarray(pd.isna(y))
     if missing.any():
         raise ValueError(f"y is missing at row {int(np.flatnonzero(missing)[0])} of this partition; drop it before.")
-    labels, first, place = np.unique(y, return_index=True, return_inverse=True)
+    labels, place = np.unique(y, return_inverse=True)
     if y.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("y holds continuous values; a classifier needs labels. Use RibbonRegressor for numbers.")
-    counts, weights = np.bincount(place), np.bincount(place, weights=weight)
-    return {
-        label: (int(count), float(total), (k, int(row)))
-        for label, count, total, row in zip(labels.tolist(), counts, weights, first, strict=True)
-    }
+    return labels, place
 
 
-def _group_totals(label, weight):
+def _groups(label):
+    """Labels of groups in the order in which they appear, and their positions (n,)."""
     code, labels = pd.factorize(label)
     if (code < 0).any():
         row = int(np.flatnonzero(code < 0)[0])
         raise ValueError(f"groups is missing at row {row} of this partition; give it a label of its own, or drop it.")
-    counts, weights = np.bincount(code), np.bincount(code, weights=weight)
-    totals = zip(labels.tolist(), counts.tolist(), weights.tolist(), strict=True)
-    return {label: (count, total, 1) for label, count, total in totals}
+    return labels, code
+
+
+def _totals(labels, place, weight, k):
+    """From each label to its rows in the k-th partition: number, weight, one partition, and the first row."""
+    first, count = np.unique(place, return_index=True, return_counts=True)[1:]
+    columns = (column.tolist() for column in (labels, count, np.bincount(place, weights=weight), first))
+    return {label: (n, total, 1, (k, row)) for label, n, total, row in zip(*columns, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,9 +221,9 @@ class Table:
                     f"X is a Dask collection and {name} is a {type(column).__name__}: take both from one Dask frame, "
                     "so that their partitions belong together."
                 )
-        weighted, grouped = "sample_weight" in given, "groups" in given
-        parts = _joined(X, given) if _all_frames(X, given) else _zipped(X, given)
-        return cls(_kept_if_small(parts), weighted, grouped, verbose)
+        frames = all(hasattr(column, "npartitions") and hasattr(column, "divisions") for column in (X, *given.values()))
+        parts = _joined(X, given) if frames else _zipped(X, given)
+        return cls(_kept_if_small(parts), "sample_weight" in given, "groups" in given, verbose)
 
     def survey(self, classifier, check_features):
         """One look at all rows, which are checked on the way."""
@@ -235,10 +235,6 @@ class Table:
             raise ValueError("sample_weight must contain at least one non-zero number.")
         return survey
 
-    def progress(self, survey):
-        """What prints the passes, if anything does."""
-        return progress_printer(survey.n_rows) if self.verbose else None
-
     def take(self, survey, index):
         """Rows of these numbers, (m,) in ascending order, in memory."""
         bounds = np.searchsorted(index, survey.starts)
@@ -246,14 +242,6 @@ class Table:
         chosen = [(k, rows) for k, rows in chosen if len(rows)]
         tasks = [delayed(Part.take)(self.parts[k], rows) for k, rows in chosen]
         return _concatenated(computed(tasks, self.parts))
-
-    def features(self):
-        """Partitions of X alone."""
-        return [delayed(_features)(part) for part in self.parts]
-
-
-def _features(part):
-    return part.X
 
 
 def _concatenated(pieces):
@@ -267,30 +255,20 @@ def _concatenated(pieces):
 
 
 def _kept_if_small(parts):
-    """Partitions that are kept in memory where the first of them say that all will fit."""
-    for part in parts[:FIRST_LOOK]:
-        (n_bytes,) = computed([delayed(_n_bytes)(part)], parts)
+    """Keep partitions in memory if all will fit, judged by the first of four that is not empty."""
+    for part in parts[:4]:
+        (n_bytes,) = computed([part.n_bytes], parts)
         if n_bytes:
             return kept(parts, n_bytes * len(parts))
     return parts
 
 
-def _n_bytes(part):
-    return part.n_bytes
-
-
 # ---------------------------------------------------------------------- partitions of collections
-def _all_frames(X, given):
-    return all(hasattr(column, "npartitions") and hasattr(column, "divisions") for column in (X, *given.values()))
-
-
 def _joined(X, given):
     """Partitions of one frame that has all columns: a table is read once, and rows cannot be mixed up."""
     names = {name: f"_skribbon_{name}" for name in given}
     columns = {names[name]: _single(column, name) for name, column in given.items()}
-    for name, column in given.items():
-        if column.npartitions != X.npartitions:
-            raise ValueError(_other_partitions(name, column.npartitions, X.npartitions))
+    _check_partitions({name: column.npartitions for name, column in given.items()}, X.npartitions)
     parts = X.assign(**columns).to_delayed()
     return over_partitions(partial(_split, names), parts, "rows")
 
@@ -311,12 +289,9 @@ def _zipped(X, given):
             column = column.rechunk({0: X.chunks[0]})
         columns[name] = column
     lists = {name: _delayed_parts(column) for name, column in columns.items()}
-    for name, parts in lists.items():
-        if len(parts) != len(lists["X"]):
-            raise ValueError(_other_partitions(name, len(parts), len(lists["X"])))
-    names = list(given)
-    tuples = [delayed(list)(list(row)) for row in zip(*lists.values(), strict=True)]
-    return over_partitions(partial(_gathered, names), tuples, "rows")
+    _check_partitions({name: len(parts) for name, parts in lists.items()}, len(lists["X"]))
+    rows = [list(row) for row in zip(*lists.values(), strict=True)]
+    return over_partitions(partial(_gathered, list(given)), rows, "rows")
 
 
 def _gathered(names, columns, k):
@@ -355,8 +330,109 @@ def _delayed_parts(column):
     return list(column.to_delayed())
 
 
-def _other_partitions(name, found, expected):
-    return (
-        f"{name} has {found} partitions and X has {expected}: take both from one Dask frame, or repartition one as the "
-        "other."
-    )
+def _check_partitions(numbers, expected):
+    for name, found in numbers.items():
+        if found != expected:
+            raise ValueError(
+                f"{name} has {found} partitions and X has {expected}: take both from one Dask frame, or repartition "
+                "one as the other."
+            )
+
+
+# ---------------------------------------------------------------------- folds
+def folds_of(table, n_folds, classifier, whole_partitions=False):
+    """Tables of training rows, each with held-out rows in memory, a Part of at most HELD_OUT_ROWS.
+
+    Folds are those of scikit-learn's KFold and StratifiedKFold; with groups, whole groups are held out.
+    """
+    survey = table.survey(classifier, check_features=False)
+    rule = _rule(table, survey, n_folds, classifier, whole_partitions)
+    found = []
+    for fold in range(n_folds):
+        sides = [over_partitions(partial(_chosen, rule, fold, side), table.parts, "fold") for side in (False, True)]
+        train, test = (replace(table, parts=parts) for parts in sides)
+        held = test.survey(classifier, check_features=False)
+        if not held.total > 0 or not held.total < survey.total:
+            raise ValueError(f"All rows on one side of fold {fold + 1} have a weight of zero, or there are none.")
+        part = test.take(held, some_of(held.n_rows, HELD_OUT_ROWS))
+        found.append((train, part, survey.n_rows - held.n_rows, held.n_rows))
+    return found
+
+
+def some_rows(table, classifier, size=HELD_OUT_ROWS):
+    """Load at most ``size`` rows of a table, a Part."""
+    survey = table.survey(classifier, check_features=False)
+    return table.take(survey, some_of(survey.n_rows, size))
+
+
+def _chosen(rule, fold, held_out, part, k):
+    return part.take(np.flatnonzero((rule(part, k) == fold) == held_out))
+
+
+def _rule(table, survey, n_folds, classifier, whole_partitions):
+    """Function that numbers the folds of the rows of a partition."""
+    if whole_partitions:
+        n_parts = len(table.parts)
+        if n_parts < n_folds:
+            raise ValueError(f"cv='partitions' needs at least {n_folds} partitions, and there are {n_parts}.")
+        return partial(by_partition, n_parts, n_folds)
+    if table.grouped:
+        return partial(by_group, _balanced(survey.groups, n_folds))
+    if survey.n_rows < n_folds:
+        raise ValueError(f"There are {survey.n_rows} rows, too few for {n_folds} folds.")
+    if not classifier:
+        sizes = np.full(n_folds, survey.n_rows // n_folds) + (np.arange(n_folds) < survey.n_rows % n_folds)
+        return partial(by_row, survey.starts, np.cumsum(sizes))
+    labels = list(survey.labels)
+    if len(labels) > 1 and max(count for count, *_ in survey.labels.values()) < n_folds:
+        raise ValueError(f"No class has {n_folds} rows; use fewer folds.")
+    counts = np.array(computed(over_partitions(partial(_label_counts, labels), table.parts, "labels"), table.parts))
+    before = np.vstack([np.zeros(len(labels), dtype=int), np.cumsum(counts, axis=0)[:-1]])
+    return partial(by_class, labels, before, _allocated(counts.sum(axis=0), n_folds))
+
+
+def _label_counts(labels, part, k):
+    return [int((part.y == label).sum()) for label in labels]
+
+
+def _allocated(counts, n_folds):
+    """How many rows of each class the folds up to each have, (folds, K), as StratifiedKFold deals them out."""
+    order = np.repeat(np.arange(len(counts)), counts)
+    shares = [np.bincount(order[fold::n_folds], minlength=len(counts)) for fold in range(n_folds)]
+    return np.cumsum(shares, axis=0)
+
+
+def _balanced(groups, n_folds):
+    """Folds of groups, the largest first, each to the fold that has the fewest rows so far."""
+    if len(groups) < n_folds:
+        raise ValueError(f"There are {len(groups)} groups, too few for {n_folds} folds; groups are kept together.")
+    totals, fold_of = np.zeros(n_folds), {}
+    for label, (count, *_) in sorted(groups.items(), key=lambda item: -item[1][0]):
+        fold_of[label] = int(np.argmin(totals))
+        totals[fold_of[label]] += count
+    return fold_of
+
+
+# ---------------------------------------------------------------------- folds (n,) of the rows of the k-th partition
+def by_row(starts, ends, part, k):
+    """Consecutive rows in each fold."""
+    return np.searchsorted(ends, starts[k] + np.arange(len(part.y)), side="right")
+
+
+def by_class(labels, before, ends, part, k):
+    """Consecutive rows of each class in each fold; ``before`` (P, K) counts the rows in earlier partitions."""
+    fold = np.empty(len(part.y), dtype=int)
+    for j, label in enumerate(labels):
+        own = part.y == label
+        fold[own] = np.searchsorted(ends[:, j], before[k, j] + np.arange(own.sum()), side="right")
+    return fold
+
+
+def by_group(fold_of, part, k):
+    """Whole groups in each fold."""
+    return np.array([fold_of[label] for label in part.label.tolist()], dtype=int)
+
+
+def by_partition(n_parts, n_folds, part, k):
+    """Whole partitions in each fold, neighbours together."""
+    return np.full(len(part.y), k * n_folds // n_parts)

@@ -13,22 +13,27 @@ from sklearn.frozen import FrozenEstimator
 
 from .._core.ribbon import rescaling
 from .._core.rows import EASY_LEVERAGE, some_of
-from .._laws import Normal, normal_path_scores
-from .._predict.predictive import PATH_PAIRS, ClassProbabilities, Predictive
+from .._predict.classes import ClassProbabilities
+from .._predict.predictive import Predictive
 from .._utils.checks import group_codes
 from .._utils.compat import safe_indexing
-from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings
-from ..metrics.calibration import calibration_error
+from ..exceptions import (
+    AlphaEdgeWarning,
+    FewGroupsWarning,
+    FlexibleModelWarning,
+    RibbonWarning,
+    noted_warnings,
+    warn_user,
+)
+from ..metrics.distributions import calibration_error
 from ..noise.scale import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_of, standard_error
 
-PATH_FLOATS = 2**22  # of one array along the path
-CACHED_FLOATS = 2**14  # of one that is used but once or twice, in normal laws
-WORTH = 0.005  # nats, or share of another score, that is worth leaving an alpha and temperature of one
-CLIMBING_PAIRS = 32  # of nodes that are enough for it
-ROUGH_PAIRS = 128  # for scores that are
-FAR = {"nll": 0.1, "brier": 0.02, "ece": 0.02}  # from the best
+PATH_FLOATS = 2**22  # floats of one array along the path of alphas: 32 MB
+MIN_GAIN = 0.005  # nats, or share of another score, below which alpha and temperature stay 1: no user would notice
+PATH_PAIRS = 256  # pairs of quadrature nodes for the mean scores of a fold: errors of single rows average out
+CLIMBING_PAIRS = 64  # pairs of quadrature nodes while searching the best temperature, the fewest that are used
 FEWEST_SCORED, MOST_WORK = 2000, 1e6  # rows, and rows x classes^2, by which a classifier's alphas are compared
-STRIDE = 6  # every so many alphas are enough to find the best temperature
+STRIDE = 6  # alphas per scored one while searching the best temperature: its peak moves little with alpha
 
 
 def outputs_of(distribution):
@@ -46,7 +51,7 @@ class Fold:
     weight: np.ndarray | None
     distribution: Predictive | ClassProbabilities
     group: np.ndarray | None = None
-    most_pairs: int = PATH_PAIRS  # of nodes, of a classifier's averages
+    most_pairs: int = PATH_PAIRS  # of quadrature nodes for the probabilities of three or more classes
 
     def factors(self, alphas):
         """What the covariance is multiplied by as the ribbon's alpha becomes each of others, (A,)."""
@@ -75,35 +80,52 @@ class Fold:
         return float(len(self.y) if self.weight is None else self.weight.sum())
 
 
-def fit_fold(ribbons, n_sure, X, y, train, test, sample_weight, fit_params, verbose=0, name=""):
-    """Fit on the rows ``train`` and look at the rows ``test``; a Fold for each of the ``ribbons``, and warnings.
+def fit_fold(ribbons, n_sure, split, verbose=0):
+    """Fit on the training rows of a Split and look at its held-out rows; a Fold for each of the ribbons, and warnings.
 
     They share one base fit, and differ in what comes after it. Those beyond the first ``n_sure`` are for models that
     could follow their rows closely.
     """
-    start = time.perf_counter()
-    if is_classifier(ribbons[0]) and len(missing := np.setdiff1d(y, y[train])):
-        raise ValueError(
-            f"The training rows of {name} hold no example of {missing.tolist()}; use a stratified cv with fewer folds."
-        )
-    if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
-        raise ValueError(
-            f"All rows on one side of {name} have a weight of zero; drop rows without weight, or shuffle the folds."
-        )
-    params = {key: value[train] for key, value in fit_params.items()}
-    held_out = (
-        safe_indexing(X, test),
-        y[test],
-        *(None if column is None else column[test] for column in (sample_weight, fit_params.get("groups"))),
-    )
+    start, notes = time.perf_counter(), []
     unsaid = FlexibleModelWarning, FewGroupsWarning  # the fit to all rows will say the latter
-    notes = []
-    with noted_warnings(notes, name):
-        fitted = fit_all(ribbons, n_sure, safe_indexing(X, train), y[train], params, len(y), unsaid)
-        folds = [validate(ribbon, *held_out) for ribbon in fitted]
+    with noted_warnings(notes, split.name):
+        n = split.n_train + split.n_test
+        fitted = fit_all(ribbons, n_sure, split.X, split.y, split.fit_params, n, unsaid)
+        folds = [validate(ribbon, *split.held_out) for ribbon in fitted]
     if verbose:
-        print(f"[RibbonCV] {name}: {len(train)} rows fitted, {len(test)} held out, {time.perf_counter() - start:.2f} s")
+        seconds = time.perf_counter() - start
+        print(f"[RibbonCV] {split.name}: {split.n_train} rows fitted, {split.n_test} held out, {seconds:.2f} s")
     return folds, notes
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training rows of one fold, in memory or on Dask, and its held-out rows in memory: X, y, weight and group."""
+
+    name: str
+    X: Any
+    y: Any
+    fit_params: dict
+    held_out: tuple
+    n_train: int
+    n_test: int
+
+    @classmethod
+    def from_rows(cls, name, X, y, train, test, sample_weight, fit_params, classifier):
+        """Split rows in memory by their positions; refuses folds that cannot be fitted or scored."""
+        if classifier and len(missing := np.setdiff1d(y, y[train])):
+            raise ValueError(
+                f"The training rows of {name} hold no example of {missing.tolist()}; use a stratified cv with fewer "
+                "folds."
+            )
+        if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
+            raise ValueError(
+                f"All rows on one side of {name} have a weight of zero; drop rows without weight, or shuffle the folds."
+            )
+        params = {key: value[train] for key, value in fit_params.items()}
+        columns = (None if column is None else column[test] for column in (sample_weight, fit_params.get("groups")))
+        held_out = safe_indexing(X, test), y[test], *columns
+        return cls(name, safe_indexing(X, train), y[train], params, held_out, len(train), len(test))
 
 
 def fit_all(ribbons, n_sure, X, y, fit_params, n, unsaid=(FlexibleModelWarning,)):
@@ -146,7 +168,7 @@ def validate(ribbon, X, y, sample_weight, group=None):
 
 
 def _fold(ribbon, X, y, sample_weight, distribution, group):
-    """A Fold, of whose distributions a single one is of a column y, even where that came as a table."""
+    """Build a Fold; a table y with one column becomes a vector if the distribution has one output."""
     y = np.ravel(y) if isinstance(distribution, Predictive) else y
     return Fold(ribbon, X, y, sample_weight, distribution, group)
 
@@ -169,11 +191,15 @@ def with_pooled_noise(folds):
         squared.append(model.loss.squared_residuals(latent.f, model.encode_target(fold.y)))
         weights.append(np.ones(len(fold.y)) if fold.weight is None else fold.weight)
     pooled = float(np.average(np.concatenate(squared), weights=np.concatenate(weights)))
-    return [_with_noise(fold, pooled) for fold in folds]
+    noise, pooled_folds = ConstantNoise(pooled).fit(None), []
+    for fold in folds:
+        scale = fold.ribbon.model_.loss.noise_scale(fold.distribution.latent.f)
+        pooled_folds.append(_with_noise(fold, noise, replace(fold.distribution, dispersion=pooled * scale)))
+    return pooled_folds
 
 
 def _with_pooled_covariance(folds):
-    """The same of several outputs: the mean product of their residuals."""
+    """The folds with one covariance of the noise of several outputs, the mean product of their residuals."""
     products, total = 0.0, 0.0
     for fold in folds:
         r = fold.distribution.latent.f - fold.ribbon.model_.encode_target(fold.y)
@@ -185,16 +211,16 @@ def _with_pooled_covariance(folds):
 
 
 def _with_joint_noise(fold, noise):
-    fold.ribbon.noise_ = noise
-    told = zip(fold.distribution.outputs, noise.noises, strict=True)
-    outputs = tuple(replace(output, dispersion=np.full(len(output), own.dispersion_)) for output, own in told)
-    return replace(fold, distribution=replace(fold.distribution, outputs=outputs, correlation=noise.correlation))
+    pairs = zip(fold.distribution.outputs, noise.noises, strict=True)
+    outputs = tuple(replace(output, dispersion=np.full(len(output), own.dispersion_)) for output, own in pairs)
+    return _with_noise(fold, noise, replace(fold.distribution, outputs=outputs, correlation=noise.correlation))
 
 
-def _with_noise(fold, dispersion):
-    fold.ribbon.noise_ = ConstantNoise(dispersion).fit(None)
-    scale = fold.ribbon.model_.loss.noise_scale(fold.distribution.latent.f)
-    return replace(fold, distribution=replace(fold.distribution, dispersion=dispersion * scale))
+def _with_noise(fold, noise, distribution):
+    """The fold with a copy of its Ribbon that has another fitted noise, and with the distribution it predicts."""
+    ribbon = copy(fold.ribbon)
+    ribbon.noise_ = noise
+    return replace(fold, ribbon=ribbon, distribution=distribution)
 
 
 def law_of_folds(folds, alpha):
@@ -221,31 +247,13 @@ def _law_of_output(folds, alpha, j):
 def regression_path(fold, alphas, level, want_crps=False):
     """Scores of one fold at every alpha: metric name to an array (A,)."""
     factors, latent = fold.factors(alphas), fold.distribution.latent
-    if (scores := _normal_scores(fold, factors, level)) is not None:
-        return scores
     width = 32 if latent.draws is None else latent.draws.shape[-1]
-    most = CACHED_FLOATS if _is_normal(fold.distribution) else PATH_FLOATS // width
-    size = max(1, most // len(fold.y))
+    size = max(1, PATH_FLOATS // width // len(fold.y))
     pieces = [
         _regression_scores(fold, fold.distribution.scaled(factors[start : start + size]), level, want_crps)
         for start in range(0, len(factors), size)
     ]
     return {metric: np.concatenate([piece[metric] for piece in pieces]) for metric in pieces[0]}
-
-
-def _normal_scores(fold, factors, level):
-    """The same from few normal laws; None where it takes others, or all of them."""
-    distribution, y = fold.distribution, fold.y.astype(float)
-    if not isinstance(distribution, Predictive) or y.ndim > 1:  # several outputs, or one as a column
-        return None
-    if type(distribution.law) is not Normal or not distribution.has_closed_crps:
-        return None
-    noise, variance = distribution.scaled(0.0).law.var(), distribution.latent.covariance[:, 0, 0]
-    return normal_path_scores(y - distribution.law.mean(), noise, variance, factors, level, fold.weight)
-
-
-def _is_normal(distribution):
-    return all(isinstance(output.law, Normal) for output in outputs_of(distribution))
 
 
 def _regression_scores(fold, path, level, want_crps):
@@ -270,19 +278,10 @@ def _over_rows(values, weight):
 
 
 def classification_path(fold, alphas):
-    """Scores of one fold at every alpha; those far from the best come from few nodes."""
-    scores = _classification_scores(fold, alphas, min(fold.most_pairs, ROUGH_PAIRS))
-    near = np.any([scores[metric] <= scores[metric].min() + far for metric, far in FAR.items()], axis=0)
-    if fold.most_pairs > ROUGH_PAIRS and fold.ribbon.model_.loss.n_classes > 2:
-        for metric, values in _classification_scores(fold, alphas[near], fold.most_pairs).items():
-            scores[metric][near] = values
-    return scores
-
-
-def _classification_scores(fold, alphas, most_pairs):
+    """Scores of one fold at every alpha: metric name to an array (A,)."""
     own = fold.ribbon.model_.encode_target(fold.y).astype(int)
     scores = {"nll": [], "brier": [], "ece": [], "accuracy": []}
-    for proba in fold.distribution.mean_path(fold.factors(alphas), most_pairs):
+    for proba in fold.distribution.mean_path(fold.factors(alphas), fold.most_pairs):
         for metric, rows in _row_scores(proba, own).items():
             scores[metric].append(np.average(rows, weights=fold.weight))
         scores["ece"].append(calibration_error(proba.max(axis=1), proba.argmax(axis=1) == own, fold.weight))
@@ -428,7 +427,7 @@ def is_clear(best, other, scoring):
 
     A small gain in every single row has a small error too.
     """
-    gain, worth = best.score - other.score, WORTH if scoring == "nll" else WORTH * abs(best.score)
+    gain, worth = best.score - other.score, MIN_GAIN if scoring == "nll" else MIN_GAIN * abs(best.score)
     return bool(gain > worth and gain > error_of_gain(best, other, scoring))
 
 
@@ -463,7 +462,7 @@ def _scores_by_row(fold, alpha, scoring):
         scores = -fold.distribution.scaled(fold.factors([alpha])[0]).logpdf(fold.y.astype(float))
         return scores if scores.ndim == 1 else scores.mean(axis=1)
     own = fold.ribbon.model_.encode_target(fold.y).astype(int)
-    return _row_scores(fold.distribution.mean_path(fold.factors([alpha]))[0], own)[scoring]
+    return _row_scores(fold.distribution.mean_path(fold.factors([alpha]), fold.most_pairs)[0], own)[scoring]
 
 
 def settled(paths, scoring):
@@ -479,7 +478,40 @@ def settled(paths, scoring):
     return (chosen, best) if best.score > usual.score and is_clear(best, usual, scoring) else (0, usual)
 
 
+def warn_at_edge(path, alphas, level, scoring):
+    """Warn if the best alpha is the smallest or the largest, or if the score does not depend on alpha."""
+    best, scores = path.best, path.scores
+    scores = scores[scores > -np.inf]
+    by_coverage = isinstance(scoring, str) and scoring == "coverage"
+    covered = path.results["mean_test_coverage"][-1] if by_coverage else None
+    if best == len(alphas) - 1 and covered is not None and covered >= level:
+        reason = (
+            f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
+            f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha gives narrower intervals. Intervals "
+            "of kind 'confidence' then have almost no width: for those use a Ribbon with alpha=1. If the noise "
+            "varies from row to row or is not normal, let the data decide: noise='auto'."
+        )
+    elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
+        reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
+    elif best not in (0, len(alphas) - 1):
+        return
+    elif not _matters(path, alphas, scoring) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
+        return  # if alpha hardly matters, or logits are too small already, the edge means nothing
+    elif best == 0:
+        reason = f"The smallest alpha, {alphas[0]:g}, is best; extend alphas downwards, or check the noise."
+    else:
+        reason = f"The largest alpha, {alphas[best]:g}, is best: the data call for no epistemic part."
+    warn_user(reason, AlphaEdgeWarning)
+
+
+def _matters(path, alphas, scoring):
+    """Whether the best alpha is clearly better than the one next to 1, or else than the other end."""
+    usual = nearest_to_one(alphas)
+    return is_clear(path, path.at(len(alphas) - 1 - path.best if usual == path.best else usual), scoring)
+
+
 def nearest_to_one(values):
+    """Position of the value nearest to 1 on a log scale."""
     return int(np.argmin(np.abs(np.log(values))))
 
 
@@ -510,6 +542,12 @@ def _results(folds, alphas, level, scoring):
             results[f"std_test_{metric}"] = values.std(axis=0)
         results.update({f"split{k}_test_{metric}": row for k, row in enumerate(values)})
     return results
+
+
+def stacked(tables):
+    """Several tables stacked into one, with the columns that they share."""
+    names = [name for name in tables[0] if all(name in table for table in tables)]
+    return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
 def _scores_of_fold(fold, alphas, level, scoring):

@@ -16,7 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from .._predict.predictive import ClassProbabilities, Latent
+from .._predict.classes import ClassProbabilities
+from .._predict.latent import Latent
 from .._utils.checks import (
     check_fitted,
     check_levels,
@@ -26,6 +27,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
+from .._utils.threads import limit_blas
 from .._utils.typing import (
     ClassScoreName,
     Correction,
@@ -39,10 +41,14 @@ from .._utils.typing import (
 from ..conformal.calibration import Calibration, calibrated_classes, conformal_set
 from ..conformal.left_out import CrossConformal, class_scores_of
 from ..curvature import Curvature
-from .base import BaseRibbon, calibration_rows, latent_at, lazily, weighted_mean
+from ..exceptions import SeparationWarning, warn_user
+from .base_model import adopt, calibration_rows, lazily, validated
+from .ribbon import BaseRibbon, latent_at, warn_of_training_rows, weighted_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SEPARATION = 0.05  # squared scores over their expectation: below 0.03 for separated classes, above 0.09 for all others
 
 
 class ClassificationMethods:
@@ -54,9 +60,7 @@ class ClassificationMethods:
 
     model_: Any
     classes_: NDArray[Any]
-    _validated: Callable[[Any], Any]
     _latent: Callable[[Any], Latent]
-    _warn_of_training_rows: Callable[[Any, Any, Any], None]
     conformal_: Calibration
     _folds_: CrossConformal
 
@@ -85,7 +89,7 @@ class ClassificationMethods:
 
     def _prepared(self, X):
         """X as the base model's transformers leave it."""
-        X = self._validated(X)
+        X = validated(self, X)
         return self.model_.prepare(X)
 
     @lazily
@@ -250,7 +254,7 @@ class ClassificationMethods:
         weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
         u = _uniform(randomised, random_state, len(own))
         conformal = calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u)
-        self._warn_of_training_rows(X_cal, y, weight)
+        warn_of_training_rows(self, X_cal, y, weight)
         self.conformal_ = replace(conformal, randomised=randomised)
         return self
 
@@ -307,7 +311,7 @@ class ClassificationMethods:
                 raise ValueError("groups and sample_weight are for kind='conformal'; do not pass them with kind='cv+'.")
             if not hasattr(self, "_folds_"):
                 raise ValueError("kind='cv+' needs the fits of the folds: use RibbonCV(..., store_folds=True).")
-            sets = self._folds_.sets(self._validated(X), confidence_level, partial(class_scores_of, "lac"))
+            sets = self._folds_.sets(validated(self, X), confidence_level, partial(class_scores_of, "lac"))
         else:
             if not hasattr(self, "conformal_"):
                 raise NotFittedError("A set needs calibration rows: call conformalize(X_cal, y_cal) first.")
@@ -541,16 +545,18 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         self : RibbonClassifier
         """
         y = check_target(self, y)
-        fitted, training = self._fit(X, y, sample_weight, groups)
-        training.warn_of_separation()
-        fitted["classes_"] = fitted["model_"].classes
-        if self.store_loo:
-            self._warn_of_leave_one_out(training)
-            rows, model = training.rows, fitted["model_"]
-            latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.leave_one_out())
-            distribution = ClassProbabilities(latent.over(self.temperature), model.loss)
-            fitted |= self._of_left_out(distribution, rows.y.astype(int), rows.weight)
-        return self._adopt(fitted)
+        fitted, rows = self._fit_rows(X, y, sample_weight, groups)
+        with limit_blas(rows.n_rows, len(rows.model.theta)):
+            fitted, training = self._fit_ribbon(fitted, rows)
+            warn_of_separation(training)
+            fitted["classes_"] = fitted["model_"].classes
+            if self.store_loo:
+                self._warn_of_leave_one_out(training)
+                rows, model = training.rows, fitted["model_"]
+                latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.record.left_out)
+                distribution = ClassProbabilities(latent.over(self.temperature), model.loss)
+                fitted |= self._of_left_out(distribution, rows.y.astype(int), rows.weight)
+        return adopt(self, fitted)
 
     def _latent(self, X):
         return super()._latent(X).over(self.temperature)
@@ -622,3 +628,15 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         ndarray of shape (n_samples,) or (n_samples, K)
         """
         return self._log_odds(X)
+
+
+def warn_of_separation(training):
+    """Warn if a classifier's scores are too small for its own probabilities."""
+    observed, expected = training.moments.squared_scores
+    if observed < SEPARATION * expected:
+        warn_user(
+            "The classifier is right about its training rows far more often than its own probabilities say, as "
+            "where classes can be separated: their scores vanish, and with them the uncertainty that is made of "
+            "them. Penalise the base model more.",
+            SeparationWarning,
+        )

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, check_cv
-from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._utils.checks import is_lazy
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
-from .._utils.unwrap import last_step
+from .._utils.unwrap import innermost, last_step
 from ..exceptions import noted_warnings, warn_once_per_kind
 
 
@@ -110,15 +109,7 @@ def _fold(estimator, X, y, train, test, params, confidence_level, kind, k):
     """Intervals of the rows ``test`` by a fit to the rows ``train``, and warnings."""
     notes = []
     with noted_warnings(notes, k):
-        params = {f"{_prefix(estimator)}{name}": value[train] for name, value in params.items()}
+        params = {f"{innermost(estimator)[1]}{name}": value[train] for name, value in params.items()}
         fitted = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train), **params)
         predictor, rows = last_step(fitted, safe_indexing(X, test))
         return predictor.predict_interval(rows, confidence_level, kind=kind), notes
-
-
-def _prefix(estimator):
-    """What names of fit parameters begin with, so that pipelines hand them to their last steps."""
-    if not isinstance(estimator, Pipeline):
-        return ""
-    name, last = estimator.steps[-1]
-    return f"{name}__{_prefix(last)}"

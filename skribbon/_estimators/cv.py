@@ -24,33 +24,31 @@ from .._utils.compat import routing_enabled
 from .._utils.typing import MatrixLike, Scorer
 from ..conformal.left_out import CrossConformal, distribution_scores, own_class_scores
 from ..exceptions import (
-    AlphaEdgeWarning,
-    FewGroupsWarning,
     FlexibleModelWarning,
     NotStationaryWarning,
     noted_warnings,
     warn_once_per_kind,
-    warn_user,
 )
 from ..noise.scale import HeteroskedasticNoise
 from .alpha_path import (
     Path,
+    Split,
     Temperatures,
-    fit_all,
     fit_fold,
     fit_quietly,
-    is_clear,
     law_of_folds,
     leave_one_out_folds,
-    nearest_to_one,
     rows_to_compare,
     settled,
+    stacked,
     validate,
+    warn_at_edge,
     with_pooled_noise,
 )
-from .base import BaseModelAttributes, BaseRibbon, FittedRepr, adopt, dask_room
+from .base_model import adopt, dask_room, features_of
 from .classifier import RibbonClassifier
 from .regressor import RibbonRegressor
+from .ribbon import BaseRibbon
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
 DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # tried without being asked if a model is flexible enough to follow its rows closely
@@ -77,7 +75,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     return method
 
 
-class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimator):
+class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
     Each fold costs one base fit and one curvature; the whole path of alphas is then scored in closed form, because
@@ -205,7 +203,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         self : RibbonCV
         """
         names, alphas, ribbon = getattr(y, "columns", None), self._checked_alphas(), self._get_ribbon()
-        y = check_target(self, y, get_tags(ribbon).target_tags.multi_output)
+        y = check_target(self, y)
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         if is_lazy(X):
             X = y = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
@@ -214,20 +212,10 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         ribbons, n_sure = self._candidates(ribbon)
         temperatures = self._checked_temperatures(ribbon)
         notes: list[tuple] = []  # warnings from the folds and from the final fit
-        if is_lazy(X):
-            folds = self._lazy_folds(ribbons, n_sure, X, notes)
-        else:
-            folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups, notes)
-        if temperatures is None:
-            paths = [Path.follow(same, alphas, level, scoring) for same in folds]
-            table = self._joined([path.results for path in paths], ribbons)
-            chosen, best = settled(paths, scoring)
-        else:
-            paths, table = self._tempered(folds, ribbons, temperatures, alphas, level, scoring)
-            chosen = int(np.argmax([path.score for path in paths]))
-            best = paths[chosen]
+        folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups, notes)
+        chosen, best, table = self._choose(folds, ribbons, temperatures, alphas, level, scoring)
         if len(alphas) > 1:
-            self._warn_at_edge(best, alphas, level, scoring)
+            warn_at_edge(best, alphas, level, scoring)
         with noted_warnings(notes, None):
             final = self._refit(ribbons[chosen], folds[chosen][0].ribbon, best, X, y, sample_weight, groups)
         warn_once_per_kind(notes, len(folds[0]))
@@ -243,10 +231,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         }
         if temperatures is not None:
             fitted["temperature_"] = final.temperature
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(final, name):
-                fitted[name] = getattr(final, name)
-        return adopt(self, fitted)
+        return adopt(self, fitted | features_of(final))
 
     @staticmethod
     def _checked_columns(X, y, sample_weight, groups):
@@ -270,101 +255,93 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
             return [ribbon, *(_at_damping(ribbon, value) for value in DAMPINGS)], 1
         if isinstance(ribbon, FrozenEstimator):
             raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
-        values = np.unique(np.asarray(self.dampings, dtype=float))
-        if values.size == 0 or not np.all(np.isfinite(values) & (values >= 0)):
-            raise ValueError(
-                f"dampings must be 'auto', None or a non-empty sequence of finite numbers >= 0, got {self.dampings!r}."
-            )
+        values = _checked_values(self.dampings, "dampings", "'auto', None or ", lowest=0.0)
         return [_at_damping(ribbon, value) for value in values], len(values)
 
     def _folds(self, ribbons, n_sure, X, y, sample_weight, groups, notes):
-        """A list of folds for every candidate."""
-        ribbon = ribbons[0]
-        if self.store_folds and (self._leave_one_out or isinstance(ribbon, FrozenEstimator)):
+        """A list of folds for every candidate; ``notes`` gets their warnings."""
+        ribbon, lazy = ribbons[0], is_lazy(X)
+        self._check_folds(ribbon, lazy)
+        if isinstance(ribbon, FrozenEstimator):
+            rows = dask_room().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
+            return [[validate(ribbon.estimator, *rows)]]
+        fit_params, split_params = self._routed(sample_weight, groups)
+        if self._leave_one_out:
+            return [[fold] for fold in leave_one_out_folds(ribbons[:n_sure], X, y, sample_weight, fit_params)]
+        if pooled := _noise_from_folds(ribbon):
+            ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
+        if lazy:
+            results = [fit_fold(ribbons, n_sure, split, self.verbose) for split in self._lazy_splits(X)]
+        else:
+            splits = self._splits(X, y, sample_weight, groups, fit_params, split_params)
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(fit_fold)(ribbons, n_sure, split, self.verbose) for split in splits
+            )
+        notes.extend(note for _, said in results for note in said)
+        # a fold that lacks a category has fewer parameters, and may need no damping: only what all folds share counts
+        by_candidate = [list(same) for same in zip(*(folds for folds, _ in results), strict=False)]
+        return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
+
+    def _check_folds(self, ribbon, lazy):
+        """Refuse what these folds cannot do."""
+        frozen, noise_from_folds = isinstance(ribbon, FrozenEstimator), _noise_from_folds(ribbon)
+        if self.store_folds and lazy:
+            raise ValueError("store_folds keeps a score for every row, but X is a Dask collection; use a sample.")
+        if self.store_folds and (self._leave_one_out or frozen):
             raise ValueError(
                 "store_folds needs folds, but here a single fit has seen all rows, or none. With cv='loo' use "
                 "kind='jackknife+'; with a frozen Ribbon, conformalize."
             )
-        if isinstance(ribbon, FrozenEstimator):
-            return [[validate(ribbon.estimator, X, y, sample_weight, groups)]]
-        fit_params, split_params = self._routed(sample_weight, groups)
-        if self._leave_one_out:
-            if _noise_from_folds(ribbon):
+        if frozen:
+            return
+        if lazy:
+            if not (self.cv is None or self._by_partition or isinstance(self.cv, Integral)) or noise_from_folds:
+                raise ValueError(
+                    "For a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, "
+                    f"and noise must not be 'cv'; got cv={self.cv!r}. Folds keep groups together."
+                )
+        elif self._leave_one_out:
+            if noise_from_folds:
                 raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
-            return [[fold] for fold in leave_one_out_folds(ribbons[:n_sure], X, y, sample_weight, fit_params)]
-        if isinstance(ribbon.estimator, FrozenEstimator):
+        elif isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
                 "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
                 "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or "
                 "use cv='loo' on the training rows."
             )
-        splits = list(self._splits(X, y, is_classifier(ribbon), groups, split_params))
-        if not splits:
-            raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
-        if self.store_folds and not _holds_out_each_once(splits, len(y)):
-            raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
-        if pooled := _noise_from_folds(ribbon):
-            ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
-        results = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_fold)(
-                ribbons,
-                n_sure,
-                X,
-                y,
-                train,
-                test,
-                sample_weight,
-                fit_params,
-                self.verbose,
-                f"fold {k} of {len(splits)}",
-            )
-            for k, (train, test) in enumerate(splits, start=1)
-        )
-        folds = [fold for fold, _ in results]
-        notes.extend(note for _, said in results for note in said)
-        # a fold that lacks a category has fewer parameters, and may need no damping: only what all folds share counts
-        by_candidate = [list(same) for same in zip(*folds, strict=False)]
-        return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
 
-    def _lazy_folds(self, ribbons, n_sure, table, notes):
-        """The same for a Dask table: each fit uses all other rows, each score a sample of the held-out ones."""
-        ribbon = ribbons[0]
-        if self.store_folds:
-            raise ValueError("store_folds keeps a score for every row, but X is a Dask collection; use a sample.")
-        if isinstance(ribbon, FrozenEstimator):
-            part = dask_room().some_rows(table, is_classifier(ribbon.estimator))
-            return [[validate(ribbon.estimator, *part)]]
-        by_partition = isinstance(self.cv, str) and self.cv == "partitions"
-        if not (self.cv is None or by_partition or isinstance(self.cv, Integral)) or _noise_from_folds(ribbon):
-            raise ValueError(
-                "For a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, and "
-                f"noise must not be 'cv'; got cv={self.cv!r}. Folds keep groups together."
-            )
-        folds, n_folds = [], 5 if self.cv is None or by_partition else int(self.cv)
+    def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
+        """Yield a Split for each fold of rows in memory; a number of folds keeps groups together."""
+        classifier = is_classifier(self)
+        if groups is None or not (self.cv is None or isinstance(self.cv, Integral)):
+            found = list(check_cv(self.cv, y, classifier=classifier).split(X, y, **split_params))
+        else:
+            splitter = StratifiedGroupKFold if classifier else GroupKFold
+            found = list(splitter(5 if self.cv is None else self.cv).split(X, y, groups))
+        if not found:
+            raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
+        if self.store_folds and not _holds_out_each_once(found, len(y)):
+            raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
+        for k, (train, test) in enumerate(found, start=1):
+            name = f"fold {k} of {len(found)}"
+            yield Split.from_rows(name, X, y, train, test, sample_weight, fit_params, classifier)
+
+    def _lazy_splits(self, table):
+        """Yield a Split for each fold of a Dask table: all other rows, and a sample of the held-out ones."""
+        n_folds = 5 if self.cv is None or self._by_partition else int(self.cv)
         if n_folds < 2:
             raise ValueError(f"cv must be at least 2 folds, got {self.cv}.")
-        found = dask_room().folds_of(table, n_folds, is_classifier(ribbon), by_partition)
-        for k, (train, held_out, n_train, n_test) in enumerate(found, start=1):
-            start = time.perf_counter()
-            unsaid = FlexibleModelWarning, FewGroupsWarning
-            with noted_warnings(notes, k):
-                fitted = fit_all(ribbons, n_sure, train, train, {}, n_train + n_test, unsaid)
-                folds.append([validate(one, *held_out) for one in fitted])
-            if self.verbose:
-                seconds = time.perf_counter() - start
-                print(f"[RibbonCV] fold {k} of {n_folds}: {n_train} rows fitted, {n_test} held out, {seconds:.2f} s")
-        return [list(same) for same in zip(*folds, strict=False)]
+        found = dask_room().folds_of(table, n_folds, is_classifier(self), self._by_partition)
+        for k, (train, *rest) in enumerate(found, start=1):
+            yield Split(f"fold {k} of {n_folds}", train, train, {}, *rest)
+
+    @property
+    def _by_partition(self):
+        return isinstance(self.cv, str) and self.cv == "partitions"
 
     @property
     def _leave_one_out(self):
         return isinstance(self.cv, str) and self.cv == "loo"
-
-    def _splits(self, X, y, classifier, groups, split_params):
-        """What ``cv`` stands for; a number of folds keeps groups together."""
-        if groups is None or not (self.cv is None or isinstance(self.cv, Integral)):
-            return check_cv(self.cv, y, classifier=classifier).split(X, y, **split_params)
-        splitter = StratifiedGroupKFold if classifier else GroupKFold
-        return splitter(5 if self.cv is None else self.cv).split(X, y, groups)
 
     def _routed(self, sample_weight, groups):
         """Parameters of the Ribbon's ``fit`` and of the splitter's ``split``."""
@@ -396,8 +373,12 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         return final
 
     # ------------------------------------------------------------------ the choice
-    def _tempered(self, folds, ribbons, temperatures, alphas, level, scoring):
-        """For each candidate classifier its choice of alpha and temperature, and one table of all of them."""
+    def _choose(self, folds, ribbons, temperatures, alphas, level, scoring):
+        """Choose among all candidates: the place of the chosen one, its Path, and a table of all scores."""
+        if temperatures is None:
+            paths = [Path.follow(same, alphas, level, scoring) for same in folds]
+            chosen, best = settled(paths, scoring)
+            return chosen, best, self._joined([path.results for path in paths], ribbons)
         paths, tables = [], []
         for same in folds:
             scored = same if self.store_folds or callable(scoring) else rows_to_compare(same)
@@ -411,49 +392,23 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
                 {"temperature": np.full(len(alphas), temperatures[i]), **path.results}
                 for i, path in sorted(search.paths.items())
             ]
-            tables.append(_stacked(columns))
-        return paths, self._joined(tables, ribbons)
+            tables.append(stacked(columns))
+        chosen = int(np.argmax([path.score for path in paths]))
+        return chosen, paths[chosen], self._joined(tables, ribbons)
 
     def _joined(self, tables, ribbons):
-        """One table of all candidates; the damping is nan where it was left to the Ribbon."""
+        """One table of all candidates; the damping is nan if it was left to the Ribbon."""
         if len(tables) == 1 and (self.dampings is None or isinstance(self.dampings, str)):
             return tables[0]
         dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
         lengths = [len(table["alpha"]) for table in tables]
-        return {"damping": np.repeat(dampings, lengths), **_stacked(tables)}
-
-    def _warn_at_edge(self, path, alphas, level, scoring):
-        best, scores = path.best, path.scores
-        scores = scores[scores > -np.inf]
-        by_coverage = isinstance(scoring, str) and scoring == "coverage"
-        covered = path.results["mean_test_coverage"][-1] if by_coverage else None
-        if best == len(alphas) - 1 and covered is not None and covered >= level:
-            reason = (
-                f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {level:g}: the largest "
-                f"alpha, {alphas[best]:g}, leaves no epistemic part, and no alpha gives narrower intervals. Intervals "
-                "of kind 'confidence' then have almost no width: for those use a Ribbon with alpha=1. If the noise "
-                "varies from row to row or is not normal, let the data decide: noise='auto'."
-            )
-        elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
-            reason = "The scoring does not depend on alpha; use nll, coverage or another score of the distribution."
-        elif best not in (0, len(alphas) - 1):
-            return
-        elif not _matters(path, alphas, scoring) or (best == len(alphas) - 1 and is_classifier(path.folds[0].ribbon)):
-            return  # if alpha hardly matters, or logits are too small already, the edge means nothing
-        elif best == 0:
-            reason = f"The smallest alpha, {alphas[0]:g}, is best; extend alphas downwards, or check the noise."
-        else:
-            reason = f"The largest alpha, {alphas[best]:g}, is best: the data call for no epistemic part."
-        warn_user(reason, AlphaEdgeWarning)
+        return {"damping": np.repeat(dampings, lengths), **stacked(tables)}
 
     # ------------------------------------------------------------------ checks
     def _checked_alphas(self):
         if self.alphas is None:
             return np.logspace(-4, 2, 37)  # beyond that, almost nothing is left of a confidence interval
-        alphas = np.unique(np.asarray(self.alphas, dtype=float))
-        if alphas.size == 0 or not np.all(np.isfinite(alphas) & (alphas > 0)):
-            raise ValueError(f"alphas must be a non-empty sequence of finite numbers > 0, got {self.alphas!r}.")
-        return alphas
+        return _checked_values(self.alphas, "alphas")
 
     def _checked_temperatures(self, ribbon):
         """A classifier's candidates in ascending order; None for a regressor."""
@@ -463,12 +418,7 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
             return None
         if self.temperatures is None:
             return np.logspace(-0.25, 2, 19)  # without held-out errors nothing tells how far down to go
-        values = np.unique(np.asarray(self.temperatures, dtype=float))
-        if values.size == 0 or not np.all(np.isfinite(values) & (values > 0)):
-            raise ValueError(
-                f"temperatures must be a non-empty sequence of finite numbers > 0, got {self.temperatures!r}."
-            )
-        return values
+        return _checked_values(self.temperatures, "temperatures")
 
     def _checked_scoring(self, ribbon):
         """The name of a built-in score, or a callable."""
@@ -540,7 +490,12 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         """Class labels, of a classifier."""
         return self.estimator_.classes_
 
+    coef_ = BaseRibbon.coef_
+    intercept_ = BaseRibbon.intercept_
+
     # ------------------------------------------------------------------ scikit-learn's conventions
+    _html_repr = BaseRibbon._html_repr
+
     def _facts(self):
         if not hasattr(self, "alpha_"):
             return {}
@@ -587,6 +542,16 @@ class RibbonCV(BaseModelAttributes, FittedRepr, MetaEstimatorMixin, BaseEstimato
         return tags
 
 
+def _checked_values(values, name, others="", lowest=None):
+    """Candidates in ascending order: positive numbers, or numbers from ``lowest`` on."""
+    numbers = np.unique(np.asarray(values, dtype=float))
+    fine = numbers > 0 if lowest is None else numbers >= lowest
+    if numbers.size == 0 or not np.all(np.isfinite(numbers) & fine):
+        bound = "> 0" if lowest is None else f">= {lowest:g}"
+        raise ValueError(f"{name} must be {others}a non-empty sequence of finite numbers {bound}, got {values!r}.")
+    return numbers
+
+
 def _holds_out_each_once(splits, n):
     return np.array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(n))
 
@@ -596,18 +561,6 @@ def _crossed(best):
     ribbons = [fold.ribbon.with_alpha(best.alpha) for fold in best.folds]
     score = partial(own_class_scores, "lac") if is_classifier(ribbons[0]) else distribution_scores
     return CrossConformal.of(best.folds, ribbons, score)
-
-
-def _stacked(tables):
-    """Several tables stacked into one, with the columns that they share."""
-    names = [name for name in tables[0] if all(name in table for table in tables)]
-    return {name: np.concatenate([table[name] for table in tables]) for name in names}
-
-
-def _matters(path, alphas, scoring):
-    """Whether the best alpha is clearly better than the one next to 1, or else than the other end."""
-    usual = nearest_to_one(alphas)
-    return is_clear(path, path.at(len(alphas) - 1 - path.best if usual == path.best else usual), scoring)
 
 
 def _damping(ribbon):

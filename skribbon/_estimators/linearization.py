@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.draws import is_quadratic, least_curvature
-from .._core.ribbon import ReweightedCurvature, direct, gradient_change, parameter_shifts, pushforward
+from .._core.draws import is_quadratic, min_curvature
+from .._core.refits import minimise
+from .._core.ribbon import ReweightedCurvature, direct, gradient_change, influence, pushforward
 from .._core.rows import Moments
-from ..models.newton import minimise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,10 +109,10 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
     model, n = rows.model, rows.n
     weights = _drawn_weights(rows, alpha, n_refits, rng)
-    moments = Moments.from_rows(rows, curvature, scatter=False)
-    reweighted = np.stack([replace(rows, weight=w).mean(_score_sum, n) for w in weights.T], axis=1)
+    moments = Moments.from_rows(rows, curvature)
+    reweighted = np.stack([replace(rows, weight=w).sum(_score_sum) / n for w in weights.T], axis=1)
     H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
-    shifts, refitted, converged = parameter_shifts(H_r, U), [], []
+    shifts, refitted, converged = influence(H_r, U), [], []
     newton = _newton_steps(rows, curvature, H_r, weights, U) if curvature.reweights else None
     for b in range(n_refits):
         start = time.perf_counter()
@@ -144,12 +144,12 @@ def _newton_steps(rows, curvature, H_r, weights, U):
     model, steps = rows.model, []
     for weight, score in zip(weights.T, U.T[:, :, None], strict=True):
         drawn = replace(rows, weight=weight)
-        H = drawn.mean(curvature.of_block, rows.n)
+        H = drawn.sum(curvature.of_block) / rows.n
         penalised = H + np.diag(curvature.shift(model))
-        H_w = ReweightedCurvature.of(H_r.inverse_root, penalised[None], least_curvature(model))
+        H_w = ReweightedCurvature.from_draws(H_r.inverse_root, penalised[None], min_curvature(model))
         step = H_w.shifts(score)
         if not is_quadratic(model):
-            moved = drawn.mean(partial(gradient_change, shift=step[:, 0]), rows.n)
+            moved = drawn.sum(partial(gradient_change, shift=step[:, 0])) / rows.n
             step = H_w.second_order(score, moved[:, None] - H @ step)
         steps.append(step)
     return np.concatenate(steps, axis=1)

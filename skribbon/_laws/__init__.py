@@ -1,38 +1,30 @@
-"""Observation laws: y given the model's raw prediction f, and their mixtures where f itself is uncertain.
+"""Distributions of an observation y given the model's raw prediction f, and their mixtures if f itself is uncertain.
 
-A law holds one distribution per element of an array. What is uncertain about f is either a normal law, integrated by
-quadrature (:class:`Latent`) or in closed form, or a set of equally likely draws (:class:`Mixture`).
+A law holds one distribution per element of an array. The uncertainty of f is either normal, integrated over nodes
+(``families.UncertainMean``) or in closed form, or a set of equally likely draws (:class:`Mixture`).
 
-Which room holds what, the lowest first; each imports from those before it:
+Modules, each of which imports only from those before it:
 
-- ``quadrature``: nodes and weights.
-- ``search``, ``crps``: quantiles and scores of any law, from its cdf; ``table``: quantiles of many by interpolation,
-  ``grid``: quantiles and densities of many whose f is as uncertain as y.
-- ``base``: :class:`Law`, which deals with points, chunks and levels.
-- ``location``, ``tweedie``: the laws of y given f, with their special functions.
-- ``shapes``: what additive noise looks like in units of its scale: normal, Student's, or as residuals show it.
-- ``mixture``, ``latent``: the laws of y where f is uncertain.
-- ``normal_path``: mean scores of normal laws along a path of variances.
-- ``families``: what a loss knows, :class:`LocationFamily` and :class:`TweedieFamily`; these make all the others.
+- ``numerics``: quantiles and scores of any distribution, from its cdf.
+- ``base``: :class:`Law`, which deals with degenerate distributions, chunks and levels.
+- ``normal``, ``tweedie``: distributions of y given f, with their special functions.
+- ``shapes``: shapes of additive noise in units of its scale: normal, Student's t, or as residuals show it.
+- ``mixture``: distribution of y if f is one of several draws.
+- ``families``: :class:`LocationFamily` and :class:`TweedieFamily`, from a loss's dispersion and f to the distribution
+  of y; ``UncertainMean`` if f is normal.
 """
 
 from .base import Law
 from .families import LocationFamily, TweedieFamily
-from .latent import Latent
-from .location import Estimate, Normal, Student, normal_levels, student_ratio
 from .mixture import Mixture
-from .normal_path import normal_path_scores
+from .normal import Estimate, Normal, Student, normal_levels, student_ratio
 from .shapes import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
-from .tweedie import CompoundPoissonGamma, Counts, Gamma, InverseGaussian
+from .tweedie import CompoundPoissonGamma
 
 __all__ = [
     "CompoundPoissonGamma",
-    "Counts",
     "EmpiricalLaw",
     "Estimate",
-    "Gamma",
-    "InverseGaussian",
-    "Latent",
     "Law",
     "LocationFamily",
     "Mixture",
@@ -43,6 +35,5 @@ __all__ = [
     "StudentLaw",
     "TweedieFamily",
     "normal_levels",
-    "normal_path_scores",
     "student_ratio",
 ]

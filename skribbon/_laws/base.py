@@ -1,14 +1,14 @@
 """A law: one distribution per element of an array."""
 
+from math import prod
+
 import numpy as np
 from scipy.special import ndtri
 
-from .crps import integrate_crps
-from .quadrature import LEGENDRE
-from .search import search_quantile
+from .numerics import integrate_crps, search_quantile
 
 POINT = 1e-12  # a positive law whose relative standard deviation is below this is a point
-CHUNK = 2**19  # numbers in a temporary array
+CHUNK = 2**19  # numbers in a temporary array: 4 MB, small enough for the cache
 
 
 class Law:
@@ -42,12 +42,10 @@ class Law:
         """method(law, *arguments) over chunks of elements, for arguments that broadcast with the law's shape."""
         arguments = [np.asarray(a, dtype=float) for a in arguments]
         shape = np.broadcast_shapes(self.shape, *(a.shape for a in arguments))
-        size, step = int(np.prod(shape)), max(CHUNK // self.width, 1)
+        size, step = prod(shape), max(CHUNK // self.width, 1)
         flat = [np.broadcast_to(a, shape).reshape(-1) for a in arguments]
         own = shape == self.shape
-        index = (
-            None if own else np.broadcast_to(np.arange(int(np.prod(self.shape))).reshape(self.shape), shape).reshape(-1)
-        )
+        index = None if own else np.broadcast_to(np.arange(prod(self.shape)).reshape(self.shape), shape).ravel()
         out = np.empty(size)
         for start in range(0, size, step):
             part = slice(start, min(start + step, size))
@@ -172,7 +170,7 @@ class Law:
         return np.where(np.isnan(score), np.inf if np.any(np.isfinite(y)) else np.nan, score)
 
     def _crps(self, y):
-        return integrate_crps(self, y, LEGENDRE) if self.discrete else integrate_crps(self, y)
+        return integrate_crps(self, y)
 
     def sample(self, rng):
         """One draw per element."""

@@ -4,11 +4,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .base import Law
-from .crps import integrate_crps, normals_crps, points_crps
-from .location import Normal
-
-HALVINGS = 70  # of the order of all 2^64 floats, and some for what is rounded to whole numbers
-PAIRS = 256  # normal components up to which the score of a mixture is a sum over pairs
+from .normal import Normal
+from .numerics import integrate_crps, normals_crps, points_crps
 
 
 class Mixture(Law):
@@ -30,16 +27,12 @@ class Mixture(Law):
         return Mixture(type(law)(*parameters, **law.constants), self.weights)
 
     def _point(self):
-        points, means = self.law._point(), self.law._mean()
-        return points.all(axis=-1) & (means == means[..., :1]).all(axis=-1)
+        return self.law._point().all(axis=-1) & _all_equal(self.law._mean())
 
     def _mean(self):
         means = self.law._mean()
         with np.errstate(all="ignore"):
-            return np.where(self._point_mean(means), means[..., 0], means @ self.weights)
-
-    def _point_mean(self, means):
-        return (means == means[..., :1]).all(axis=-1)  # the average of equal numbers is that number, unrounded
+            return np.where(_all_equal(means), means[..., 0], means @ self.weights)  # not rounded if all are equal
 
     def _std(self):
         with np.errstate(all="ignore"):
@@ -65,12 +58,14 @@ class Mixture(Law):
         """
         ends = self._quantiles(q)
         low, high, rows = ends.min(axis=-1), ends.max(axis=-1), np.arange(q.size)
-        for _ in range(HALVINGS):
-            rows = rows[high[rows] - low[rows] > self._resolution(high[rows])]
+        for _ in range(70):  # 64 halve the order of all floats, and some are for rounding to whole numbers
+            resolution = np.maximum(np.spacing(high), 1.0) if self.discrete else 1e-13 * np.abs(high)
+            rows = rows[(high - low > resolution)[rows]]
             if not rows.size:
                 break
             law = self if rows.size == q.size else self.take(rows)
-            middle = self._between(low[rows], high[rows])
+            middle = halfway(low[rows], high[rows])
+            middle = np.maximum(np.floor(middle), low[rows] + 1) if self.discrete else middle
             enough = law._cdf_at(middle) >= q[rows]
             high[rows[enough]], low[rows[~enough]] = middle[enough], middle[~enough]
         return np.where(self._cdf_at(low) >= q, low, high)
@@ -82,23 +77,19 @@ class Mixture(Law):
     def _ends(self, low, high):
         return self._quantiles(low).min(axis=-1), self._quantiles(high).max(axis=-1)
 
-    def _resolution(self, y):
-        """Differences that the search for a quantile leaves: of counts one, as long as floats tell them apart."""
-        return np.maximum(np.spacing(y), 1.0) if self.discrete else 1e-13 * np.abs(y)
-
-    def _between(self, low, high):
-        middle = halfway(low, high)
-        return np.maximum(np.floor(middle), low + 1) if self.discrete else middle
-
     def _logpdf_at(self, y):
         return logsumexp(self.law._logpdf_at(y[..., None]), axis=-1, b=self.weights)
 
     def _crps(self, y):
         if self.law._point().all():
             return points_crps(self.law._mean(), self.weights, y)
-        if isinstance(self.law, Normal) and self.law.shape[-1] <= PAIRS:
+        if isinstance(self.law, Normal) and self.law.shape[-1] <= 256:  # pairs grow as the square
             return normals_crps(self.law._mean(), self.law.parameters[1], self.weights, y)
         return integrate_crps(self, y)
+
+
+def _all_equal(means):
+    return (means == means[..., :1]).all(axis=-1)
 
 
 def halfway(low, high):

@@ -12,18 +12,12 @@ from scipy.special import ndtr, stdtr, stdtrit
 
 from .._utils.typing import FloatArray
 from .base import Law
-from .location import LocationScale, Normal, Student
+from .normal import LocationScale, Normal, Student
 
-TAIL, TAIL_SCALE = 3.0, 1.5  # degrees of freedom and scale of the heavy-tailed part of an empirical law
-LEAST_TAIL = 0.005  # weight of that part in large samples
-CENTRES = 256  # order statistics that stand for a larger sample
-NODES = 256  # where an empirical law is tabulated, and as many for the normal law that it is folded with
-SHARES = np.linspace(0, 1, 17)  # of the noise in the variance at which it is tabulated
-WIDTHS = (0.25, 0.4, 0.6, 0.9, 1.2)  # kernel widths to choose from, in units of Silverman's rule
-RANKS = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])  # levels at which quantiles are those of the sample
-LEAST_BEYOND = 5  # observations beyond such a level
-FEWEST = 20  # observations that an empirical law is made of
-ROUNDING = 1e-6  # share of the largest residual, or of the spread, below which others are the same
+TAIL, TAIL_SCALE = 3.0, 1.5  # degrees of freedom and scale of an empirical law's tails: heavy, with a finite variance
+SHARES = np.linspace(0, 1, 17)  # shares of the noise in the variance at which an empirical law is tabulated
+FEWEST = 20  # fewest observations for an empirical law: five of them lie beyond either quartile
+ROUNDING = 1e-6  # differences below this share of the largest residual, or of the spread, are rounding
 
 
 class NoiseLaw:
@@ -201,18 +195,20 @@ class EmpiricalLaw(NoiseLaw):
         m, std = len(centres), centres.std()
         quartiles = np.diff(centres[[m // 4, (3 * m) // 4]])[0] / 1.349
         spread = (min(std, quartiles) if quartiles > ROUNDING * std else std) * self.n**-0.2
-        tail = max(1 / (self.n + 1), LEAST_TAIL)
+        tail = max(1 / (self.n + 1), 0.005)  # what lies beyond n observations; half a per cent in large samples
         pilot = kernel_density(centres, centres, np.full(m, 0.9 * spread), tail)
         relative = np.sqrt(np.exp(np.log(pilot).mean()) / pilot)  # narrow where rows are dense
-        scores = [_scores_without_itself(centres, c * spread * relative, tail) for c in WIDTHS]
+        choices = [c * spread * relative for c in (0.25, 0.4, 0.6, 0.9, 1.2)]  # in units of Silverman's rule
+        scores = [np.log(kernel_density(centres, centres, widths, tail, skip_itself=True)) for widths in choices]
         best = int(np.argmax([score.mean() for score in scores]))
-        return centres, WIDTHS[best] * spread * relative, tail, scores[best]
+        return centres, choices[best], tail, scores[best]
 
     @cached_property
     def _bend(self):
         """The function of the kernel cdf that brings its quantiles to those of the sample."""
         centres, widths, tail, _ = self._kernels
-        levels = RANKS[np.minimum(RANKS, 1 - RANKS) * (self.n + 1) >= LEAST_BEYOND]
+        levels = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
+        levels = levels[np.minimum(levels, 1 - levels) * (self.n + 1) >= 5]  # with five observations beyond
         seen = sample_quantiles(self.z, self.weight, (levels * (self.n + 1) - 0.5) / self.n)
         u, kept = np.unique(kernel_cdf(seen, centres, widths, tail), return_index=True)
         apart = np.r_[True, np.diff(u) > 1e-4] & (u > 1e-4) & (u < 1 - 1e-4)
@@ -252,9 +248,9 @@ class EmpiricalLaw(NoiseLaw):
         """
         centres, widths, tail, _ = self._kernels
         around = np.sort((centres + np.linspace(-4, 4, 9)[:, None] * widths).ravel())
-        own = around[np.linspace(0, len(around) - 1, NODES).round().astype(int)]
+        own = around[np.linspace(0, len(around) - 1, 256).round().astype(int)]
         # the standard normal law, evenly in its density's reach
-        nodes = np.unique(np.r_[own, 8 * np.sinh(np.linspace(-2, 2, NODES)) / np.sinh(2)])
+        nodes = np.unique(np.r_[own, 8 * np.sinh(np.linspace(-2, 2, 256)) / np.sinh(2)])
         nodes = nodes[np.r_[True, np.diff(nodes) > 1e-6]]
         rows, width2 = [], np.median(widths) ** 2
         for share in SHARES:
@@ -282,12 +278,9 @@ class EmpiricalLaw(NoiseLaw):
 
 
 class Tabulated(LocationScale):
-    """An empirical law by its centre, variance and the share of that which is not normal."""
+    """An empirical law by its centre, its variance and the share of the variance that is not normal."""
 
     _point = Normal._point
-
-    def __init__(self, centre, variance, share, shape):
-        super().__init__(centre, variance, share, shape=shape)
 
     @property
     def _shape(self):
@@ -315,23 +308,23 @@ class Tabulated(LocationScale):
         row = np.minimum(place.astype(int), len(SHARES) - 2)
         return row, place - row
 
-    def _cdf(self, y):
+    def _placed(self, y):
+        """Standardised y, the nodes, which of them is the last below y, and the cdf at that node and the next."""
         z, (nodes, cdf) = np.broadcast_arrays(self._z(y), self.parameters[2])[0], self._shape.table
         row, along = self._rows(np.broadcast_to(self.parameters[2], z.shape))
         i = np.clip(np.searchsorted(nodes, z) - 1, 0, len(nodes) - 2)
-        part = np.clip((z - nodes[i]) / (nodes[i + 1] - nodes[i]), 0, 1)
-        left, right = (_between(cdf, row, along, k) for k in (i, i + 1))
-        inside = left + part * (right - left)
+        return z, nodes, i, _between(cdf, row, along, i), _between(cdf, row, along, i + 1)
+
+    def _cdf(self, y):
+        z, nodes, i, left, right = self._placed(y)
+        inside = left + np.clip((z - nodes[i]) / (nodes[i + 1] - nodes[i]), 0, 1) * (right - left)
         below = left * stdtr(TAIL, np.minimum(z, nodes[0]) / TAIL_SCALE) / stdtr(TAIL, nodes[0] / TAIL_SCALE)
         above = (1 - right) * stdtr(TAIL, -np.maximum(z, nodes[-1]) / TAIL_SCALE)
         above = 1 - above / stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
         return np.where(z < nodes[0], below, np.where(z > nodes[-1], above, inside))
 
     def _logpdf(self, y):
-        z, (nodes, cdf) = np.broadcast_arrays(self._z(y), self.parameters[2])[0], self._shape.table
-        row, along = self._rows(np.broadcast_to(self.parameters[2], z.shape))
-        i = np.clip(np.searchsorted(nodes, z) - 1, 0, len(nodes) - 2)
-        left, right = (_between(cdf, row, along, k) for k in (i, i + 1))
+        z, nodes, i, left, right = self._placed(y)
         density = (right - left) / (nodes[i + 1] - nodes[i])
         below = left * _tail_density(z) / stdtr(TAIL, nodes[0] / TAIL_SCALE)
         above = (1 - right) * _tail_density(z) / stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
@@ -393,9 +386,9 @@ def sample_quantiles(z, weight, levels):
     return np.interp(np.asarray(levels) * ends[-1], np.c_[starts, stops].ravel(), np.repeat(z, 2))
 
 
-def stand_ins(z, weight):
-    """Order statistics of a weighted sample, as many as there are or CENTRES of them."""
-    m = min(int(np.ceil(weight.sum())), CENTRES)
+def stand_ins(z, weight, most=256):
+    """Order statistics that stand for a weighted sample, as many as there are or ``most`` of them."""
+    m = min(int(np.ceil(weight.sum())), most)
     return sample_quantiles(z, weight, (np.arange(m) + 0.5) / m)
 
 
@@ -415,10 +408,6 @@ def kernel_density(x, centres, widths, tail, skip_itself=False):
     if skip_itself:
         np.fill_diagonal(kernels, 0.0)
     return (1 - tail) * kernels.sum(axis=1) / (len(centres) - skip_itself) + tail * _tail_density(x)
-
-
-def _scores_without_itself(centres, widths, tail):
-    return np.log(kernel_density(centres, centres, widths, tail, skip_itself=True))
 
 
 def _tail_density(x):

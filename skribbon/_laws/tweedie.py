@@ -7,16 +7,10 @@ from .base import POINT, Law
 
 TINY = 1e-300  # what a mean is taken for that is smaller, or where an identity link leaves the support of the family
 POISSON = 1 + 1e-6  # a dispersion up to here is Poisson's
-MANY_JUMPS = 30.0  # a compound law with a higher rate is replaced by three moments
-MANY_COUNTS = 1e4  # so is a negative binomial law whose mean is that many times its dispersion
-HUGE = 1e15  # a Poisson mean beyond is drawn from the normal law: whole numbers no longer matter
 
 
 class Positive(Law):
     """A law on the positive numbers by its mean and the square of its coefficient of variation."""
-
-    def __init__(self, mean, cv2, **constants):
-        super().__init__(mean, cv2, **constants)
 
     def _mean(self):
         return self.parameters[0]
@@ -79,7 +73,7 @@ class CompoundPoissonGamma(Positive):
     """Sum of N gamma variables, N Poisson: the Tweedie law of 1 < power < 2, an atom at zero and a density above.
 
     In units of the mean the rate is 1 / ((2 - power) cv2) and the scale of a jump (power - 1) cv2, its shape is
-    (2 - power) / (power - 1). Above a rate of ``MANY_JUMPS`` the law is a shifted gamma law with the same mean,
+    (2 - power) / (power - 1). Above a rate of 30 to 60 the law is a shifted gamma law with the same mean,
     variance and skewness, power cv, whose mass below zero, if any, is that of zero.
     """
 
@@ -132,9 +126,6 @@ class Counts(Law):
     discrete = True
     support = "counts"
 
-    def __init__(self, mu, phi):
-        super().__init__(mu, phi)
-
     def _mean(self):
         return self.parameters[0]
 
@@ -150,7 +141,7 @@ class Counts(Law):
         first = phi <= POISSON
         if first.all():
             return poisson(y, mu)
-        third = ~first & (mu > MANY_COUNTS * phi)
+        third = ~first & (mu > 1e4 * phi)  # three moments are enough
         out = np.empty(y.shape)
         for rows, function in ((first, poisson), (~first & ~third, negative_binomial), (third, approximate)):
             if rows.all():
@@ -219,7 +210,7 @@ def negative_binomial_logpmf_large(k, mu, phi):
 
 def many_jumps(power):
     """The rate above which three moments are enough: jumps of a power next to 2 are more skew."""
-    return MANY_JUMPS * min(max(1.0, 0.2 / (2 - power)), 2.0)
+    return 30.0 * min(max(1.0, 0.2 / (2 - power)), 2.0)
 
 
 def jumps(rate):
@@ -259,6 +250,6 @@ def compound_logpdf(ratio, cv2, power):
 
 def sample_poisson(mean, rng):
     """Poisson draws as floats; normal where means are so large that whole numbers no longer matter."""
-    small = mean < HUGE
+    small = mean < 1e15
     exact = rng.poisson(np.where(small, mean, 1.0)).astype(float)
     return np.where(small, exact, mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,78 +13,31 @@ from scipy.special import chdtr, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from .._laws import NormalLaw
-from .._laws.crps import energy_scores
+from .._laws.numerics import energy_scores
 from .._utils.checks import check_count, check_table_of
 from .._utils.typing import FloatArray, Levels, RandomState
-from .predictive import Degrees, Latent, Predictive, no_draws
+from .latent import Degrees, Latent
+from .predictive import Predictive
 
-SURE = 1e-15  # levels closer to 0 or 1 than that have no normal score
 
-
-@dataclass(frozen=True, eq=False)
-class SeparateLatents:
-    """Raw predictions of outputs that have parameters of their own; see :class:`Latent`.
-
-    Attributes
-    ----------
-    outputs : tuple of Latent
-    between : callable
-        ``between()`` gives their covariance (n, m, m), which few ask for.
-    source : callable
-        ``source(n_samples, rng)`` gives joint draws of all rows and outputs, (n, m, n_samples).
-    factors : float or ndarray of shape (A,)
-        What the covariance is multiplied by.
-    """
-
-    outputs: tuple[Latent, ...]
-    between: Callable[[], FloatArray]
-    source: Callable[[int, Any], FloatArray]
-    factors: Any = 1.0
-
-    @property
-    def f(self):
-        """Raw predictions, (n, m)."""
-        return np.concatenate([own.f for own in self.outputs], axis=1)
-
-    @property
-    def draws(self):
-        """Those at the stored parameter draws, (..., n, m, B), or None."""
-        drawn = [own.draws for own in self.outputs]
-        return None if drawn[0] is None else np.concatenate(drawn, axis=-2)
-
-    @cached_property
-    def covariance(self):
-        """Of the raw predictions, row by row, (..., n, m, m)."""
-        return np.multiply.outer(self.factors, self.between())
-
-    def scaled(self, factors):
-        """At other alphas."""
-        outputs = tuple(own.scaled(factors) for own in self.outputs)
-        factors = self.factors * np.asarray(factors, dtype=float)
-        return replace(self, outputs=outputs, factors=factors, source=no_draws)
-
-    def moved_to(self, f):
-        """The same spread around other raw predictions."""
-        outputs = tuple(own.moved_to(f[:, [j]]) for j, own in enumerate(self.outputs))
-        return SeparateLatents(outputs, partial(np.asarray, self.covariance), no_draws)  # which hold no rows
+def output_ribbon(ribbon, model, j):
+    """Distribution of the parameters of one output, or of all parameters if outputs share them."""
+    if not model.outputs_are_separate:
+        return ribbon
+    d = len(model.theta) // model.n_outputs
+    freedom = None if ribbon.freedom is None else ribbon.freedom.outputs[j]
+    return replace(replace(ribbon, freedom=None).mapped(itemgetter(slice(j * d, (j + 1) * d))), freedom=freedom)
 
 
 def output_latents(latent, model, ribbon, X):
     """Uncertain raw predictions of prepared rows X, output by output."""
-    if isinstance(latent, SeparateLatents):
-        yield from latent.outputs
-        return
     for j, own in enumerate(model.outputs):
-        freedom = None
-        if latent.freedom is not None:
-            freedom = Degrees(own, replace(ribbon, freedom=ribbon.freedom.output(j)), X)
+        freedom = None if latent.freedom is None else Degrees(own, output_ribbon(ribbon, model, j), X)
         yield output_latent(latent, j, freedom)
 
 
 def output_latent(latent, j, freedom=None):
     """The j-th of several raw predictions."""
-    if isinstance(latent, SeparateLatents):
-        return latent.outputs[j]
     draws = None if latent.draws is None else latent.draws[..., [j], :]
     source = partial(_draws_of_output, latent.source, j)
     return Latent(latent.f[:, [j]], latent.covariance[..., j : j + 1, j : j + 1], draws, source, freedom)
@@ -112,7 +65,7 @@ class JointPredictive:
     ----------
     outputs : tuple of Predictive
         Of each output alone.
-    latent : Latent or SeparateLatents
+    latent : Latent
         The uncertain raw predictions of all outputs.
     correlation : ndarray of shape (m, m)
         Of the noise.
@@ -132,7 +85,7 @@ class JointPredictive:
     """
 
     outputs: tuple[Predictive, ...]
-    latent: Latent | SeparateLatents
+    latent: Latent
     correlation: FloatArray
 
     def __len__(self):
@@ -269,8 +222,7 @@ class JointPredictive:
         epistemic : ndarray of shape (n, m)
         aleatoric : ndarray of shape (n, m)
         """
-        parts = [output.standard_errors() for output in self.outputs]
-        epistemic, aleatoric = (np.stack(columns, axis=-1) for columns in zip(*parts, strict=True))
+        epistemic, aleatoric = self._stacked(Predictive.standard_errors)  # (2, n, m)
         return epistemic, aleatoric
 
     def slope(self) -> FloatArray:
@@ -409,7 +361,7 @@ class JointPredictive:
         return check_table_of(y, (len(self), len(self.outputs))).T
 
     def _normal_scores(self, y):
-        return ndtri(np.clip(self.cdf(y), SURE, 1 - SURE))
+        return ndtri(np.clip(self.cdf(y), 1e-15, 1 - 1e-15))  # normal scores are finite
 
     def _root_of_correlation(self):
         covariance = self.covariance()

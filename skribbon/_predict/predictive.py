@@ -1,10 +1,9 @@
-"""What is predicted: an uncertain raw prediction, the law of an observation given it, and the scale of the target."""
+"""Distribution of an observation given an uncertain raw prediction, on the scale of the target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,140 +13,17 @@ from scipy.special import ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
 
 from .._core.linalg import LARGEST
-from .._core.rows import row_blocks
-from .._laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, normal_levels, student_ratio
+from .._laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, normal_levels
 from .._utils.checks import check_count, check_levels, check_observations
-from .._utils.threads import in_order
 from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
-from .softmax import logistic_mean, logistic_quantiles, softmax_mean, softmax_mean_path, softmax_quantiles
+from .latent import Latent
 from .target import TargetScale
 
 NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-PATH_PAIRS = 1024
-CRPS_LEVELS = (np.arange(200) + 0.5) / 200
 
 
-def no_draws(n_samples: int, rng: Any) -> FloatArray:
-    raise ValueError("There are no joint draws of leave-one-out predictions, each of which is of a fit of its own.")
-
-
-def _some_degrees(latent, rows):
-    return latent.df[rows]
-
-
-def _divided_draws(source, temperature, n_samples, rng):
-    return source(n_samples, rng) / temperature
-
-
-@dataclass(frozen=True, eq=False)
-class Latent:
-    """The raw prediction of some rows, before the link or softmax.
-
-    Attributes
-    ----------
-    f : ndarray of shape (n, k)
-        Raw prediction.
-    covariance : ndarray of shape (..., n, k, k)
-        J_x Cov(Delta theta_w) J_x', row by row; a leading axis is a path of alphas.
-    draws : ndarray of shape (..., n, k, B) or None
-        Raw predictions at the stored parameter draws; None where the Gaussian limit stands for them.
-    source : callable
-        ``source(n_samples, rng)`` gives joint draws of all rows, (n, k, n_samples).
-    freedom : callable or None
-        ``freedom()`` gives the degrees of freedom of the covariance, (n,), where they are not infinite.
-    """
-
-    f: FloatArray
-    covariance: FloatArray
-    draws: FloatArray | None = None
-    source: Callable[[int, Any], FloatArray] = no_draws
-    freedom: Callable[[], FloatArray] | None = None
-
-    @cached_property
-    def df(self):
-        """Degrees of freedom (n,) of the covariance."""
-        return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
-
-    @classmethod
-    def concatenate(cls, pieces, source=no_draws, freedom=None):
-        """Rows of several into one, with a source of joint draws."""
-        if len(pieces) == 1:
-            return replace(pieces[0], source=source, freedom=freedom)
-        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
-        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
-        return cls(f, covariance, draws, source, freedom)
-
-    def scaled(self, factors):
-        """At other alphas: deviations from f multiplied by sqrt(factor); several factors (A,) make a leading axis."""
-        factors = np.asarray(factors, dtype=float)
-        c = factors.reshape(*factors.shape, *[1] * self.covariance.ndim)
-        draws = None
-        if self.draws is not None:
-            f = self.f[:, :, None]
-            draws = f + np.sqrt(c) * (self.draws - f)
-        return Latent(self.f, c * self.covariance, draws, freedom=self.freedom)
-
-    def take(self, rows):
-        """Some rows, without a source of joint draws."""
-        draws = None if self.draws is None else self.draws[rows]
-        freedom = None if self.freedom is None else partial(_some_degrees, self, rows)
-        return Latent(self.f[rows], self.covariance[rows], draws, freedom=freedom)
-
-    def moved_to(self, f):
-        """The same spread around other raw predictions."""
-        draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
-        return Latent(f, self.covariance, draws)
-
-    def over(self, temperature):
-        """All raw predictions divided by a temperature."""
-        draws = None if self.draws is None else self.draws / temperature
-        source = partial(_divided_draws, self.source, temperature)
-        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source, self.freedom)
-
-
-@dataclass(frozen=True, eq=False)
-class RawDraws:
-    """Joint draws of the raw prediction of all rows of prepared X: each is one function over all of them."""
-
-    model: Any
-    ribbon: Any
-    X: Any
-
-    def __call__(self, n_samples, rng):
-        return self.at(self.ribbon.draw(n_samples, rng))
-
-    def at(self, shifts):
-        """At given parameters, theta plus shifts (p, B): (n, k, B)."""
-        width = max(self.model.row_width, self.model.n_outputs * shifts.shape[1])
-        blocks = row_blocks(self.X.shape[0], width)
-        return np.concatenate(list(in_order(lambda rows: self._at_rows(rows, shifts), blocks, self.model.at_once)))
-
-    def _at_rows(self, rows, shifts):
-        return self.ribbon.predict(self.model, self.model.rows(self.X[rows]), shifts)
-
-
-@dataclass(frozen=True, eq=False)
-class Degrees:
-    """Degrees of freedom (n,) of the variance of raw predictions, the fewest of those of a row."""
-
-    model: Any
-    ribbon: Any
-    X: Any
-
-    def __call__(self):
-        rows, n = self.ribbon.freedom.rows, self.X.shape[0]
-        if not rows.shape[1]:
-            return np.full(n, self.ribbon.freedom.most)  # whatever the row
-        width = max(self.model.row_width, self.model.loss.n_outputs * max(rows.shape))
-        return np.concatenate(list(in_order(self._of_rows, row_blocks(n, width), self.model.at_once)))
-
-    def _of_rows(self, rows):
-        return self.ribbon.degrees_of_freedom(self.model.tangent(self.model.rows(self.X[rows])).jvp).min(axis=1)
-
-
-# ---------------------------------------------------------------------- regression
 class Drawn(Normal):
     """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them.
 
@@ -306,9 +182,7 @@ class Predictive:
         if self._inner_is_outer:
             return self.law.var()
         with np.errstate(invalid="ignore", over="ignore"):
-            values = self._by_nodes()
-            variance = (values - (values @ WEIGHTS)[..., None]) ** 2 @ WEIGHTS
-        return np.nan_to_num(variance, nan=np.inf, posinf=np.inf)
+            return _node_variance(self._by_nodes())
 
     def std(self) -> FloatArray:
         """Standard deviations.
@@ -351,11 +225,7 @@ class Predictive:
         ndarray of shape (n, 2) or (n, 2, L)
             Lower and upper ends; the last axis is present if a sequence of levels was given.
         """
-        levels, scalar = check_levels(confidence_level, "confidence_level")
-        tails = (1 - levels) / 2
-        ends = self._quantile(np.concatenate([tails, 1 - tails]))
-        intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
-        return intervals[..., 0] if scalar else intervals
+        return central_intervals(self._quantile, confidence_level)
 
     # ------------------------------------------------------------------ at observed values
     def cdf(self, y: ArrayLike) -> FloatArray:
@@ -426,7 +296,9 @@ class Predictive:
         y = self._checked(y)
         if self._inner_is_outer:
             return self.law.crps(y)
-        return pinball_crps(self._quantile(CRPS_LEVELS), CRPS_LEVELS, y)
+        levels = (np.arange(200) + 0.5) / 200
+        error = y[..., None] - self._quantile(levels)
+        return 2 * np.maximum(levels * error, (levels - 1) * error).mean(axis=-1)  # mean pinball loss
 
     def _checked(self, y):
         return check_observations(y, len(self)) if np.ndim(y) else np.full(len(self), float(y))
@@ -485,9 +357,7 @@ class Predictive:
             return epistemic, law.std()
         around = Normal(law.mean(), law.var()) if not self._curved else law
         with np.errstate(invalid="ignore", over="ignore"):
-            y = self.target.decode(around.ppf(ndtr(NODES)))
-            variance = (y - (y @ WEIGHTS)[:, None]) ** 2 @ WEIGHTS
-        return epistemic, np.sqrt(np.nan_to_num(variance, nan=np.inf, posinf=np.inf))
+            return epistemic, np.sqrt(_node_variance(self.target.decode(around.ppf(ndtr(NODES)))))
 
     def slope(self) -> FloatArray:
         """Derivative of the prediction with respect to the raw prediction, through link and target transform.
@@ -531,183 +401,17 @@ class Predictive:
         return replace(self, latent=self.latent.scaled(factors))
 
 
-def pinball_crps(quantiles, levels, y):
-    """CRPS (..., n) from quantiles (..., n, Q): twice the pinball loss, averaged over evenly spaced levels."""
-    error = np.asarray(y)[..., None] - quantiles
-    return 2 * np.maximum(levels * error, (levels - 1) * error).mean(axis=-1)
+def central_intervals(quantile, confidence_level):
+    """Intervals (..., 2) or (..., 2, L) between quantiles that leave equal tails; ``quantile(levels)`` is (..., Q)."""
+    levels, scalar = check_levels(confidence_level, "confidence_level")
+    tails = (1 - levels) / 2
+    ends = quantile(np.concatenate([tails, 1 - tails]))
+    intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
+    return intervals[..., 0] if scalar else intervals
 
 
-# ---------------------------------------------------------------------- classification
-@dataclass(frozen=True, eq=False)
-class ClassProbabilities:
-    """Distribution of the class probabilities at n rows, made by a classifier's ``predict_distribution``.
-
-    Parameters
-    ----------
-    latent : Latent
-        The uncertain logits, in the coordinates of the loss.
-    loss : Loss
-        With ``n_classes`` and ``probabilities(f)``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from skribbon import RibbonClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> distribution = RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:])
-    >>> distribution.mean().round(2)
-    array([[0.48, 0.52]])
-    >>> distribution.interval(0.9).round(2)
-    array([[[0.39, 0.58],
-            [0.42, 0.61]]])
-    """
-
-    latent: Latent
-    loss: Loss
-
-    def __len__(self):
-        return len(self.latent.f)
-
-    def mean(self) -> FloatArray:
-        """Averaged probabilities.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Rows sum to one.
-        """
-        f, covariance = self.latent.f, self.latent.covariance
-        if self.latent.draws is not None:
-            mean = self.loss.probabilities(self.latent.draws).mean(axis=-1)
-        elif self.loss.n_classes == 2:
-            mean = logistic_mean(f[:, 0], covariance[:, 0, 0])
-        else:
-            mean = softmax_mean(f, covariance, self.loss.output_map)
-        return mean / mean.sum(axis=-1, keepdims=True)
-
-    def mean_path(self, factors: ArrayLike, most_pairs: int = PATH_PAIRS) -> FloatArray:
-        """Averaged probabilities with the covariance multiplied by each of several factors.
-
-        Parameters
-        ----------
-        factors : array-like of shape (A,)
-        most_pairs : int, default=1024
-            Number of nodes for the widest distributions of more than four classes. With the default, averages over rows
-            are accurate to a few thousandths if the logits of a row differ by tens, and otherwise as accurate as
-            :meth:`mean`.
-
-        Returns
-        -------
-        ndarray of shape (A, n, K)
-        """
-        if self.latent.draws is None and self.loss.n_classes > 2:
-            f, covariance = self.latent.f, self.latent.covariance
-            return softmax_mean_path(f, covariance, self.loss.output_map, np.asarray(factors), most_pairs)
-        return np.stack([self.scaled(factor).mean() for factor in np.asarray(factors)])
-
-    def take(self, rows: ArrayLike) -> ClassProbabilities:
-        """The class probabilities of some rows, without joint draws.
-
-        Parameters
-        ----------
-        rows : array-like of int
-
-        Returns
-        -------
-        ClassProbabilities
-        """
-        return replace(self, latent=self.latent.take(np.asarray(rows)))
-
-    def quantile(self, q: Levels) -> FloatArray:
-        """Quantiles of every class probability.
-
-        Parameters
-        ----------
-        q : float or sequence of Q floats
-
-        Returns
-        -------
-        ndarray of shape (n, K) or (n, K, Q)
-        """
-        q, scalar = check_levels(q, "q")
-        if self.latent.draws is not None:
-            values = Drawn(self.loss.probabilities(self.latent.draws), self.latent.df[:, None]).ppf(q)
-        elif np.isinf(self.latent.df).all():
-            values = self._normal_quantiles(q, 1.0)
-        else:
-            values = self._student_quantiles(q)
-        return values[..., 0] if scalar else values
-
-    def _student_quantiles(self, q):
-        """Those of logits so much wider that their normal quantiles are Student's, level by level."""
-        values, order = [], np.argsort(q, kind="stable")
-        for level in q[order]:
-            values.append(self._normal_quantiles(np.array([level]), student_ratio(level, self.latent.df) ** 2))
-        values = np.maximum.accumulate(np.concatenate(values, axis=-1), axis=-1)
-        return values[..., np.argsort(order, kind="stable")]
-
-    def _normal_quantiles(self, q, factor):
-        """Quantiles (n, K, Q) with the covariance of each row multiplied by a factor."""
-        f, covariance = self.latent.f, self.latent.covariance * np.reshape(factor, (-1, 1, 1))
-        if self.loss.n_classes == 2:
-            return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
-        return softmax_quantiles(f, covariance, self.loss.output_map, q)
-
-    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
-        """Central interval of every class probability.
-
-        Parameters
-        ----------
-        confidence_level : float or sequence of L floats, default=0.9
-
-        Returns
-        -------
-        ndarray of shape (n, K, 2) or (n, K, 2, L)
-        """
-        levels, scalar = check_levels(confidence_level, "confidence_level")
-        tails = (1 - levels) / 2
-        ends = self.quantile(np.concatenate([tails, 1 - tails]))
-        intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
-        return intervals[..., 0] if scalar else intervals
-
-    def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
-        """Joint draws; each is one classifier evaluated at all rows.
-
-        Parameters
-        ----------
-        n_samples : int, default=100
-        random_state : int, RandomState or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n, K)
-        """
-        rng = check_random_state(random_state)
-        draws = self.latent.source(check_count(n_samples, "n_samples"), rng)
-        return self.loss.probabilities(draws).transpose(2, 0, 1)
-
-    def scaled(self, factor: float) -> ClassProbabilities:
-        """The same with the covariance multiplied by a factor.
-
-        Parameters
-        ----------
-        factor : float
-
-        Returns
-        -------
-        ClassProbabilities
-        """
-        return replace(self, latent=self.latent.scaled(factor))
-
-    def over(self, temperature: float) -> ClassProbabilities:
-        """The same with all logits divided by a temperature; above one, probabilities move closer together.
-
-        Parameters
-        ----------
-        temperature : float
-
-        Returns
-        -------
-        ClassProbabilities
-        """
-        return replace(self, latent=self.latent.over(temperature))
+def _node_variance(values):
+    """Variances (...) of values (..., nodes), infinite where they overflow."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        variance = (values - (values @ WEIGHTS)[..., None]) ** 2 @ WEIGHTS
+    return np.nan_to_num(variance, nan=np.inf, posinf=np.inf)

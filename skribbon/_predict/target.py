@@ -26,6 +26,7 @@ class TargetScale:
     upper: float = np.inf
     ends: tuple[float, float] = (-np.inf, np.inf)  # y at lower and at upper
     inside: float = 0.0  # some y between them
+    increasing: bool = True  # whether larger values on the fitted scale mean larger targets
 
     @classmethod
     def of(cls, model, t):
@@ -42,20 +43,17 @@ class TargetScale:
                 "or PowerTransformer."
             )
         increasing = cls(model)._rises(t[0], t[-1])
-        scale = cls(model, ends=(-np.inf, np.inf) if increasing else (np.inf, -np.inf), inside=float(y[len(y) // 2]))
+        far = (-np.inf, np.inf) if increasing else (np.inf, -np.inf)
+        scale = cls(model, ends=far, inside=float(y[len(y) // 2]), increasing=increasing)
         lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
         lower, upper = scale._standing(lower, t[-1]), scale._standing(upper, t[0])
-        return replace(scale, lower=lower, upper=upper, ends=(scale._end(lower, y[0]), scale._end(upper, y[-1])))
+        ends = scale._end(lower, y[0]), scale._end(upper, y[-1])
+        return replace(scale, lower=lower, upper=upper, ends=ends, increasing=ends[0] <= ends[1])
 
     @property
     def is_identity(self):
         """Whether y is what the model was fitted on."""
         return self.model is None
-
-    @property
-    def increasing(self):
-        """Whether larger values on the fitted scale mean larger targets."""
-        return self.ends[0] <= self.ends[1]
 
     def decode(self, t):
         """Values on the fitted scale to the scale of y; those beyond the ends to the ends."""

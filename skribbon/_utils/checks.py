@@ -3,8 +3,7 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import is_classifier
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,46 +21,37 @@ def check_fitted(estimator, name="model_"):
         check_is_fitted(estimator)
 
 
-def check_target(estimator, y, outputs=False):
-    """y as a vector, labels where the estimator is a classifier; a Dask column is looked at later.
+def check_target(estimator, y):
+    """y as a vector, labels if the estimator is a classifier; a table (n, m) may stay one if it takes several outputs.
 
-    With ``outputs`` a table (n, m) may stay one.
+    A Dask column is looked at later.
     """
     if is_lazy(y):
         return y
-    name, kind = type(estimator).__name__, "Classifier" if is_classifier(estimator) else "Regressor"
+    name, tags = type(estimator).__name__, get_tags(estimator)
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     shape = np.asarray(y).shape
-    if outputs and len(shape) == 2:
+    if tags.target_tags.multi_output and len(shape) == 2:
         return np.asarray(y)
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {shape}: {name} models one output of this base model. Fit "
-            f"one per column, with sklearn.multioutput.MultiOutput{kind}({name}(...)): its estimators_ predict "
-            "intervals."
+            f"one per column, with sklearn.multioutput.MultiOutput{tags.estimator_type.capitalize()}({name}(...)): its "
+            "estimators_ predict intervals."
         )
     y = column_or_1d(y, warn=True)
-    if is_classifier(estimator):
+    if tags.estimator_type == "classifier":
         check_classification_targets(y)
     return y
 
 
 def check_observations(y, n):
     """Observed values of n rows as numbers, (n,); anything else is refused rather than broadcast."""
-    if not _is_finite_vector(y):
-        y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
     if len(y) != n:
         raise ValueError(f"y must have an observation for each of the {n} rows of X, got {len(y)}.")
     return y
-
-
-def _is_finite_vector(y):
-    """Whether y is a plain array (n,) of finite floats: there is no more to ask."""
-    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype != np.float64 or not y.size:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(y.sum()))
 
 
 def check_table_of(y, shape):
@@ -100,7 +90,7 @@ def group_codes(groups, n):
 
 
 def checked_groups(groups, n, weight):
-    """As :func:`group_codes`; None if there are no groups, and if each row is one of its own, of one observation."""
+    """Numbers (n,) of the groups; None without groups, or if every group is one observation."""
     if groups is None:
         return None
     code = group_codes(groups, n)
@@ -119,10 +109,13 @@ def check_group_totals(total):
         )
 
 
+def listed(names, most=10):
+    """Names as an error lists them, the first ``most`` only: "a, b, c"."""
+    return ", ".join(map(str, names[:most]))
+
+
 def check_levels(values, name):
     """One probability or a sequence of them, as (array, was_scalar)."""
-    if type(values) is float and 0 < values < 1:
-        return np.array([values]), True
     try:
         levels = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError):

@@ -1,101 +1,56 @@
-"""Blocks of rows on several threads, each with a BLAS of one thread.
-
-Threads of BLAS share out a single product, and whatever comes between two products waits for one of them. Blocks of
-rows have products and all the rest in them, so that sharing out the blocks is worth about twice as much; and pools of
-threads that belong to several libraries do not wait for each other.
-"""
+"""One BLAS thread for small work."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from operator import attrgetter
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
-MOST = 8  # threads, each of which has a block and what it adds up to in memory
-SMALL = 3000  # parameters up to which products of their squares are too small for several threads of BLAS
-FEW_ROWS = 16  # whose products no BLAS shares out
-_CHANGES = threading.Lock()
-_HELD = threading.local()  # how many threads of BLAS this thread holds, to share out blocks among
+SMALL_WORK = 3e10  # multiply-adds, about a second of one core: threads could save little, and lose much on busy cores
 
 
 @cache
 def _libraries():
+    """Threaded BLAS and OpenMP libraries of this process, as far as threadpoolctl knows them."""
     return ThreadpoolController().lib_controllers
 
 
-def _blas_threads():
-    numbers = [lib.num_threads for lib in _libraries() if lib.user_api == "blas"]  # none of a BLAS that is not known
-    return max([getattr(_HELD, "number", 1), *numbers])
-
-
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS and OpenMP with a single thread.
+def limit_blas(n: float = 0, p: float = 0) -> Iterator[None]:
+    """Limit BLAS and OpenMP to one thread for work on n rows of p columns, unless n p^2 or p^3 is large.
 
-    Those that have one already, maybe since somebody else is in here, are left alone, so that threads may come and go.
-    """
-    with _CHANGES:
-        before, _HELD.number = getattr(_HELD, "number", 1), _blas_threads()
-        shared = [(lib, lib.num_threads) for lib in _libraries() if lib.num_threads > 1]
-        for lib, _ in shared:
-            lib.set_num_threads(1)
-    try:
-        yield
-    finally:
-        with _CHANGES:
-            _HELD.number = before
-            for lib, number in shared:
-                lib.set_num_threads(number)
+    BLAS threads meet after every product. If products are small, waiting takes longer than the work: up to 50 times as
+    long if other programs use the cores.
 
-
-def small_products(p: int, n: float = np.inf) -> AbstractContextManager[None]:
-    """:func:`one_thread` for work with p parameters and n rows, unless parameters are many or rows are few.
-
-    Threads of BLAS meet after every product. Where a product is small they wait more than they work, and where another
-    program has a core to itself, a hundred times longer.
-    """
-    return one_thread() if p <= SMALL and n > FEW_ROWS else nullcontext()
-
-
-def in_order(f: Callable[[Any], Any], items: Sequence[Any], most: int = MOST) -> Iterator[Any]:
-    """f of each of the items, one after another in their order, made on as many threads as BLAS has.
-
-    In a thread other than the main one somebody has shared out the work already, and it stays there.
+    On exit, also after an exception or an interrupt, every library that had several threads gets them back. Libraries
+    that have one thread are left alone. So contexts may be nested, and contexts of several Python threads may overlap
+    without a lock: whoever sets one thread restores the number of threads that the first one found. A context that
+    outlasts another one may then run with several threads, which changes its speed only.
 
     Parameters
     ----------
-    f : callable
-        Of an item; what it makes must not depend on the order of the calls.
-    items : sequence
-    most : int
-        Threads that there is memory for.
-
-    Yields
-    ------
-    object
+    n : float, default=0
+        Number of rows; 0 for work that is always small.
+    p : float, default=0
+        Number of columns or parameters.
     """
-    main = threading.current_thread() is threading.main_thread()
-    n = min(_blas_threads(), len(items), most, MOST) if main and len(items) > 1 else 1
-    if n < 2:
-        yield from map(f, items)
-        return
-    state, waiting = np.geterr(), deque[Any]()
+    small = max(n, p) * p**2 <= SMALL_WORK
+    several = [library for library in _libraries() if small and (library.num_threads or 1) > 1]
+    found = list(zip(several, map(attrgetter("num_threads"), several), strict=True))
+    try:
+        for library, _ in found:
+            library.set_num_threads(1)
+        yield
+    finally:
+        try:
+            _restore(found)
+        finally:  # an interrupt may have stopped the first attempt
+            _restore(found)
 
-    def of_item(item):
-        with np.errstate(**state):  # which threads do not inherit
-            return f(item)
 
-    with one_thread(), ThreadPoolExecutor(n) as pool:
-        for item in items:
-            waiting.append(pool.submit(of_item, item))
-            if len(waiting) > n:  # no more than one that nobody has asked for yet
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+def _restore(found):
+    for library, number in found:
+        library.set_num_threads(number)

@@ -4,14 +4,19 @@ Retrained members (deep ensembles, the bootstrap, the Bayesian bootstrap), passe
 (Laplace), and Bayesian networks by Monte Carlo or variational inference, which need NumPyro.
 """
 
-from ._retraining import MemberWarning
-from .bayesian_bootstrap import BayesianBootstrapClassifier, BayesianBootstrapRegressor
-from .bootstrap import BootstrapClassifier, BootstrapRegressor
-from .deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
+from .bayesian_networks import NutsClassifier, NutsRegressor, SviClassifier, SviRegressor
+from .ensembles import (
+    BayesianBootstrapClassifier,
+    BayesianBootstrapRegressor,
+    BootstrapClassifier,
+    BootstrapRegressor,
+    DeepEnsembleClassifier,
+    DeepEnsembleRegressor,
+    MCDropoutClassifier,
+    MCDropoutRegressor,
+    MemberWarning,
+)
 from .laplace import LaplaceClassifier, LaplaceRegressor
-from .mc_dropout import MCDropoutClassifier, MCDropoutRegressor
-from .nuts import NutsClassifier, NutsRegressor
-from .svi import SviClassifier, SviRegressor
 
 __all__ = [
     "BayesianBootstrapClassifier",

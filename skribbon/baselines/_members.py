@@ -1,4 +1,4 @@
-"""What methods that hold several models share: predictions that are those of the members, and noise around them."""
+"""Predictions by several models, the members, each as likely as the others, and noise around their mean."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from sklearn.preprocessing import FunctionTransformer
 
 from .._core.linalg import batch_gram
 from .._core.rows import row_blocks
-from .._estimators.base import FittedModel, adopt
+from .._estimators.base_model import adopt, validated
 from .._estimators.classifier import ClassificationMethods
-from .._estimators.regression import RegressionMethods
+from .._estimators.regressor import RegressionMethods
 from .._laws import LocationFamily
-from .._predict.predictive import Latent
+from .._predict.latent import Latent
 from .._predict.target import TargetScale
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, MatrixLike
 from ..noise.scale import DofNoise, LooNoise, resolve_noise
 
-ABSENT = 1e-12  # probability of a class that a member has not seen
+ABSENT = (
+    1e-12  # probability of a class that a member has not seen: small enough to vanish in the mean, with a finite log
+)
 
 
-class MemberPredictions(FittedModel):
-    """The raw prediction is that of one of ``members_``, a list of ParametricModel, each as likely as the others.
+class MemberPredictions:
+    """Predict with ``members_``, a list of ParametricModel, each as likely as the others.
 
     ``model_`` gives the scale of the target and the classes; a member may have been fitted on a scale, and on classes,
-    of its own. A subclass writes ``_with_law(fitted, X, y, weight)``, which adds what is fitted of the observations.
+    of its own. A subclass writes ``_with_law(fitted, X, y, weight)``, which adds what is fitted of the observations,
+    and ``_on_our_scale(f, member)``, which takes raw predictions of a member to the scale and classes of ``model_``.
     """
 
     def _check_law(self):
         """Refuse a wrong parameter of the observations before any training is done."""
 
     def _prepared(self, X):
-        X = self._validated(X)
+        X = validated(self, X)
         self.model_.prepare(X)  # checks X
         return indexable(X)  # every member prepares X in its own way
 
@@ -109,19 +112,16 @@ class MemberRegression(MemberPredictions, RegressionMethods):
             )
         return noise
 
-    def _with_law(self, fitted, X, y, weight):
-        return self._with_noise(fitted, self._resolve_noise(), X, y, weight)
-
-    def _with_noise(self, fitted, noise, X, y, weight):
-        """What is fitted so far, with the noise model on residuals from the mean over members."""
-        trial = adopt(copy(self), fitted)
+    def _with_law(self, fitted, X, y, weight, noise=None):
+        """Add to what is fitted so far a noise model, fitted to residuals from the mean over members."""
+        noise, trial = self._resolve_noise() if noise is None else noise, adopt(copy(self), fitted)
         model, t, X = fitted["model_"], fitted["model_"].encode_target(y), trial._prepared(X)
         residuals = Residuals(X, weight, model.loss.squared_residuals(trial._latent(X).f, t))
         return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
 
 
-class MemberClassification(MemberPredictions, ClassificationMethods):
-    """Predict methods of a classifier made of members."""
+class AveragedClassification(ClassificationMethods):
+    """Predict methods of a classifier whose probabilities are averaged over its parameters."""
 
     def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
@@ -136,6 +136,10 @@ class MemberClassification(MemberPredictions, ClassificationMethods):
         """
         return self._log_odds(X)
 
+
+class MemberClassification(MemberPredictions, AveragedClassification):
+    """Predict methods of a classifier made of members."""
+
     def _with_law(self, fitted, X, y, weight):
         return fitted | {"classes_": fitted["model_"].classes}
 
@@ -149,7 +153,13 @@ class MemberClassification(MemberPredictions, ClassificationMethods):
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """What a Noise model may ask of its training rows, where no row has a leverage: its own rows and moments."""
+    """Training rows as noise models see them, for predictions that are no single fit: every leverage is zero.
+
+    A noise model asks of the training rows, whatever they are: ``n`` (number of observations), ``rows.X``,
+    ``rows.weight`` and ``rows.groups`` (or None), ``moments.chi2`` (weighted sum of squared residuals),
+    ``squared_residuals`` (n_rows,), ``leverages`` (n_rows,), ``mean_leverage``, and ``growth`` (n_rows,), the ratio of
+    leave-one-out to fitted residuals.
+    """
 
     X: np.ndarray
     weight: np.ndarray
@@ -157,36 +167,11 @@ class Residuals:
 
     mean_leverage = 0.0
     groups = None
-
-    @property
-    def rows(self):
-        """X and weight."""
-        return self
-
-    @property
-    def moments(self):
-        """n and chi2."""
-        return self
-
-    @property
-    def n(self):
-        """Number of observations."""
-        return float(self.weight.sum())
-
-    @property
-    def chi2(self):
-        """Sum of squared residuals."""
-        return float(self.weight @ self.squared_residuals)
-
-    @property
-    def leverages(self):
-        """Zeros."""
-        return np.zeros(len(self.weight))
-
-    @property
-    def growth(self):
-        """Ones."""
-        return np.ones(len(self.weight))
+    rows = property(lambda self: self)
+    n = property(lambda self: float(self.weight.sum()))
+    chi2 = property(lambda self: float(self.weight @ self.squared_residuals))
+    leverages = property(lambda self: np.zeros(len(self.weight)))
+    growth = property(lambda self: np.ones(len(self.weight)))
 
 
 def centre(draws):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Literal, Self
 
@@ -13,26 +13,35 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from .._core.ribbon import Ribbon
-from .._estimators.base import UncertainParameters, own_copy
-from .._estimators.classifier import ClassificationMethods
-from .._estimators.regression import RegressionMethods
+from .._estimators.base_model import adopt, own_copy
+from .._estimators.regressor import RegressionMethods
+from .._estimators.ribbon import UncertainParameters
 from .._predict.target import TargetScale
 from .._utils.checks import check_target, checked_weight
 from .._utils.compat import safe_indexing
-from .._utils.typing import CurvatureName, FloatArray, MatrixLike, RandomState
+from .._utils.typing import CurvatureName, MatrixLike, RandomState
 from ..curvature import Curvature
 from ..models.base import training_rows
 from ..noise.scale import Noise, resolve_noise
+from ._members import AveragedClassification
 
-PRIORS = np.logspace(-4, 4, 25)  # what prior_precision="validation" chooses from
+PRIORS = np.logspace(-4, 4, 25)  # candidates of prior_precision="validation", three to a factor of ten
 
 
+@dataclass(repr=False, eq=False)
 class _Laplace(UncertainParameters):
     r"""Covariance :math:`((n / \phi) H + \Lambda)^{-1}` around the fitted parameters, carried along the tangent.
 
     Divided by n / phi this is H plus a penalty phi Lambda / n, which the curvature classes know how to factor. A
     subclass writes ``_observation``, which returns what is fitted of the observations and phi, and ``_log_score``.
     """
+
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    prior_precision: Literal["base", "validation"] | float = "base"
+    curvature: CurvatureName | Curvature = "auto"
+    validation_fraction: float = 0.2
+    random_state: RandomState = None
 
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its Gaussian posterior.
@@ -48,10 +57,10 @@ class _Laplace(UncertainParameters):
         -------
         self
         """
-        return self._adopt(self._fit_posterior(X, check_target(self, y), sample_weight))
+        return adopt(self, self._fit_posterior(X, check_target(self, y), sample_weight))
 
     def _fit_posterior(self, X, y, sample_weight):
-        """What is fitted."""
+        """Everything that is fitted, by attribute name."""
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
@@ -76,7 +85,7 @@ class _Laplace(UncertainParameters):
         fitted, model, weight = self._fit_base(X, y, sample_weight)
         X = own_copy(fitted["estimator_"], X)
         rows = training_rows(model, X, y, weight)
-        training, _ = self._training(fitted, rows, as_ribbon=False)  # a prior is on the parameters as they are
+        training = self._training(fitted, rows, as_ribbon=False)  # a prior is on the parameters as they are
         return fitted, training
 
     def _posterior(self, training, dispersion, prior):
@@ -105,12 +114,13 @@ class _Laplace(UncertainParameters):
         )
         (observation, dispersion), scores = trial._observation(fitted, training), []
         for prior in PRIORS:
-            trial._adopt(fitted | observation | {"ribbon_": trial._posterior(training, dispersion, prior)[0]})
+            adopt(trial, fitted | observation | {"ribbon_": trial._posterior(training, dispersion, prior)[0]})
             score = trial._log_score(safe_indexing(X, test), y[test])
             scores.append(np.average(score, weights=weight[test]))
         return float(PRIORS[np.argmax(scores)]), dict(zip(PRIORS.tolist(), map(float, scores), strict=True))
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearised predictions.
 
@@ -127,12 +137,12 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         model trained without them, and then trains on all rows.
     curvature : str or Curvature, default="auto"
         As in :class:`~skribbon.RibbonRegressor`; damping is set on a Curvature object.
-    noise : {"train", "dof", "loo", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise; its (mean) variance is also the sigma^2 of the likelihood.
     validation_fraction : float, default=0.2
         Share of the rows that ``prior_precision="validation"`` holds out.
     random_state : int, RandomState or None, default=None
         Seed of that split, and of every ``random_state`` inside the base model that is None.
+    noise : {"train", "dof", "loo", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise; its (mean) variance is also the sigma^2 of the likelihood.
 
     Attributes
     ----------
@@ -163,22 +173,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     (42, 2)
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        prior_precision: Literal["base", "validation"] | float = "base",
-        curvature: CurvatureName | Curvature = "auto",
-        noise: Literal["train", "dof", "loo", "heteroskedastic"] | float | Noise = "train",
-        validation_fraction: float = 0.2,
-        random_state: RandomState = None,
-    ):
-        self.estimator = estimator
-        self.prior_precision = prior_precision
-        self.curvature = curvature
-        self.noise = noise
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    noise: Literal["train", "dof", "loo", "heteroskedastic"] | float | Noise = "train"
 
     def _default_estimator(self):
         return LinearRegression()
@@ -188,7 +183,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         super()._check_parameters()
 
     def _observation(self, fitted, training):
-        rows, noise = training.rows, resolve_noise(self.noise).fit(training)
+        rows, noise = training.rows, resolve_noise(self.noise).fit(training.outputs[0])
         dispersion = float(np.average(np.broadcast_to(noise.predict(rows.X), rows.y.shape), weights=rows.weight))
         return {"noise_": noise, "target_scale_": TargetScale.of(fitted["model_"], rows.y)}, dispersion
 
@@ -199,7 +194,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         return self.estimator_.predict(X)
 
 
-class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
+class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
     r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
 
     The distribution of the logits is carried through the softmax itself, not through a linearisation of it.
@@ -249,21 +244,6 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     (2, 3, 2)
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        prior_precision: Literal["base", "validation"] | float = "base",
-        curvature: CurvatureName | Curvature = "auto",
-        validation_fraction: float = 0.2,
-        random_state: RandomState = None,
-    ):
-        self.estimator = estimator
-        self.prior_precision = prior_precision
-        self.curvature = curvature
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-
     def _default_estimator(self):
         return LogisticRegression()
 
@@ -273,16 +253,3 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     def _log_score(self, X, y):
         own = np.searchsorted(self.classes_, y)
         return self.predict_log_proba(X)[np.arange(len(own)), own]
-
-    def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, K)
-        """
-        return self._log_odds(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
 
-from .._predict.predictive import Latent, Predictive
+from .._predict.predictive import Predictive
 from .._utils.checks import check_count, check_levels, check_name
 from .._utils.typing import FloatArray, Levels
 from ..exceptions import CalibrationWarning, warn_user
@@ -19,13 +20,11 @@ from ..exceptions import CalibrationWarning, warn_user
 if TYPE_CHECKING:
     import pandas as pd
 
-TAIL = 1e-8  # tail probability below which 1 - F is mostly rounding error
+TAIL = 1e-8  # tail probability below which scores grow linearly: 1 - F has eight digits there, and loses them beyond
 FAR = -float(ndtri(TAIL))
-FAR_ROUNDING = 4 * 2.0**-52 / TAIL  # share of that tail, and of a unit of the law there, that is rounding error
-NUDGE = 1e-8  # keeps an end from being lost to rounding; for a score in units of a normal standard deviation
-LAST_DIGITS = 1e-15
-SEARCHED = 1e-10  # precision of an interval's ends, relative to its width
-ROUNDING = 1e-10  # relative to a sum of weights, or a sum of probabilities
+NUDGE = 1e-8  # added to a score, in normal standard deviations, so that rounding of F leaves no calibration row outside
+LAST_DIGITS = 1e-15  # relative widening of ends: observations fall exactly on them if y has few distinct values
+ROUNDING = 1e-10  # relative error allowed to sums of weights and of probabilities, and to ends that are searched for
 
 
 # ---------------------------------------------------------------------- ranks
@@ -68,15 +67,14 @@ def conformal_quantile(
     order = np.argsort(scores, kind="stable")
     reached, new = np.cumsum(weight[order]), np.asarray(test_weight, dtype=float)
     total = reached[-1] if len(reached) else 0.0
-    asked = levels * (total + new[..., None]) - ROUNDING * total  # (..., L)
-    found = np.searchsorted(reached, asked)  # the first place that reaches it
+    found = np.searchsorted(reached, weight_to_reach(levels, total, new[..., None]))  # (..., L)
     values = np.append(scores[order], np.inf)[found]
     return values[..., 0] if scalar else values
 
 
-def weight_to_reach(levels, total):
-    """Weight (L,) that the rows up to an end must have, out of a total, when a new row has weight one."""
-    return levels * (total + 1.0) - ROUNDING * total
+def weight_to_reach(levels, total, new=1.0):
+    """Weight (..., L) that the rows up to an end must have, out of a total, for new rows of weight (..., 1)."""
+    return levels * (total + new) - ROUNDING * total
 
 
 def ends_of_many(lower, upper, asked, weight=None):
@@ -85,19 +83,17 @@ def ends_of_many(lower, upper, asked, weight=None):
     The upper end is the smallest of the proposed upper ends up to which the weights (m,) add up to ``asked`` (L,); the
     lower end is found likewise from above. The proposed ends are reordered in place.
     """
-    m = upper.shape[1]
     if weight is not None and (weight != 1).any():
         ends = [-_weighted_order(-lower, asked, weight), _weighted_order(upper, asked, weight)]
     else:
         place = np.ceil(asked).astype(int) - 1  # (L,)
-        ends = [_order(lower, m - 1 - place, -np.inf), _order(upper, place, np.inf)]
+        ends = [_order(lower, upper.shape[1] - 1 - place, -np.inf), _order(upper, place, np.inf)]
     return np.stack(ends, axis=1)
 
 
 def _order(values, place, beyond):
     """Order statistics (n, L) of the rows of values (n, m); ``beyond`` where there are none."""
-    m = values.shape[1]
-    inside = (place >= 0) & (place < m)
+    inside = (place >= 0) & (place < values.shape[1])
     if inside.any():
         values.partition(np.unique(place[inside]), axis=1)
     return np.where(inside, values[:, np.where(inside, place, 0)], beyond)
@@ -141,11 +137,12 @@ def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[Flo
     z = np.minimum(scores + NUDGE, FAR)
     lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
     if distribution.latent.draws is not None and not law.discrete:  # a search between draws may end just short of a row
-        slack = SEARCHED * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
+        slack = ROUNDING * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
         lower, upper = lower - slack, upper + slack
     far = scores > FAR
     if far.any():
-        reach = _reach(np.where(far, scores - FAR + FAR_ROUNDING, 0.0), _far_ends(law)[2])
+        rounding = 4 * np.finfo(float).eps / TAIL  # share of the tail at FAR that is rounding error
+        reach = _reach(np.where(far, scores - FAR + rounding, 0.0), _far_ends(law)[2])
         lower = np.where(far, lower - outward(reach, lower), lower)
         upper = np.where(far, upper + outward(reach, upper), upper)
     if law.support != "real":
@@ -177,15 +174,17 @@ def above_prediction(distribution, y):
     return y > distribution.prediction()
 
 
-def normalised_score(distribution, y):
-    """Scores (n,): |y - prediction| / std."""
-    distance, std = np.abs(y - distribution.prediction()), distribution.std()
-    return np.divide(distance, std, out=np.where(distance > 0, np.inf, 0.0), where=std > 0)
+def residual_score(unit, distribution, y):
+    """Scores (n,): |y - prediction| in units (n,) given by ``unit(distribution)``."""
+    distance, size = np.abs(y - distribution.prediction()), unit(distribution)
+    return np.divide(distance, size, out=np.where(distance > 0, np.inf, 0.0), where=size > 0)
 
 
-def normalised_ends(distribution, scores):
-    """Ends (n, L) each."""
-    return _around(distribution, _reach(scores, distribution.std()))
+def residual_ends(unit, distribution, scores):
+    """Ends (n, L) of all y whose :func:`residual_score` is at most scores (L,)."""
+    centre = distribution.prediction()[:, None]
+    reach = outward(_reach(scores, unit(distribution)), centre)
+    return centre - reach, centre + reach
 
 
 def _reach(scores, unit):
@@ -195,24 +194,12 @@ def _reach(scores, unit):
         return np.where(np.isinf(scores) | np.isinf(unit), np.inf, scores * unit)
 
 
-def absolute_score(distribution, y):
-    """Scores (n,): |y - prediction|."""
-    return np.abs(y - distribution.prediction())
-
-
-def absolute_ends(distribution, scores):
-    """Ends (n, L) each."""
-    return _around(distribution, scores)
-
-
-def _around(distribution, reach):
-    centre = distribution.prediction()[:, None]
-    reach = outward(reach, centre)
-    return centre - reach, centre + reach
+def _ones(distribution):
+    return np.ones(len(distribution))
 
 
 def outward(reach, centre):
-    """The distance, rounded up: with few distinct values of y, observations fall exactly on the ends."""
+    """Round distances up, so that an observation exactly on an end stays inside."""
     return reach + LAST_DIGITS * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
 
 
@@ -235,10 +222,15 @@ class Score:
     ends: Callable[[Predictive, FloatArray], tuple[FloatArray, FloatArray]]
 
 
+def by_residual(unit):
+    """Score of the distance between y and the prediction, in units (n,) given by ``unit(distribution)``."""
+    return Score(partial(residual_score, unit), above_prediction, partial(residual_ends, unit))
+
+
 SCORES = {
     "distribution": Score(distribution_score, above_median, distribution_ends),
-    "normalised": Score(normalised_score, above_prediction, normalised_ends),
-    "absolute": Score(absolute_score, above_prediction, absolute_ends),
+    "normalised": by_residual(Predictive.std),
+    "absolute": by_residual(_ones),
 }
 
 
@@ -256,10 +248,8 @@ def interval_of(score, distribution, thresholds):
 
 def _rows_of(distribution, rows):
     """The distribution at some of its rows."""
-    latent = distribution.latent
-    draws = None if latent.draws is None else latent.draws[rows]
     dispersion = np.broadcast_to(distribution.dispersion, len(distribution))[rows]
-    return replace(distribution, latent=Latent(latent.f[rows], latent.covariance[rows], draws), dispersion=dispersion)
+    return replace(distribution, latent=distribution.latent.take(rows), dispersion=dispersion)
 
 
 # ---------------------------------------------------------------------- scores of classes
@@ -437,9 +427,8 @@ class Calibration:
         levels, _ = check_levels(confidence_level, "confidence_level")
         v = np.ones(n) if test_weight is None else checked_test_weight(test_weight, n)
         thresholds, like = np.full((n, len(levels)), np.inf), np.zeros(n)  # for groups without calibration rows
-        if group is None or self.group is None:
-            parts = [(slice(None), slice(None))]
-        else:
+        parts = [(slice(None), slice(None))]
+        if group is not None and self.group is not None:
             parts = [(group == code, self.group == code) for code in np.unique(group[group >= 0])]
         for rows, own in parts:
             new = v[rows] if test_weight is not None else 1.0
@@ -514,13 +503,12 @@ def calibrated_classes(probabilities, own, weight, groups, score, class_conditio
     if groups is not None and class_conditional:
         raise ValueError("groups and class_conditional are mutually exclusive; set only one of them.")
     scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
-    if class_conditional:
-        weight = np.ones(len(own)) if weight is None else weight
-        from pandas import RangeIndex
+    calibration = Calibration.of_labels(score, scores, weight, groups)
+    if not class_conditional:
+        return calibration
+    from pandas import RangeIndex
 
-        labels = RangeIndex(probabilities.shape[1])
-        return Calibration(score, scores, weight, labels=labels, group=own, of_classes=True)
-    return Calibration.of_labels(score, scores, weight, groups)
+    return replace(calibration, labels=RangeIndex(probabilities.shape[1]), group=own, of_classes=True)
 
 
 def conformal_set(calibration, probabilities, confidence_level, groups, weight, u):

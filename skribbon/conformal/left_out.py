@@ -25,8 +25,8 @@ def unit_weights(weight, group):
 
 
 def warn_of_few_rows(levels, total):
-    """Say so where the weight of all rows together does not reach a level."""
-    out_of_reach = levels * (total + 1) > total * (1 + 1e-10)
+    """Warn if the weight of all rows together does not reach a level."""
+    out_of_reach = weight_to_reach(levels, total) > total
     if out_of_reach.any():
         level = levels[out_of_reach].max()
         warn_user(
@@ -61,13 +61,13 @@ class Jackknife:
     per_row: float
 
     @classmethod
-    def of(cls, training, model, y, f):
-        """Of the training rows of a model, whose raw predictions without themselves are f (n, k); or why not."""
-        rows = training.rows
+    def of(cls, output, model, y, f):
+        """Jackknife of one output whose raw predictions without each row are f (n, k); or a text that says why not."""
+        rows = output.rows
         units = len(rows.y) if rows.groups is None else len(rows.groups.count)
         needed = 8 * units * len(model.theta)
-        if not training.curvature.knows_leverages:
-            name = type(training.curvature).__name__
+        if not output.has_exact_leverages:
+            name = type(output.training.curvature).__name__
             return f"kind='jackknife+' needs leverages, and {name} knows them roughly only; use a dense curvature."
         if needed > machine_bytes() / 4:
             return (
@@ -76,15 +76,10 @@ class Jackknife:
             )
         residuals = np.abs(np.asarray(y, dtype=float) - predictions(model, f))
         unit = None if rows.groups is None else rows.groups.code
-        counted = rows.weight > 0
-        steps = training.unit_steps()
-        return cls(
-            steps[counted] if unit is None else steps,
-            unit if unit is None else unit[counted],
-            residuals[counted],
-            unit_weights(rows.weight, unit)[counted],
-            training.parameters_per_row,
-        )
+        counted, steps = rows.weight > 0, output.unit_steps
+        weight = unit_weights(rows.weight, unit)[counted]
+        steps, unit = (steps[counted], None) if unit is None else (steps, unit[counted])
+        return cls(steps, unit, residuals[counted], weight, output.training.parameters_per_row)
 
     def interval(self, model, X, confidence_level):
         """Intervals (n, 2) or (n, 2, L) at prepared rows X."""
@@ -97,7 +92,7 @@ class Jackknife:
                 "or conformalize.",
                 FlexibleModelWarning,
             )
-        straight = _is_straight(model)
+        straight = predicts_raw(model)
         of_block = self._of_straight_block if straight else self._of_block
         width = model.loss.n_outputs * len(self.steps) + (3 + len(levels)) * len(self.residuals)
         blocks = row_blocks(X.shape[0], max(model.row_width, len(self.reach[0]) if straight else width))
@@ -112,7 +107,7 @@ class Jackknife:
         return ends_of_many(y - self.residuals, y + self.residuals, asked, self.weight)
 
     def _of_straight_block(self, tangent, model, asked):
-        """The same where predictions are raw predictions, from the rows that can be at the ends alone."""
+        """Intervals of a block from the rows that can be at their ends, if predictions are raw predictions."""
         R, q = self.reach
         far = np.sqrt((tangent.jvp(R.T)[:, 0] ** 2).sum(axis=1).max()) * q  # (n,)
         ends = np.tile([[-np.inf], [np.inf]], (len(tangent.f), 1, len(asked)))
@@ -149,14 +144,14 @@ def _reaching(values, weight, asked):
     return values[order[min(place, len(order) - 1)]]
 
 
-def _is_straight(model):
-    """Whether predictions are the raw predictions themselves."""
+def predicts_raw(model):
+    """Whether predictions are raw predictions: no classes, no transformed target, and the identity as link."""
     probe = np.array([-1.5, 0.0, 2.5])
-    return model.target_transformer is None and np.array_equal(model.loss.mean(probe), probe)
+    return model.classes is None and model.target_transformer is None and np.array_equal(model.loss.mean(probe), probe)
 
 
 def predictions(model, f):
-    """On the scale of y, (n, ...), of raw predictions (n, k, ...)."""
+    """Predictions on the scale of y, (n, ...), from raw predictions (n, k, ...)."""
     with np.errstate(all="ignore"):
         t = model.loss.mean(f[:, 0])
         return t if model.target_transformer is None else model.decode_target(t.reshape(-1)).reshape(t.shape)
@@ -183,12 +178,10 @@ class CrossConformal:
 
     @classmethod
     def of(cls, folds, ribbons, score):
-        """Of folds, and their Ribbons as they were chosen; ``score(ribbon, X, y)`` gives the scores of rows."""
+        """Score the held-out rows of folds by their Ribbons; ``score(ribbon, X, y)`` gives the scores of rows."""
         weight = np.concatenate([np.ones(len(fold.y)) if fold.weight is None else fold.weight for fold in folds])
-        group = None
-        if folds[0].group is not None:
-            labels = np.concatenate([fold.group for fold in folds])
-            group = group_codes(labels, len(labels))
+        group = None if folds[0].group is None else np.concatenate([fold.group for fold in folds])
+        group = None if group is None else group_codes(group, len(group))
         scores = tuple(score(ribbon, fold.X, fold.y) for ribbon, fold in zip(ribbons, folds, strict=True))
         return cls(tuple(ribbons), scores, unit_weights(weight, group))
 
@@ -196,8 +189,7 @@ class CrossConformal:
         """Intervals (n, 2) or (n, 2, L)."""
         levels, scalar = check_levels(confidence_level, "confidence_level")
         warn_of_few_rows(levels, self.weight.sum())
-        n, width = _length(X), (8 + len(levels)) * len(self.weight)
-        blocks = row_blocks(n, width)
+        blocks = row_blocks(np.shape(X)[0], (8 + len(levels)) * len(self.weight))
         intervals = np.concatenate([self._of_block(safe_indexing(X, rows), levels) for rows in blocks])
         return intervals[..., 0] if scalar else intervals
 
@@ -244,7 +236,3 @@ def own_class_scores(score: str, ribbon: Any, X: Any, y: np.ndarray) -> np.ndarr
     """Scores (n,) of the classes that rows have."""
     own = ribbon.model_.encode_target(y).astype(int)
     return class_scores_of(score, ribbon, X)[np.arange(len(own)), own]
-
-
-def _length(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)

@@ -7,12 +7,10 @@ from typing import Any, Literal
 from .._utils.typing import CurvatureName
 from ..exceptions import ApproximateCurvatureWarning, warn_user
 from .base import Curvature, machine_bytes
-from .dense import EmpiricalFisher, GaussNewton, Hessian
-from .diagonal import Diagonal
+from .dense import EmpiricalFisher, GaussNewton, Hessian, LastLayer
 from .kfac import KFAC
-from .last_layer import LastLayer
-from .low_rank import LowRank
 from .matrix_free import MatrixFree
+from .structured import Diagonal, LowRank
 
 __all__ = [
     "KFAC",
@@ -37,8 +35,8 @@ _BY_NAME = {
     "last_layer": LastLayer,
     "matrix_free": MatrixFree,
 }
-DENSE_MEMORY = 0.25  # share of the machine that "auto" gives to dense curvatures
-DENSE_WORK = 1e13  # multiplications that "auto" gives to them: minutes
+DENSE_MEMORY = 0.25  # share of the machine's memory up to which "auto" takes a dense one; rows need room too
+DENSE_WORK = 1e13  # multiplications up to which "auto" takes a dense curvature: a few minutes
 
 
 def resolve_curvature(
@@ -72,12 +70,12 @@ def resolve_curvature(
     >>> resolve_curvature("auto", 0.1, model, n=3)
     Hessian(damping=0.1)
     """
+    if isinstance(curvature, str) and curvature == "auto":
+        return _automatic(model, damping, n)
     if isinstance(curvature, Curvature):
         if damping != "auto":
             raise ValueError("damping is set twice; with a curvature object, pass damping to that object only.")
         chosen = curvature
-    elif isinstance(curvature, str) and curvature == "auto":
-        chosen = _automatic(model, n)(damping=damping)
     elif isinstance(curvature, str) and curvature in _BY_NAME:
         chosen = _BY_NAME[curvature](damping=damping)
     else:
@@ -87,21 +85,22 @@ def resolve_curvature(
     return chosen
 
 
-def _automatic(model, n):
-    """The exact Hessian where it cannot be indefinite and Gauss-Newton elsewhere, or what holds no p x p array.
+def _automatic(model, damping, n):
+    """The exact Hessian if it cannot be indefinite and Gauss-Newton otherwise, or what holds no p x p array.
 
     The latter beyond memory and minutes: Kronecker factors for networks of dense layers, products alone for others.
     """
-    dense = Hessian if model.exact_is_psd else GaussNewton
+    dense = (Hessian if model.exact_is_psd else GaussNewton)(damping=damping)
     p = len(model.theta)
     rank = 1 if model.outputs_are_separate else model.loss.curvature_rank
-    needed, work = dense().predicted_bytes(p), n * rank * p**2
+    needed, work = dense.predicted_bytes(p), n * rank * p**2
     if needed <= DENSE_MEMORY * machine_bytes() and work <= DENSE_WORK:
         return dense
-    chosen = KFAC if model.has_layers else MatrixFree
+    chosen = (KFAC if model.has_layers else MatrixFree)(damping=damping)
     warn_user(
         f"{p} parameters make a dense curvature of {needed / 1e9:.3g} GB and some {work:.1g} multiplications; "
-        f"curvature='auto' takes {chosen.__name__} instead. Name a curvature to choose for yourself.",
+        f"curvature='auto' takes {type(chosen).__name__} instead. Name a curvature to choose for yourself.",
         ApproximateCurvatureWarning,
     )
+    chosen.check_fits(p)
     return chosen

@@ -15,8 +15,7 @@ from .._core.linalg import Factor, batch_gram
 from .._core.rows import Block, Moments, Rows
 from .._utils.typing import FloatArray
 
-GENEROUS = 2**40  # bytes
-CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature still affords p x p scores
+CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature forms the p x p sandwich, 32 MB an array
 
 
 class Curvature(BaseEstimator):
@@ -52,7 +51,6 @@ class Curvature(BaseEstimator):
 
     knows_leverages = False  # exactly enough for a row's own leverage to correct its score
     reweights = False  # its matrix is a sum over rows, so that drawn weights make another one
-    sees_targets = False  # whether that of a squared error depends on y
     factors_again = False  # with another damping at little cost, from the same sums
     square_limit: float = CLOSED_FORM_LIMIT  # parameters up to which the sandwich is formed, p x p
     peak_squares = 8  # p x p arrays that are alive at once where it is
@@ -73,22 +71,6 @@ class Curvature(BaseEstimator):
         array, or any object that adds and divides
         """
         raise TypeError(f"{type(self).__name__} must define of_block(block).")
-
-    def with_scatter(self, block: Block) -> tuple[Any, Any]:
-        """:meth:`of_block` together with the scatter of the scores, to share work between them.
-
-        Parameters
-        ----------
-        block : Block
-
-        Returns
-        -------
-        object
-            What :meth:`of_block` returns.
-        object that adds
-            Sum of the products g_i g_i' of the scores, each counted ``weight`` times, (p, p).
-        """
-        return self.of_block(block), block.packed_grams(block.u)[0]
 
     def of_loss(self, block: Block) -> FloatArray:
         """Curvature of each row's loss in f, as this curvature defines it; leverages are computed from it.
@@ -235,7 +217,7 @@ class Curvature(BaseEstimator):
 
 def machine_bytes():
     """Memory that this process may have: the machine's, or its container's limit if that is smaller."""
-    known = [GENEROUS]  # where no system call tells, what does not fit raises MemoryError by itself
+    known = [2**40]  # assumed if the system does not tell: what does not fit then raises MemoryError by itself
     with suppress(AttributeError, OSError, ValueError):  # not on every platform
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with suppress(OSError, ValueError):  # no such limit

@@ -1,4 +1,4 @@
-"""Dense p x p curvatures."""
+"""Dense p x p curvatures, of all parameters or of a network's last layer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.linalg import Dense, Factor
-from .._core.rows import Block, Sums
+from .._core.rows import Block, Moments, Rows, Sums
 from .._utils.typing import FloatArray
 from ..exceptions import CurvatureError
 from .base import Curvature
@@ -19,9 +19,7 @@ class DenseCurvature(Curvature):
     knows_leverages = True
     factors_again = True
     square_limit = np.inf
-    peak_squares = (
-        7  # two sums, H_r, its inverse root, the scores' covariance that becomes the root, and what that takes
-    )
+    peak_squares = 9  # two sums, H_r, its factor and inverse root, H_Fc, and three arrays that its root takes
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         return Dense(mean, shift)
@@ -55,11 +53,6 @@ class Hessian(DenseCurvature):
         _require_hessian(block.model)
         return block.hessian()
 
-    def with_scatter(self, block: Block) -> tuple[Any, Any]:
-        _require_hessian(block.model)
-        hessian, scatter = block.packed_hessian_and_scatter()
-        return hessian, scatter
-
     def of_loss(self, block: Block) -> FloatArray:
         return block.C
 
@@ -88,12 +81,8 @@ class GaussNewton(DenseCurvature):
 
     reweights = True
 
-    def of_block(self, block: Block) -> Any:
-        return block.packed_grams(block.R)[0]
-
-    def with_scatter(self, block: Block) -> tuple[Any, Any]:
-        ggn, scatter = block.packed_grams(block.R, block.u)
-        return ggn, scatter
+    def of_block(self, block: Block) -> FloatArray:
+        return block.ggn()
 
 
 class EmpiricalFisher(DenseCurvature):
@@ -123,26 +112,64 @@ class EmpiricalFisher(DenseCurvature):
     8.5
     """
 
-    sees_targets = True
-
     def of_block(self, block: Block) -> Sums:
-        return self._sums(block, block.packed_grams(block.u)[0])
-
-    def with_scatter(self, block: Block) -> tuple[Any, Any]:
-        scatter = block.packed_grams(block.u)[0]
-        return self._sums(block, scatter), scatter
-
-    @staticmethod
-    def _sums(block, scatter):
-        return Sums([scatter, block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
+        squared, expected, H_F = block.u**2, (block.R**2).sum(axis=2), block.score_scatter(block.u)
+        m = block.model.n_outputs if block.model.outputs_are_separate else 1
+        if m > 1:  # each output has a matrix of its own
+            H_F = H_F * np.kron(np.eye(m), np.ones((len(H_F) // m,) * 2))
+        return Sums([H_F, *((block.weight @ values).reshape(m, -1).sum(axis=1) for values in (squared, expected))])
 
     def factored(self, mean: Any, shift: FloatArray) -> Factor:
         H_F, squared_gradient, expected_curvature = mean
-        if squared_gradient == 0:
+        if not squared_gradient.all():
             raise CurvatureError("curvature='fisher' needs scores that are not all zero; use 'ggn' or 'hessian'.")
-        return super().factored(H_F * (expected_curvature / squared_gradient), shift)
+        scale = np.repeat(expected_curvature / squared_gradient, len(H_F) // len(squared_gradient))
+        return super().factored(scale * H_F, shift)
 
 
 def _require_hessian(model):
     if not model.has_hessian:
         raise TypeError(f"{type(model).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+
+
+class LastLayer(Curvature):
+    """H of the last layer, dense; all layers before it are treated as known.
+
+    Cheap for any depth, but it understates uncertainty: away from the data, only what the last hidden units still
+    distinguish can vary.
+
+    Parameters
+    ----------
+    damping : "auto" or float, default="auto"
+        See :class:`Curvature`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon import RibbonRegressor
+    >>> X = np.linspace(-2, 2, 20)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=0.01, random_state=0)
+    >>> len(RibbonRegressor(network, curvature="last_layer").fit(X, y).model_.theta)  # two weights and a bias
+    3
+    """
+
+    knows_leverages = True
+    reweights = True
+    square_limit = np.inf
+
+    def view(self, model: Any) -> Any:
+        return model.last_layer()
+
+    def _inner(self, model):
+        return (Hessian if model.exact_is_psd else GaussNewton)(damping=self.damping)
+
+    def of_block(self, block: Block) -> FloatArray:
+        return self._inner(block.model).of_block(block)
+
+    def of_loss(self, block: Block) -> FloatArray:
+        return self._inner(block.model).of_loss(block)
+
+    def factor(self, rows: Rows, moments: Moments) -> Factor:
+        return self._inner(rows.model).factor(rows, moments)

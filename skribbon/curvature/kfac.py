@@ -12,6 +12,15 @@ from .._core.rows import Block, Moments, Rows, Sums
 from .base import Curvature
 
 
+def inverse_root(S):
+    """M with M M' the inverse of a positive semi-definite S where it is not flat, and its flat directions."""
+    diagonal = np.diag(S)
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(S * scale[:, None] * scale)
+    kept = values > rank_tolerance(len(S))
+    return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]), scale[:, None] * vectors[:, ~kept]
+
+
 @dataclass(frozen=True, eq=False)
 class KroneckerLayer:
     r"""A (x) S + diag(d) (x) I of one layer: A (a, a) of its inputs, S (b, b) of its outputs, d (a,) the penalty.
@@ -27,19 +36,13 @@ class KroneckerLayer:
 
     @cached_property
     def _spectrum(self):
-        P = self.A + np.diag(self.d)
-        diagonal = np.diag(P)
-        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        values, vectors = np.linalg.eigh(P * scale[:, None] * scale)
-        kept = values > rank_tolerance(len(P))
-        whiten = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+        whiten, dead = inverse_root(self.A + np.diag(self.d))
         t, turn = np.linalg.eigh(whiten.T @ self.A @ whiten)
         s, Q = np.linalg.eigh(self.S)
         t, s = np.clip(t, 0, 1)[:, None], np.maximum(s, 0)
         D = t * s + (1 - t) * self.d.any()  # without a penalty A is all there is
         flat = rank_tolerance(D.size) * max(D.max(), np.finfo(float).tiny) >= D
         inverse = np.divide(1.0, D, out=np.zeros_like(D), where=~flat)
-        dead = scale[:, None] * vectors[:, ~kept]
         return whiten @ turn, Q, inverse, flat, dead
 
     @property

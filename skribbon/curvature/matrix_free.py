@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property, partial
 from operator import methodcaller
 from typing import Literal
@@ -13,28 +12,25 @@ from .._core.linalg import EXACT_COLUMNS, Factor
 from .._core.rows import Block, Moments, Rows, Sums
 from ..exceptions import CurvatureError, SolverWarning, warn_user
 from .base import Curvature
-from .diagonal import DiagonalFactor
 from .kfac import kronecker_factor
 from .sampled import sampled_gauss_newton
-
-LARGE = 2**14  # parameters of a network beyond which products are in single precision, where that is enough
-LONGER = 4  # times as long are its blocks of rows, each of which makes sums of as many numbers as there are parameters
-HELD_BYTES = 2**29  # of scores of all rows, from which products are made rather than from the rows again
-ROUNDING = 0.1  # of the tolerance that single precision may take
-TRACE_PROBES = 4  # random vectors that tell the effective parameters d of a large model to 1 / sqrt(2 d)
+from .structured import DiagonalFactor
 
 
 class ConjugateGradients(Factor):
     """H_r as an operator; ``solve`` runs preconditioned conjugate gradients on all right-hand sides at once."""
 
-    def __init__(self, product, diagonal, precondition, sample, settings, rough_product=None):
+    def __init__(self, product, diagonal, precondition, sample, settings):
         self._product, self.diagonal, self._precondition, self._sample = product, diagonal, precondition, sample
-        self._settings, self._rough_product = settings, rough_product
+        self._settings = settings
         self.rank, self.null = len(diagonal), np.zeros((len(diagonal), 0))
 
     def solve(self, B, tol=None):
         tol = tol or self._settings.tol
-        X, steps, left = self._solved(B, tol)
+        settings = self._settings
+        X, steps, left = conjugate_gradients(
+            self._product, B, self._precondition, tol, settings.max_iter, settings.verbose
+        )
         if left > tol:
             warn_user(
                 f"Conjugate gradients stopped after {steps} steps with a relative residual of {left:.2g}, above "
@@ -43,29 +39,6 @@ class ConjugateGradients(Factor):
                 SolverWarning,
             )
         return X
-
-    def _solved(self, B, tol):
-        """By rough products where these are precise enough; else with the others, from the beginning."""
-        settings = self._precondition, tol, self._settings.max_iter, self._settings.verbose
-        if self._rough_product is not None:
-            with suppress(CurvatureError), np.errstate(all="ignore"):  # of rounding, or of numbers beyond its range
-                X, R, *told = conjugate_gradients(self._rough_product, B, *settings)
-                if self._rounding(B, X, R) <= ROUNDING * tol:
-                    return X, *told
-        X, _, *told = conjugate_gradients(self._product, B, *settings)
-        return X, *told
-
-    def _rounding(self, B, X, R):
-        """By how much residuals B - H_r X differ from R, relative to B, in the norm of the preconditioner.
-
-        Of a random combination of the columns, which tells the mean of their squares.
-        """
-        size = np.linalg.norm(B, axis=0)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], len(size))
-        mix = np.divide(signs, size, out=np.zeros_like(size), where=size > 0)[:, None]
-        both = np.hstack([(B - R) @ mix - self._product(X @ mix), B @ mix])
-        gap, start = np.sqrt(np.einsum("pm,pm->m", both, self._precondition(both)))
-        return gap / start if start else 0.0
 
     @cached_property
     def inverse_root(self):
@@ -85,8 +58,8 @@ class ConjugateGradients(Factor):
         """
         if len(shift) <= EXACT_COLUMNS:
             return super().effective_parameters(shift)
-        xi, _ = self._sample(TRACE_PROBES)
-        return float(np.sum(xi * self.solve(xi, np.sqrt(self._settings.tol))) / TRACE_PROBES)
+        xi, _ = self._sample(4)  # so that d effective parameters have a relative error of 1 / sqrt(2 d)
+        return float(np.sum(xi * self.solve(xi, np.sqrt(self._settings.tol))) / xi.shape[1])
 
     def to_dense(self):
         p = len(self.diagonal)
@@ -101,11 +74,9 @@ class MatrixFree(Curvature):
     .. math:: H V = \frac1n \sum_i J_i' \,\mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i V
 
     Exact up to ``tol``, for any model. The preconditioner of a network of dense layers is Gauss-Newton of some rows
-    where they outnumber its effective parameters, else Kronecker-factored; that of other models is diagonal. Products
-    of a large network are in single precision, if a product in double, of a random combination of all solutions,
-    finds that this adds less than a tenth of ``tol`` to their residuals, and in double precision otherwise. Directions
-    that neither data nor penalty determine have no width, as everywhere, but here nothing tells that a new row reaches
-    into them.
+    where they outnumber its effective parameters, else Kronecker-factored; that of other models is diagonal.
+    Directions that neither data nor penalty determine have no width, as everywhere, but here nothing tells that a new
+    row reaches into them.
 
     Parameters
     ----------
@@ -167,39 +138,20 @@ class MatrixFree(Curvature):
         diagonal, layers = moments.curvature / moments.n
         shift = self.shift(rows.model)
         guess = _guess(rows, layers, shift) if layers else DiagonalFactor(diagonal + shift)
-        is_large = layers and len(shift) > LARGE and self.matrix == "ggn"
-        rough_sum = _rough_sum(rows) if is_large else None
 
         def product(V):
-            return rows.mean(methodcaller(f"{self.matrix}_product", V), moments.n) + shift[:, None] * V
-
-        def rough_product(V):
-            return rough_sum(V.astype(np.float32)) / moments.n + shift[:, None] * V
+            return rows.sum(methodcaller(f"{self.matrix}_product", V)) / moments.n + shift[:, None] * V
 
         def sample(m):
             return sampled_curvature(rows, moments.n, shift, m)
 
-        rough = rough_product if is_large else None
-        return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self, rough)
+        return ConjugateGradients(product, diagonal + shift, guess.solve, sample, self)
 
 
 def _guess(rows, layers, shift):
     """What a network's H_r is like: Gauss-Newton of sampled rows where these are enough, else Kronecker products."""
     kronecker = kronecker_factor(rows.model, layers, shift)
     return sampled_gauss_newton(rows, kronecker, shift) or kronecker
-
-
-def _rough_sum(rows):
-    """Gauss-Newton of a network times V: by scores in single precision that are held where there is room for them."""
-    model = rows.model
-    wide = sum(n_in + model.loss.curvature_rank * n_out for n_in, n_out in model.layer_shapes)
-    if rows.in_memory and 4 * rows.n_rows * wide <= HELD_BYTES:
-        return rows.sum(_scores).gram_product
-    return lambda V: rows.sum(methodcaller("ggn_product", V), max(1, model.row_width // LONGER))
-
-
-def _scores(block):
-    return block.tangent.layer_scores(block.weighted(block.R), np.float32)
 
 
 def sampled_curvature(rows, n, shift, m):
@@ -220,13 +172,11 @@ def conjugate_gradients(product, B, precondition, tol, max_iter, verbose=0):
     Returns
     -------
     X : ndarray of shape (p, m)
-    R : ndarray of shape (p, m)
-        What the steps say of the residuals B - H X.
     steps : int
     left : float
         The largest relative residual.
     """
-    X, rest, R = np.zeros_like(B), B.copy(), B
+    X, R = np.zeros_like(B), B
     Y = precondition(R)
     rho = np.einsum("pm,pm->m", R, Y)
     target = np.maximum(tol**2 * rho, np.finfo(float).tiny)
@@ -253,8 +203,6 @@ def conjugate_gradients(product, B, precondition, tol, max_iter, verbose=0):
         if verbose:
             worst = np.sqrt((new / start[active]).max())
             print(f"[MatrixFree] step {steps}: {going.sum()} of {B.shape[1]} solves go on, residual {worst:.1e}")
-        rest[:, active[~going]] = R[:, ~going]
         active, P, R = active[going], P[:, going], R[:, going]
-    rest[:, active] = R
     left = np.sqrt((rho / np.maximum(start, np.finfo(float).tiny)).max(initial=0.0))
-    return X, rest, steps, float(left)
+    return X, steps, float(left)

@@ -5,13 +5,9 @@ test and an interval in each row. Standard errors are exact if the estimate is l
 delta method otherwise; Student's t replaces the normal distribution if the degrees of freedom of a variance are known.
 """
 
-from ._coefficients import coefficients, contrast, wald_test
-from ._comparisons import comparisons, slopes
-from ._influence import influence, leave_out, variance_contributions
-from ._measures import influence_measures
-from ._partial_dependence import partial_dependence
-from ._predictions import predictions
-from ._summary import Summary, summary
+from ._coefficients import Summary, coefficients, contrast, summary, wald_test
+from ._influence import influence, influence_measures, leave_out, variance_contributions
+from ._predictions import comparisons, partial_dependence, predictions, slopes
 
 __all__ = [
     "Summary",

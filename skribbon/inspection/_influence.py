@@ -1,21 +1,32 @@
-"""Which training rows a prediction, or the width of an interval, rests on."""
+"""Training rows that a prediction, or the width of an interval, rests on."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._utils.checks import index_of
-from .._utils.typing import MatrixLike
-from ._question import Question, Scale, warn_of_certainty
-from ._row_influence import Effects, contributions, influences, left_out_step
+from .._core.groups import moved
+from .._core.rows import row_blocks
+from .._core.training import Training
+from .._estimators.ribbon import BaseRibbon
+from .._utils.checks import check_count, check_name, index_of
+from .._utils.typing import FloatArray, MatrixLike
+from ..conformal.left_out import predictions, predicts_raw
+from ..curvature import machine_bytes
+from ..exceptions import LeverageWarning, warn_user
+from ..models.outputs import OneOutput
+from ._coefficients import Terms
+from ._functional import Response, fitted_ribbon
+from ._predictions import row_labels
+from ._row_influence import CERTAIN, Top, contributions, group_left_out, influences, left_out_step, measures
 
-FEW = 5  # labels that an error lists
+Scale: TypeAlias = Literal["prediction", "raw"]
 
 
 def influence(
@@ -82,9 +93,9 @@ def influence(
     """
     asked = Question.of(ribbon, "influence", X_train, y_train, X, sample_weight, groups, scale)
     top = asked.checked_top(top)
-    effects = influences(asked.training, asked.jacobian, asked.change, top)
-    warn_of_certainty(effects.certain, asked.training.rows.groups is None)
-    return asked.table(effects, "influence", top)
+    values, certain = influences(asked.training, asked.jacobian, asked.change, top)
+    warn_of_certainty(certain, asked.training.rows.groups is None)
+    return asked.table(values, "influence")
 
 
 def variance_contributions(
@@ -153,14 +164,12 @@ def variance_contributions(
     """
     asked = Question.of(ribbon, "variance_contributions", X_train, y_train, X, sample_weight, groups, scale)
     top = asked.checked_top(top)
-    estimator, gradients = asked.estimator, asked.gradients
-    effects = contributions(asked.training, gradients, estimator.correction_, float(estimator.alpha), top)
+    found = contributions(asked.training, asked.gradients, float(asked.estimator.alpha), top)
     if share:
-        found = effects.values
-        total = found.sum(axis=0) if top is None else found.total
+        total = found.total if isinstance(found, Top) else found.sum(axis=0)
         total = np.where(total > 0, total, 1.0)
-        effects = Effects(found / total if top is None else replace(found, values=found.values / total))
-    return asked.table(effects, "contribution", top)
+        found = replace(found, values=found.values / total) if isinstance(found, Top) else found / total
+    return asked.table(found, "contribution")
 
 
 def leave_out(
@@ -227,6 +236,165 @@ def leave_out(
     return pd.DataFrame(columns, index=labels.repeat(K))
 
 
+def influence_measures(
+    ribbon: BaseEstimator,
+    X_train: MatrixLike,
+    y_train: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    *,
+    dfbetas: bool = False,
+) -> pd.DataFrame:
+    r"""How far each training row, or group, lies from the fit without it, and how far it moves that fit.
+
+    With the step :math:`\Delta\theta_{(i)}` to the fit without row i, one Newton step as in
+    :func:`~skribbon.inspection.influence`,
+
+    .. math:: D_i = \frac{n\, \Delta\theta_{(i)}' H_r \Delta\theta_{(i)}}{p\, \phi}, \qquad
+              \mathrm{DFFITS}_i = \frac{\hat f_i - \hat f_{i(i)}}{\sqrt{\phi_{(i)}\, h_i / C_i}}, \qquad
+              \mathrm{DFBETAS}_{ij} = \frac{\hat\theta_j - \hat\theta_{j(i)}}{\sqrt{\phi_{(i)}\, (H_r^{-1})_{jj} / n}}.
+
+    For ordinary least squares these are Cook's distance, DFFITS and DFBETAS as defined by Belsley, Kuh and Welsch. Here
+    p is the effective number of parameters, and the dispersion :math:`\phi` is Pearson's statistic divided by n - p, or
+    one for a classifier.
+
+    Parameters
+    ----------
+    ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
+        With a curvature that knows leverages: "hessian", "ggn", "fisher" or "last_layer".
+    X_train : {array-like, sparse matrix} of shape (n_train, n_features)
+        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
+    y_train : array-like of shape (n_train,)
+    sample_weight : array-like of shape (n_train,), default=None
+        A row is left out with all its copies.
+    groups : array-like of shape (n_train,), default=None
+        If the Ribbon was fitted with groups, whole groups are left out.
+    dfbetas : bool, default=False
+        Also return a column "dfbetas: term" for each coefficient of a linear model.
+
+    Returns
+    -------
+    DataFrame
+        A row per training row, with its index, or per group. Columns leverage, residual, left_out_residual,
+        studentised_residual, cooks_distance, dffits. Residuals are on the scale that the model was fitted on, after any
+        target transformation and after the link; for a classifier they are one minus the probability of the true class,
+        and are not studentised. For groups, residuals are means over their rows; DFFITS is not defined for groups, nor
+        for more than two classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skribbon import RibbonRegressor
+    >>> from skribbon.inspection import influence_measures
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> table = influence_measures(RibbonRegressor().fit(X, y), X, y)
+    >>> table.nlargest(2, "cooks_distance")[["leverage", "left_out_residual", "cooks_distance", "dffits"]].round(3)
+         leverage  left_out_residual  cooks_distance  dffits
+    382     0.054           -120.829           0.024  -0.521
+    123     0.072            -97.828           0.021  -0.486
+    """
+    asked = Question.of(ribbon, "influence_measures", X_train, y_train, None, sample_weight, groups)
+    training = asked.training
+    if not training.curvature.knows_leverages:
+        name = type(training.curvature).__name__
+        raise TypeError(f"influence_measures needs leverages, but {name} has only rough ones; use a dense curvature.")
+    terms = Terms.of(ribbon, "influence_measures(dfbetas=True)") if dfbetas else None
+    by_rows = training.rows.groups is None
+    table = _of_rows(training, terms) if by_rows else _of_groups(training, terms)
+    certain = int((table["leverage"] > CERTAIN).sum()) if by_rows and training.rows.model.n_outputs == 1 else 0
+    warn_of_certainty(certain, by_rows)
+    return pd.DataFrame(table, index=asked.units)
+
+
+# ---------------------------------------------------------------------- measures
+def _of_rows(training, terms):
+    E, spread = _coefficients(training, terms)
+    h, move, distance, grown, betas = measures(training, E)
+    rows = training.rows
+    phi, without = _dispersions(training, rows.weight * grown, rows.weight)
+    residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
+    table = {"leverage": h, "residual": residual, "left_out_residual": left_out}
+    if rows.model.n_outputs == 1 and not rows.model.loss.n_classes:
+        table["studentised_residual"] = np.sign(residual) * np.sqrt(grown / without)
+    table["cooks_distance"] = _cook(training, distance, phi)
+    if rows.model.n_outputs == 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = np.nan_to_num(distance / np.abs(move[:, 0]) ** 2)  # C / h, as n step' H step = C move^2 / h
+        table["dffits"] = -move[:, 0] * np.sqrt(size / without)
+    return table | _dfbetas(terms, -betas, spread, without)
+
+
+def _of_groups(training, terms):
+    rows, (steps, _) = training.rows, group_left_out(training)
+    groups, (E, spread) = rows.groups, _coefficients(training, terms)
+    h, _, _, _, _ = measures(training, E[:, :0])
+    distance = training.n * np.einsum("gp,gp->g", steps @ training.H_r.to_dense(), steps)
+    move = rows.map(partial(moved, steps))
+    residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
+    squared = np.zeros_like(residual) if rows.model.loss.n_classes else training.outputs[0].squared_residuals
+    ratio = np.divide(left_out, residual, out=np.ones_like(residual), where=residual != 0)
+    phi, without = _dispersions(training, _sums(groups, rows.weight * squared * ratio), groups.weight)
+    each = np.where(groups.weight > 0, groups.weight, 1.0)
+    table = {
+        "leverage": _sums(groups, h),
+        "residual": _sums(groups, rows.weight * residual) / each,
+        "left_out_residual": _sums(groups, rows.weight * left_out) / each,
+        "cooks_distance": _cook(training, distance, phi),
+    }
+    betas = steps @ training.H_r.to_dense() @ E  # E holds H_r^-1
+    return table | _dfbetas(terms, -betas, spread, without)
+
+
+def _sums(groups, values):
+    return np.bincount(groups.code, weights=values, minlength=len(groups.count))
+
+
+def _residuals(rows, move):
+    """Residuals of the target as the loss sees it, (n_rows,), at raw predictions moved by (n_rows, k)."""
+    loss, f = rows.model.loss, rows.map(_raw) + move
+    if loss.n_classes:
+        return 1 - np.take_along_axis(loss.probabilities(f), rows.y.astype(int)[:, None], axis=1)[:, 0]
+    with np.errstate(all="ignore"):
+        return rows.y - loss.mean(f[:, 0])
+
+
+def _raw(block):
+    return block.f
+
+
+def _dispersions(training, removed, weight):
+    """Dispersion of all rows, and without each row or group (units,)."""
+    if training.rows.model.loss.n_classes:
+        return 1.0, np.ones_like(removed)
+    chi2 = training.outputs[0].chi2
+    phi = chi2 / (training.n * (1 - training.outputs[0].mean_leverage))
+    freedom = training.n - weight - training.effective_parameters
+    few, tiny = freedom <= 0, np.finfo(float).tiny
+    rest = np.maximum(chi2 - removed, 1e-12 * chi2)
+    return max(phi, tiny), np.maximum(np.where(few, phi, rest / np.where(few, 1.0, freedom)), tiny)
+
+
+def _cook(training, distance, phi):
+    return distance / (phi * max(training.effective_parameters, np.finfo(float).tiny))
+
+
+def _coefficients(training: Training, terms: Terms | None) -> tuple[FloatArray, FloatArray]:
+    """H_r^-1 times the gradients of the coefficients, (p, T), and their variances at unit dispersion, (T,)."""
+    p = len(training.rows.model.theta)
+    if terms is None:
+        return np.zeros((p, 0)), np.zeros(0)
+    uncentred = training.rows.model.uncentred
+    E = terms.move(uncentred(training.H_r.solve(np.eye(p)))).T
+    return E, (terms.move(uncentred(training.H_r.inverse_root)) ** 2).sum(axis=1) / training.n
+
+
+def _dfbetas(terms: Terms | None, betas: FloatArray, spread: FloatArray, without: FloatArray) -> dict[str, Any]:
+    if terms is None:
+        return {}
+    scale = np.sqrt(np.where(spread > 0, spread, np.inf) * without[:, None])
+    return {f"dfbetas: {name}": column for name, column in zip(terms.qualified, (betas / scale).T, strict=True)}
+
+
 # ---------------------------------------------------------------------- rows by their names
 def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
     """Positions of labels, or of a mask, among n rows."""
@@ -236,16 +404,163 @@ def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
     if given.dtype == bool:
         if len(given) != n:
             raise ValueError(f"rows: a mask must say yes or no for each of {n} training rows, got {len(given)}.")
-        return _not_empty(np.flatnonzero(given))
+        if not given.any():
+            raise ValueError("rows: the mask leaves nothing out; mark at least one row.")
+        return np.flatnonzero(given)
     names = pd.RangeIndex(n) if index is None else index
     unknown = given[~np.isin(given, names)] if given.dtype != object else [r for r in given if r not in names]
     if len(unknown):
-        cure = f"positions are 0 to {n - 1}" if index is None else f"its index has {list(names[:FEW])} and others"
+        cure = f"positions are 0 to {n - 1}" if index is None else f"its index has {list(names[:5])} and others"
         raise ValueError(f"rows: {unknown[0]!r} is not a row of X_train; {cure}.")
     return np.flatnonzero(names.isin(given))
 
 
-def _not_empty(found):
-    if not len(found):
-        raise ValueError("rows: the mask leaves nothing out; mark at least one row.")
-    return found
+def warn_of_certainty(certain: int, by_rows: bool) -> None:
+    """Warn if rows or groups determine a direction alone, so that there is no fit without them."""
+    if certain:
+        warn_user(
+            f"{certain} training {'rows' if by_rows else 'groups'} alone determine a direction of the parameters, like "
+            "the only one of its category: without it that direction is undetermined, and is kept fixed. "
+            "Merge rare categories, or penalise the model.",
+            LeverageWarning,
+        )
+
+
+# ---------------------------------------------------------------------- what is asked
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Training rows as the fit saw them, and the predictions that are asked about."""
+
+    estimator: Any  # RibbonRegressor or RibbonClassifier
+    training: Training
+    units: pd.Index  # labels of the training rows, or groups
+    labels: pd.Index  # labels of the rows of X
+    X: Any  # prepared rows
+    scale: Scale
+    asking: str  # the function that errors name
+
+    @classmethod
+    def of(
+        cls,
+        ribbon: BaseEstimator,
+        asking: str,
+        X_train: Any,
+        y_train: Any,
+        X: Any,
+        sample_weight: Any,
+        groups: Any,
+        scale: Scale = "prediction",
+    ) -> Question:
+        """Check what users hand over; X is None if no prediction is asked about."""
+        check_name(scale, "scale", get_args(Scale))
+        estimator = fitted_ribbon(ribbon, asking)
+        if not isinstance(estimator, BaseRibbon):
+            raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
+        if isinstance(estimator.model_, OneOutput):
+            raise ValueError(
+                f"{asking} is about training rows, and the outputs of this model share their parameters: one output "
+                "alone does not show what a row did. Fit a Ribbon to that output alone."
+            )
+        prepared = np.zeros((0, 0)) if X is None else estimator._prepared(X)
+        training = estimator._training_again(X_train, y_train, sample_weight, groups)
+        n = len(training.rows.y)
+        units = row_labels(X_train, n) if groups is None else pd.unique(np.asarray(groups).ravel())
+        labels = [] if X is None else row_labels(X, prepared.shape[0])
+        return cls(estimator, training, pd.Index(units), pd.Index(labels), prepared, scale, asking)
+
+    @property
+    def model(self) -> Any:
+        """The base model in the coordinates of the training rows."""
+        return self.training.rows.model
+
+    @property
+    def outputs(self) -> NDArray[Any] | None:
+        """Names of what is predicted for a row, (K,); None if it is a single number."""
+        classes = self.estimator.model_.classes
+        one_logit = classes is not None and self.scale == "raw" and self.model.n_outputs == 1
+        return None if one_logit else classes
+
+    @cached_property
+    def _tangents(self) -> tuple[FloatArray, FloatArray]:
+        pieces = [self.model.tangent(self.model.rows(self.X[rows])) for rows in self._blocks]
+        return np.concatenate([t.f for t in pieces]), np.concatenate([t.jacobian() for t in pieces])
+
+    @property
+    def _blocks(self):
+        return row_blocks(self.X.shape[0], self.model.n_outputs * len(self.model.theta))
+
+    @property
+    def jacobian(self) -> FloatArray:
+        """J_x of all rows of X, (m k, p)."""
+        J = self._tangents[1]
+        return J.reshape(-1, J.shape[2])
+
+    @cached_property
+    def _is_linear(self) -> bool:
+        return self.scale == "raw" or predicts_raw(self.estimator.model_)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """Predictions by the fit to all rows, (m K,)."""
+        return self._predicted(self._tangents[0]).ravel()
+
+    def _predicted(self, f: FloatArray) -> FloatArray:
+        """Predictions (n, K) at raw predictions (n, k)."""
+        model = self.estimator.model_
+        if self._is_linear:
+            return f @ _raw_basis(model).T
+        if model.classes is not None:
+            return model.loss.probabilities(f / getattr(self.estimator, "temperature", 1.0))
+        return predictions(model, f)[:, None]
+
+    def change(self, moves: FloatArray) -> FloatArray:
+        """Effect of rows on predictions, (b, m K), if raw predictions move by (b, m k) as each row is left out."""
+        f = self._tangents[0]
+        if self._is_linear:
+            return -self._predicted(moves.reshape(-1, f.shape[1])).reshape(len(moves), -1)
+        without = f + moves.reshape(len(moves), *f.shape)  # (b, m, k)
+        return self.values - self._predicted(without.reshape(-1, f.shape[1])).reshape(len(moves), -1)
+
+    @property
+    def gradients(self) -> FloatArray:
+        """Gradients of the predictions in theta, (m K, p)."""
+        f, J = self._tangents
+        if self.scale == "raw":
+            slopes = _raw_basis(self.estimator.model_)
+        else:
+            slopes = np.concatenate([Response(self.estimator).at(f[rows], self.X[rows])[1] for rows in self._blocks])
+        return (slopes @ J).reshape(-1, J.shape[2])
+
+    # ------------------------------------------------------------------ tables
+    def checked_top(self, top: int | None) -> int | None:
+        """Return ``top``, at most the number of rows; None is refused if the table of all rows is too large."""
+        n, q = len(self.units), len(self.values)
+        if top is None and 16 * n * q > machine_bytes() / 2:
+            raise MemoryError(
+                f"{self.asking} of {n} rows on {q} predictions makes a table of {8e-9 * n * q:.3g} GB; ask for the "
+                "largest only, with top=20."
+            )
+        return top if top is None else min(check_count(top, "top"), n)
+
+    def table(self, found: FloatArray | Top, name: str) -> pd.DataFrame:
+        """Table of rows by predictions, or of the largest effects on each prediction."""
+        if not isinstance(found, Top):
+            columns = self.labels.rename("prediction")
+            if self.outputs is not None:
+                columns = pd.MultiIndex.from_product([self.labels, self.outputs], names=["prediction", "class"])
+            return pd.DataFrame(found, index=self.units, columns=columns)
+        k, K = len(found.values), 1 if self.outputs is None else len(self.outputs)
+        row = "row" if self.training.rows.groups is None else "group"
+        table: dict[str, Any] = {"prediction": self.labels.repeat(K * k)}
+        if self.outputs is not None:
+            table["class"] = np.tile(np.repeat(self.outputs, k), len(self.labels))
+        table |= {row: self.units[found.rows.T.ravel()], name: found.values.T.ravel()}
+        return pd.DataFrame(table)
+
+
+def _raw_basis(model):
+    """Matrix (K, k) from raw predictions to the ones that the user knows: logits, or the location."""
+    k = model.n_outputs
+    if model.classes is None or model.loss.output_map is None:
+        return np.eye(k)[:1]
+    return model.loss.output_map

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +13,9 @@ from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from .._utils.checks import listed
 from .._utils.compat import safe_indexing
-from ._response import Groups
-
-FEW = 10  # names that an error lists
+from ._functional import Groups
 
 
 def as_table(X: Any) -> Any:
@@ -32,62 +30,67 @@ def as_table(X: Any) -> Any:
     return X
 
 
+def is_number(values: pd.Series) -> bool:
+    """Whether a column has a numeric dtype other than bool."""
+    return pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
+
+
+def column_position(names: list[Any], width: int, column: Any, parameter: str) -> int:
+    """Position of a column among ``width`` columns, given by its name, or by its position if no name matches."""
+    if column in names:
+        return names.index(column)
+    if isinstance(column, str):
+        cure = f"its columns are {listed(names)}" if names else f"it has no names, so give a position below {width}"
+        raise ValueError(f"{parameter}={column!r} is not a column of X; {cure}.")
+    try:
+        position = operator.index(column)
+    except TypeError:
+        raise ValueError(
+            f"{parameter} must be the name or position of one column, got {column!r}; ask for one at a time."
+        ) from None
+    if not -width <= position < width:
+        raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
+    return position % width
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a DataFrame, an array or a sparse matrix.
+    """One column of a DataFrame, an array or a sparse matrix."""
 
-    Attributes
-    ----------
-    X : the table
-    position : int
-    name : str
-    values : pandas Series
-        Numbers as numbers and truths as truths, also where X holds objects.
-    """
-
-    X: Any
+    X: Any  # the table
     position: int
     name: str
-    values: pd.Series
+    values: pd.Series  # with a numeric or boolean dtype if possible, also if X holds objects
 
     @classmethod
     def of(cls, X: Any, column: Any, parameter: str = "column") -> Column:
-        """By name, or by position where X has no names."""
+        """Find a column by name, or by position if X has no names."""
         X = as_table(X)
-        names, width = list(getattr(X, "columns", ())), X.shape[1]
-        known = ", ".join(map(str, names[:FEW]))
-        if column in names:
-            position = names.index(column)
-        elif isinstance(column, str):
-            cure = f"its columns are {known}" if names else f"it has no names, so give a position below {width}"
-            raise ValueError(f"{parameter}={column!r} is not a column of X; {cure}.")
-        else:
-            try:
-                position = operator.index(column)
-            except TypeError:
-                raise ValueError(
-                    f"{parameter} must be the name or position of one column, got {column!r}; ask for one at a time."
-                ) from None
-            if not -width <= position < width:
-                raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
-            position %= width
+        names = list(getattr(X, "columns", ()))
+        position = column_position(names, X.shape[1], column, parameter)
         values = X[:, [position]].toarray().ravel() if sparse.issparse(X) else safe_indexing(X, position, axis=1)
         series = values if hasattr(X, "iloc") else pd.Series(np.ravel(values))
         return cls(X, position, str(names[position]) if names else f"x{position}", series.infer_objects())
 
+    @classmethod
+    def several(cls, X: Any, columns: Any, parameter: str = "column") -> list[Column]:
+        """Find the columns of a name, a position, or a sequence of them."""
+        asked = [columns] if isinstance(columns, str) or np.ndim(columns) == 0 else columns
+        return [cls.of(X, column, parameter) for column in asked]
+
     @property
     def is_bool(self) -> bool:
-        """Whether it holds truths."""
+        """Whether the column is boolean."""
         return pd.api.types.is_bool_dtype(self.values.dtype)
 
     @property
     def is_numeric(self) -> bool:
-        """Whether it holds numbers."""
-        return pd.api.types.is_numeric_dtype(self.values.dtype) and not self.is_bool
+        """Whether the column holds numbers."""
+        return is_number(self.values)
 
     @property
     def levels(self) -> list[Any]:
-        """Distinct values in their order, that of the categories where there is one."""
+        """Distinct values, sorted, or in the order of a categorical dtype."""
         if isinstance(self.values.dtype, pd.CategoricalDtype):
             return list(self.values.cat.remove_unused_categories().cat.categories)
         found = self.values.dropna().unique()
@@ -98,40 +101,17 @@ class Column:
 
     def replaced(self, value: Any) -> Any:
         """X with one value, or a value for each row, in this column."""
-        return next(self.changing([value]))
-
-    def changing(self, values: Sequence[Any]) -> Iterator[Any]:
-        """X with one value after the other; an array is made once and written over, so use each before the next."""
         X, j = self.X, self.position
-        array = self._as_one_array(values)
-        for value in values:
-            if array is None:
-                yield self._of_mixed(value) if hasattr(X, "iloc") else self._of_sparse(value)
-                continue
-            array[:, j] = value
-            yield pd.DataFrame(array, index=X.index, columns=X.columns, copy=False) if hasattr(X, "iloc") else array
-
-    def _as_one_array(self, values):
-        """A copy of X that can hold the values, None of a table of several types and of a sparse matrix."""
-        X = self.X
         if sparse.issparse(X):
-            return None
+            X, new = X.tocsc(), np.broadcast_to(np.asarray(value, dtype=float), X.shape[0])
+            return sparse.hstack([X[:, :j], sparse.csc_array(new[:, None]), X[:, j + 1 :]], format="csr")
         if hasattr(X, "iloc"):
-            return X.to_numpy(copy=True) if (X.dtypes == np.float64).all() else None
-        if self.is_numeric and X.dtype != object:
-            return X.astype(np.result_type(X, *map(np.asarray, values)))
-        return X.copy()
-
-    def _of_mixed(self, value):
-        X = self.X.copy(deep=False)
-        dtype = None if self.is_numeric else X.dtypes.iloc[self.position]
-        X.isetitem(self.position, pd.Series(value, index=X.index, dtype=dtype))
+            X = X.copy(deep=False)
+            X.isetitem(j, pd.Series(value, index=X.index, dtype=None if self.is_numeric else X.dtypes.iloc[j]))
+            return X
+        X = X.astype(np.result_type(X, np.asarray(value))) if self.is_numeric and X.dtype != object else X.copy()
+        X[:, j] = value
         return X
-
-    def _of_sparse(self, value):
-        X, j = self.X.tocsc(), self.position
-        new = np.broadcast_to(np.asarray(value, dtype=float), X.shape[0])
-        return sparse.hstack([X[:, :j], sparse.csc_array(new[:, None]), X[:, j + 1 :]], format="csr")
 
     def check_known(self, values: Any, transformers: Any) -> None:
         """Refuse categories that are neither in X nor in what an encoder of the pipeline was fitted on."""
@@ -143,8 +123,8 @@ class Column:
         known = [*self.levels, *(level for encoder in encoders(transformers) for level in encoder)]
         for value in values:
             if value not in known:
-                listed = ", ".join(map(repr, self.levels[:FEW]))
-                raise ValueError(f"values: {value!r} is no value of {self.name} that the model knows; X has {listed}.")
+                found = listed([repr(level) for level in self.levels])
+                raise ValueError(f"values: {value!r} is no value of {self.name} that the model knows; X has {found}.")
 
 
 def encoders(transformers: Any) -> list[Any]:

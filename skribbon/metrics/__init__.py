@@ -7,10 +7,26 @@ reports. With the default R^2 a search over ``alpha`` is an exact tie, because `
 with accuracy it is nearly one.
 """
 
-from .calibration import expected_calibration_error, reliability_curve
-from .distributions import coverage_curve, crps_gaussian, crps_samples, energy_score, gaussian_nll, pit_values
-from .intervals import interval_coverage_score, mean_interval_score, mean_interval_width
-from .promises import coverage_band, coverage_by_group, coverage_by_width, mean_set_size, set_coverage_score
+from .distributions import (
+    coverage_curve,
+    crps_gaussian,
+    crps_samples,
+    energy_score,
+    expected_calibration_error,
+    gaussian_nll,
+    pit_values,
+    reliability_curve,
+)
+from .intervals import (
+    coverage_band,
+    coverage_by_group,
+    coverage_by_width,
+    interval_coverage_score,
+    mean_interval_score,
+    mean_interval_width,
+    mean_set_size,
+    set_coverage_score,
+)
 from .scorers import (
     brier_scorer,
     coverage_error_scorer,

@@ -11,8 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from .._utils.typing import MatrixLike, MultiOutput, Scorer
 from .._utils.unwrap import last_step
-from .calibration import expected_calibration_error
-from .distributions import energy_score
+from .distributions import energy_score, expected_calibration_error
 from .intervals import average, check_level, interval_coverage_score, mean_interval_score, mean_interval_width
 
 
@@ -137,12 +136,7 @@ def make_interval_scorer(
     {'alpha': 10.0}
     """
     check_level(confidence_level)
-    metrics = {
-        "coverage": _coverage,
-        "coverage_error": _coverage_error,
-        "interval_score": _interval_score,
-        "width": _width,
-    }
+    metrics = {score.__name__[1:]: score for score in (_coverage, _coverage_error, _interval_score, _width)}
     if metric not in metrics:
         raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
     if isinstance(multioutput, str) and multioutput != "uniform_average":

@@ -3,17 +3,11 @@
 from typing import TYPE_CHECKING
 
 from .._utils.lazy import when_used
-from . import glm as glm
-from . import huber as huber
+from . import glm as glm  # importing a module registers its estimators
 from . import linear as linear
-from . import logistic as logistic
 from . import mlp as mlp
-from . import wrappers as wrappers
-from .base import ParametricModel, as_parametric
-
-# importing a module registers its estimators
+from .base import ParametricModel, as_parametric, polish, with_theta
 from .losses import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
-from .newton import polish, with_theta
 from .outputs import takes_outputs
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Self
 
@@ -11,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from .._core.linalg import PANEL, gram, right_multiply, row_covariances, triangle, vector_product
+from .._core.linalg import gram, right_multiply, row_covariances
+from .._core.refits import NEGLIGIBLE, minimise
 from .._core.rows import Groups, Rows, row_blocks
-from .._utils.threads import in_order
 from .._utils.typing import FloatArray, MatrixLike
+from ..exceptions import warn_user
 from ._refusals import refusal
 from .losses import Loss
 
@@ -75,12 +76,8 @@ class Tangent:
         return gram(A.reshape(-1, A.shape[2]))
 
     def gram_product(self, R: FloatArray, V: FloatArray) -> FloatArray:
-        """:meth:`gram` times V (p, m), without a (p, p) array, and of a large network in the precision of V."""
+        """:meth:`gram` times V (p, m), without a (p, p) array."""
         return self.vjp(R @ (R.transpose(0, 2, 1) @ self.jvp(V)))
-
-    def grams(self, Rs: list[FloatArray]) -> list[Any]:
-        """:meth:`gram` of several R, which may have much in common, as arrays or what adds in a packed form."""
-        return [self.gram(R) for R in Rs]
 
     def squares(self, R: FloatArray) -> FloatArray:
         """Diagonal of :meth:`gram`, (p,)."""
@@ -95,36 +92,9 @@ class Tangent:
         """sum_i J_i' C_i J_i + sum_ik u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
         raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
 
-    def hessian_and_scatter(self, C: FloatArray, u: FloatArray, s: FloatArray) -> list[Any]:
-        """:meth:`hessian`, and the sum of J_i' s_i s_i' J_i for s (n, k), as arrays or what adds in a packed form."""
-        return [self.hessian(C, u), *self.grams([s[:, :, None]])]
-
     def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
         """:meth:`hessian` times V (p, r)."""
         return self.hessian(C, u) @ V
-
-
-@dataclass(frozen=True, eq=False)
-class RootSquares:
-    """J_i root root' J_i' of rows, by the products J_i root themselves.
-
-    Attributes
-    ----------
-    root : ndarray of shape (p, r)
-    side : {"lower", "upper"} or None
-        Which triangle it is, where that is known.
-    """
-
-    root: FloatArray
-    side: str | None = field(default=None, kw_only=True)
-
-    of_all = False  # whether those of all rows are worth having
-
-    def __call__(self, tangent: Tangent) -> FloatArray:
-        """(n, k, k), of the rows of a tangent."""
-        if self.side is None or tangent.f.size > 1:
-            return row_covariances(tangent.jvp(self.root))
-        return row_covariances(vector_product(tangent.jacobian().ravel(), self.root, self.side)[None, None])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -228,9 +198,7 @@ class ParametricModel:
             raise TypeError(f"{type(self).__name__} must define jacobian(Z) or tangent(Z).")
         return Tangent(self.raw(Z), self.jacobian(Z))
 
-    def raw_and_covariance(
-        self, X: Any, root: FloatArray, kept: dict[str, Any] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def raw_and_covariance(self, X: Any, root: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Raw predictions, and their covariance J_x root root' J_x' where theta has the covariance root root'.
 
         Memory beyond both is that of one block of rows.
@@ -240,8 +208,6 @@ class ParametricModel:
         X : {ndarray, sparse matrix} of shape (n, d)
             Prepared rows.
         root : ndarray of shape (p, r)
-        kept : dict, default=None
-            See :meth:`squares_along`.
 
         Returns
         -------
@@ -250,40 +216,10 @@ class ParametricModel:
         """
         n, k = X.shape[0], self.n_outputs
         f, covariance = np.empty((n, k)), np.empty((n, k, k))
-        squares = self.squares_along(root, n, kept)
-        width = k * root.shape[1] if type(squares) is RootSquares else 0  # others do not form J_i root
-
-        def fill(rows):
+        for rows in row_blocks(n, max(self.row_width, k * root.shape[1])):
             tangent = self.tangent(self.rows(X[rows]))
-            f[rows], covariance[rows] = tangent.f, squares(tangent)
-
-        for _ in in_order(fill, row_blocks(n, max(self.row_width, width)), self.at_once):
-            pass
+            f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
         return f, covariance
-
-    def squares_along(
-        self, root: FloatArray, n: int, kept: dict[str, Any] | None = None
-    ) -> Callable[[Any], FloatArray]:
-        """Squares of how raw predictions move along a root of a covariance, in the way that suits n rows.
-
-        Parameters
-        ----------
-        root : ndarray of shape (p, r)
-        n : int
-            Number of rows that will be asked for, in blocks.
-        kept : dict, default=None
-            Where what many rows need of this root is found, or put for those who ask again.
-
-        Returns
-        -------
-        callable
-            From a tangent to J_i root root' J_i', (n, k, k).
-        """
-        if n > 1 or kept is None or len(root) < 2 * PANEL:
-            return RootSquares(root)
-        if "side" not in kept:  # to find that out takes longer than to multiply one row
-            kept["side"] = triangle(root)
-        return RootSquares(root, side=kept["side"])
 
     def at(self, theta: FloatArray) -> Self:
         """The same model with other parameters; its penalty moves with them.
@@ -344,11 +280,6 @@ class ParametricModel:
     def row_width(self) -> int:
         """Floats that one row takes in the largest array of a pass over the rows; sets the size of a block."""
         return len(self.theta) * self.n_outputs
-
-    @property
-    def at_once(self) -> int:
-        """Blocks of rows that threads may look at together; one, unless the model is known to share no state."""
-        return 1
 
     @property
     def has_layers(self) -> bool:
@@ -413,7 +344,7 @@ class ParametricModel:
         for transformer in self.preprocess:
             X = transformer.transform(X)
         check_inputs(self.inputs, X)
-        return check_matrix(X)
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def rows(self, X: Any) -> Any:
         """A block of prepared rows as float64.
@@ -513,18 +444,6 @@ def check_inputs(inputs, X):
         )
 
 
-def check_matrix(X):
-    """X as finite floats (n, d), dense or CSR.
-
-    A plain array of floats is asked the one question that it could fail, which costs a tenth of all the others.
-    """
-    if type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype in (np.float64, np.float32):
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(X.sum()):
-                return X
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-
-
 def training_rows(model, X, y, weight, group=None):
     """Rows of a model from its training data as the user has them; targets that are not finite are refused.
 
@@ -571,3 +490,102 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
 def is_supported(estimator):
     """Whether :func:`as_parametric` knows the estimator's type."""
     return as_parametric.dispatch(type(estimator)) is not as_parametric.dispatch(object)
+
+
+@singledispatch
+def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArray) -> BaseEstimator:
+    """A copy of a fitted estimator with the parameters ``theta`` of its parametric ``model``.
+
+    A single-dispatch function, as :func:`as_parametric`: register your own estimator to make :func:`polish` know it.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        It is not changed.
+    model : ParametricModel
+        What :func:`as_parametric` made of it.
+    theta : ndarray of shape (p,)
+
+    Returns
+    -------
+    estimator
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon.models import as_parametric, with_theta
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", random_state=0).fit(X, y)
+    >>> model = as_parametric(network, y, np.ones(3))
+    >>> with_theta(network, model, np.zeros_like(model.theta)).predict(X)
+    array([0., 0., 0.])
+    """
+    supported = sorted(cls.__name__ for cls in with_theta.registry if cls is not object)
+    raise TypeError(
+        f"{type(estimator).__name__} cannot be polished; supported are {', '.join(supported)} and what you register "
+        "with skribbon.models.with_theta.register."
+    )
+
+
+def polish(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    max_iter: int = 200,
+    tol: float = 1e-8,
+    verbose: int = 0,
+) -> BaseEstimator:
+    """Move a fitted model to the exact minimum of its own training objective.
+
+    Networks that were trained by Adam, or by L-BFGS to a loose tolerance, stop some way from a minimum, and the
+    curvature there says little about it. A few damped Newton steps from there make the gradient zero.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A network, a model of one's own, a GLM, a logistic, Huber or ridge regression, also in a pipeline. It is not
+        changed.
+    X : array-like of shape (n_samples, n_features)
+        The training data.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weights that the estimator was fitted with.
+    max_iter : int, default=200
+    tol : float, default=1e-8
+        Converged when the gradient is this many standard errors of itself. What stops before warns where more than
+        1e-4 of them are left, since no interval can tell less from zero.
+    verbose : int, default=0
+
+    Returns
+    -------
+    estimator
+        A copy at the minimum nearby.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> from skribbon.models import polish
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> network = MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", alpha=0.1, max_iter=2000, random_state=0)
+    >>> polished = polish(network.fit(X, y), X, y)
+    >>> bool(np.abs(polished.predict(X) - network.predict(X)).max() > 1e-3)
+    True
+    """
+    y = np.asarray(y) if np.ndim(y) == 2 and np.shape(y)[1] > 1 else column_or_1d(y)
+    check_consistent_length(X, y, sample_weight)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    model = as_parametric(estimator, y, weight)
+    with_theta(estimator, model, model.theta)  # an estimator that cannot be written to says so before the work
+    theta, report = minimise(training_rows(model, X, y, weight), max_iter, tol, verbose)
+    if not report.converged and report.gradient_after > NEGLIGIBLE:
+        warn_user(
+            f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
+            f"errors (it began with {report.gradient_before:.3g}); raise max_iter or tol, or train longer first.",
+            ConvergenceWarning,
+        )
+    return with_theta(estimator, model, theta)

@@ -1,4 +1,4 @@
-"""Models whose raw prediction is linear in the parameters, and the least-squares family."""
+"""Models whose raw prediction is linear in the parameters: least squares and Huber regression."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from sklearn.linear_model import (
     BayesianRidge,
     ElasticNet,
     ElasticNetCV,
+    HuberRegressor,
     LassoCV,
     LinearRegression,
     Ridge,
@@ -16,17 +17,11 @@ from sklearn.linear_model import (
     SGDRegressor,
 )
 
-from .._core.linalg import batch_gram, gram, scale_rows, weighted_gram
-from .._core.rows import blocks_at_once, row_blocks, unpacked
+from .._core.linalg import batch_gram, gram, scale_rows
 from ..exceptions import SelectionWarning, warn_user
-from ._layers import distinct_squares, pair_places, pairs
-from .base import ParametricModel, RootSquares, Tangent, as_parametric
-from .losses import Huber, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
-from .newton import with_theta
+from .base import ParametricModel, Tangent, as_parametric, with_theta
+from .losses import Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 from .outputs import takes_outputs
-
-CACHED_ROWS = 2048  # of a prediction, which stay in the cache
-CANCELLING = 1e5  # terms over their sum, beyond which rounding is more than 1e-10 of that
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,12 +78,7 @@ class LinearPredictor(ParametricModel):
         d = len(self.theta) // k
         if self.outputs_are_separate:
             return (k + 2) * d
-        # rows and a scaled copy of them; of several outputs, the distinct products of features, and those of outputs
-        return 2 * d if k == 1 else max(d * (d + 1) // 2, k * d, (k + 1) ** 2)
-
-    @property
-    def at_once(self):
-        return blocks_at_once(len(self.theta))
+        return max((k + 1) * d, (k + 1) ** 2)  # rows and their scores, or curvatures of the loss
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -104,36 +94,8 @@ class LinearPredictor(ParametricModel):
         theta = self.theta if theta is None else theta
         return np.asarray(Z @ theta.reshape(self.loss.n_outputs, -1).T)
 
-    def raw_and_covariance(self, X, root, kept=None):
-        plain = self.columns is None and self.centre is None and type(self).rows is LinearPredictor.rows
-        if not plain or self.n_outputs > 1 or sparse.issparse(X):
-            return super().raw_and_covariance(X, root, kept)
-        # one product for both, and the same memory for every block: new pages would cost three times the arithmetic
-        n, d = X.shape
-        W = np.column_stack([root, self.theta]).T  # (r + 1, p)
-        blocks = row_blocks(n, 2 * len(W), CACHED_ROWS)
-        f, variance, memory = np.empty(n), np.empty(n), np.empty((len(W), blocks[0].stop if n else 0))
-        for rows in blocks:
-            A = memory[:, : rows.stop - rows.start]
-            np.matmul(W[:, :d], np.asarray(X[rows], dtype=np.float64).T, out=A)
-            A += W[:, d:].sum(axis=1, keepdims=True)  # the intercept, if any
-            np.einsum("rn,rn->n", A[:-1], A[:-1], out=variance[rows])
-            f[rows] = A[-1]
-        return f[:, None], variance[:, None, None]
-
     def tangent(self, Z):
         return LinearTangent(Z, self.raw(Z))
-
-    def squares_along(self, root, n, kept=None):
-        k, (p, r) = self.loss.n_outputs, root.shape
-        d = p // k
-        by_pairs = n * d * (d + 1) * k * (k + 1) / 4 + p * p * r / 2  # products, with those that prepare them
-        if self.loss.n_classes <= 2 or by_pairs > n * r * (p + k * k):
-            return super().squares_along(root, n, kept)
-        kept = {} if kept is None else kept
-        if "pairs" not in kept:
-            kept["pairs"] = PairedSquares.of(root, k)
-        return kept["pairs"]
 
     def centred(self, X):
         k = self.loss.n_outputs
@@ -156,14 +118,10 @@ class LinearPredictor(ParametricModel):
 
 
 class LinearTangent(Tangent):
-    """Of a linear predictor at rows Z (n, d), dense or CSR: J_i = I_k (x) z_i'."""
+    """Tangent of a linear predictor at rows Z (n, d), dense or CSR: J_i = I_k (x) z_i'."""
 
     def __init__(self, Z, f):
-        self.Z, self.f = Z, f
-
-    @property
-    def _k(self):
-        return self.f.shape[1]
+        self.Z, self.f, self._k = Z, f, f.shape[1]
 
     def jacobian(self):
         Z = self.Z.toarray() if sparse.issparse(self.Z) else self.Z
@@ -194,30 +152,7 @@ class LinearTangent(Tangent):
         return (u[:, :, None] * self.Z[:, None, :]).reshape(len(u), -1)
 
     def gram(self, R):
-        return unpacked(self.grams([R])[0])
-
-    def grams(self, Rs):
-        if self._k == 1:
-            weights = (R[:, 0, 0] ** 2 if R.shape[2] == 1 else (R[:, 0] ** 2).sum(axis=1) for R in Rs)
-            return [weighted_gram(self.Z, weight) for weight in weights]
-        if not self._has_few_pairs:
-            return [gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 else self.hessian(batch_gram(R)) for R in Rs]
-        return self._packed([distinct_squares(R.transpose(0, 2, 1)) for R in Rs])
-
-    def hessian_and_scatter(self, C, u, s):
-        if not self._has_few_pairs:
-            return super().hessian_and_scatter(C, u, s)
-        return self._packed([_distinct(C), distinct_squares(s[:, None])])
-
-    @property
-    def _has_few_pairs(self):
-        """Whether the distinct products of features are not many more than the parameters."""
-        return self._k > 1 and not sparse.issparse(self.Z) and self.Z.shape[1] < 8 * self._k
-
-    def _packed(self, entries):
-        """Sums over rows of C_i (x) z_i z_i', packed, for distinct entries (n, pairs) of several C."""
-        products = pairs(np.ascontiguousarray(self.Z.T))
-        return [OutputSums(products @ C, self.Z.shape[1], self._k) for C in entries]
+        return gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 < self._k else self.hessian(batch_gram(R))
 
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
@@ -235,98 +170,12 @@ class LinearTangent(Tangent):
         """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k): f is linear, so that u does not matter."""
         Z, k, d = self.Z, self._k, self.Z.shape[1]
         if k == 1:
-            return weighted_gram(Z, C[:, 0, 0])
-        if not sparse.issparse(Z):  # whatever the number of pairs
-            return self._packed([_distinct(C)])[0].unpacked()
+            return gram(Z, C[:, 0, 0])
         H = np.empty((k, d, k, d))
         for i in range(k):
             for j in range(i, k):
-                H[i, :, j] = H[j, :, i] = weighted_gram(Z, C[:, i, j], Z)
+                H[i, :, j] = H[j, :, i] = gram(Z, C[:, i, j])
         return H.reshape(k * d, k * d)
-
-
-@dataclass(frozen=True, eq=False)
-class OutputSums:
-    """A sum over rows of C_i (x) z_i z_i', (k d, k d), by distinct entries of both; two of them add.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (d (d + 1) / 2, k (k + 1) / 2)
-    d, k : int
-    """
-
-    sums: np.ndarray
-    d: int
-    k: int
-
-    def __add__(self, other):
-        return replace(self, sums=self.sums + other.sums)
-
-    def unpacked(self):
-        """The matrix."""
-        squares = self.sums.T[:, pair_places(self.d)]  # (pairs of outputs, d, d)
-        out = np.empty((self.k, self.d, self.k, self.d))
-        for i, row in enumerate(pair_places(self.k)):
-            out[i] = squares[row].transpose(1, 0, 2)
-        return out.reshape(self.k * self.d, -1)
-
-
-@dataclass(frozen=True, eq=False)
-class PairedSquares(RootSquares):
-    """The same of a linear predictor with several outputs, by the distinct products of features: z' S_kl z.
-
-    Rounding is then relative to (|z|' s_k)(|z|' s_l), s_k^2 the variances of an output's coefficients. Where that is
-    much larger than the result, as of features far from zero, the root says what it is.
-
-    Attributes
-    ----------
-    entries : ndarray of shape (k (k + 1) / 2, d (d + 1) / 2)
-        What the product of two features is multiplied by, for each pair of outputs.
-    std : ndarray of shape (d, k)
-        s.
-    places : ndarray of shape (k, k)
-        Where a pair of outputs is found among the distinct ones.
-    """
-
-    entries: np.ndarray
-    std: np.ndarray
-    places: np.ndarray
-
-    @classmethod
-    def of(cls, root, k):
-        """Of k outputs."""
-        d = len(root) // k
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is left to the root
-            S = (root @ root.T).reshape(k, d, k, d)
-            (i, j), (a, b) = np.triu_indices(d), np.triu_indices(k)
-            a, b = a[:, None], b[:, None]
-            entries = (S[a, i, b, j] + S[a, j, b, i]) * np.where(i == j, 0.5, 1.0)
-        return cls(root, entries, np.sqrt(np.einsum("kdkd->dk", S)), pair_places(k))
-
-    def __call__(self, tangent):
-        if sparse.issparse(tangent.Z):
-            return super().__call__(tangent)
-        Z, k = tangent.Z, self.std.shape[1]
-        places, C = self.places.ravel(), np.empty((len(Z), k, k))
-        blocks = row_blocks(len(Z), self.entries.shape[1])
-        products = np.empty((self.entries.shape[1], blocks[0].stop if blocks else 0))  # the same pages for every block
-        with np.errstate(over="ignore", invalid="ignore"):
-            for rows in blocks:
-                z = np.ascontiguousarray(Z[rows].T)
-                by_output = self.entries @ pairs(z, out=products[:, : z.shape[1]])  # (pairs of outputs, rows)
-                C[rows] = by_output[places].T.reshape(-1, k, k)
-            rough = ~((np.abs(Z) @ self.std) ** 2 <= CANCELLING * np.einsum("nkk->nk", C)).all(axis=1)
-        rough = np.flatnonzero(rough)
-        for some in row_blocks(len(rough), k * self.root.shape[1]):
-            few = rough[some]
-            C[few] = super().__call__(LinearTangent(Z[few], tangent.f[few]))
-        return C
-
-
-def _distinct(C):
-    """Distinct entries (n, pairs) of symmetric C (n, k, k)."""
-    i, j = np.triu_indices(C.shape[1])
-    return C[:, i, j]
 
 
 @with_theta.register(LinearRegression)
@@ -476,3 +325,73 @@ def _(estimator, y, sample_weight):
         raise TypeError(f"SGDRegressor(loss={estimator.loss!r}) has a kink; supported losses are {', '.join(losses)}.")
     l2, l1 = sgd_penalty(estimator, sample_weight)
     return linear_model(estimator, losses[estimator.loss], l2, l1, drop_zeros=l1 > 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocationScale(ParametricModel):
+    """f = (x~' beta, s): a linear location and one common scale, theta = (beta, s)."""
+
+    intercept: bool = True
+
+    @property
+    def exact_is_psd(self):
+        return True
+
+    def rows(self, X):
+        X = super().rows(X)
+        return np.column_stack([X, np.ones(len(X))]) if self.intercept else X
+
+    def raw(self, Z, theta=None):
+        theta = self.theta if theta is None else theta
+        return np.column_stack([Z @ theta[:-1], np.full(len(Z), theta[-1])])
+
+    @property
+    def has_hessian(self):
+        return True
+
+    def tangent(self, Z):
+        J = np.zeros((len(Z), 2, Z.shape[1] + 1))
+        J[:, 0, :-1] = Z
+        J[:, 1, -1] = 1.0
+        return LocationScaleTangent(self.raw(Z), J)
+
+
+class LocationScaleTangent(Tangent):
+    """f is linear in the parameters, so that only the loss has a curvature."""
+
+    def hessian(self, C, u):
+        J = self.jacobian()
+        return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
+
+
+LARGER_EPSILON = (
+    "HuberRegressor's scale has collapsed to zero, where it minimises absolute deviations, which have a kink: use a "
+    "larger epsilon, such as 1.35."
+)
+
+
+@as_parametric.register(HuberRegressor)
+def _(estimator, y, sample_weight):
+    # a scale below 1e-8 of the targets is rounding: the fit is perfect, and all losses are alike there; one below 1e-6
+    # of their range is what the solver left of a scale that went to zero, as with epsilon = 1
+    if estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
+        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
+    intercept = [estimator.intercept_] if estimator.fit_intercept else []
+    theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
+    l2 = np.zeros_like(theta)
+    l2[: len(estimator.coef_)] = 2 * estimator.alpha / sample_weight.sum()  # alpha ||coef||^2 against the sum
+    return LocationScale(
+        theta=theta, loss=HuberWithScale(estimator.epsilon), l2=l2, intercept=bool(estimator.fit_intercept)
+    )
+
+
+@with_theta.register(HuberRegressor)
+def _(estimator, model, theta):
+    if not isinstance(model, LocationScale):
+        return with_coefficients(estimator, model, theta)
+    estimator = copy(estimator)
+    d = len(estimator.coef_)
+    estimator.coef_, estimator.scale_ = theta[:d].copy(), float(theta[-1])
+    if model.intercept:
+        estimator.intercept_ = float(theta[d])
+    return estimator

@@ -25,8 +25,6 @@ from .._laws import LocationFamily, NoiseLaw, NormalLaw, StudentLaw, TweedieFami
 from .._laws.shapes import NORMAL
 from .._utils.typing import FloatArray
 
-LEAST_TAILS = 2.1  # Student's law has no variance at 2 degrees of freedom and below
-
 
 class Loss:
     """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
@@ -307,6 +305,7 @@ class Tweedie(Loss):
 
     def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity", counts: bool = True):
         self.power, self.link, self.counts = float(power), link, counts
+        self._log = link == "log"
 
     @property
     def convex(self) -> bool:
@@ -320,10 +319,6 @@ class Tweedie(Loss):
     def positive_only(self) -> bool:
         """Whether the loss takes no negative target."""
         return self.power >= 1
-
-    @property
-    def _log(self):
-        return self.link == "log"
 
     def mean(self, f: FloatArray) -> FloatArray:
         if not self._log:
@@ -500,7 +495,7 @@ class StudentT(Loss):
         self.df, self.scale = float(df), float(scale)
 
     def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
-        own = StudentLaw(max(self.df, LEAST_TAILS))
+        own = StudentLaw(max(self.df, 2.1))  # at 2 degrees of freedom and below it has no variance
         return LocationFamily(dispersion, own if isinstance(shape, NormalLaw) else shape)
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:

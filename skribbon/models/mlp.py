@@ -1,8 +1,8 @@
 """scikit-learn's multilayer perceptrons, with analytic per-row derivatives."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
 from math import prod
 from operator import add
 
@@ -10,11 +10,9 @@ import numpy as np
 from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from .._core.linalg import gram, right_multiply, weighted_gram
-from .._core.rows import BLOCK_BYTES, Sums, blocks_at_once
-from ._layers import LayerSquares, distinct, layers_are_worth, single_grams, summed_grams, weighted_products, with_one
-from ._scores import LayerScores, with_ones
-from .base import ParametricModel, Tangent, as_parametric
+from .._core.linalg import gram, right_multiply
+from .._core.rows import LEAST_ROWS, Sums
+from .base import ParametricModel, Tangent, as_parametric, with_theta
 from .linear import LinearPredictor
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 from .outputs import takes_outputs
@@ -27,11 +25,8 @@ ACTIVATIONS = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), np.zeros_like),
     "softplus": (lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a), lambda a: -np.exp(-a) * np.expm1(-a)),
 }
-CACHE = 2**18  # floats of an intermediate array that is multiplied while it is in the cache
-FEW = 16  # directions that are propagated one by one, rather than multiplied by the Jacobian
-LARGE = 2**14  # parameters beyond which no row of the Jacobian is formed
-WIDE = 2304  # floats of a row that are allowed for, since p x p sums want blocks of hundreds of rows
-WIDE_OF_SEVERAL = 1365  # the same of several outputs, whose squares are formed a cacheful of rows at a time
+FLOATS = 2**20  # floats of an intermediate array in products with many directions: 8 MB stay in or near the cache
+LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array would take 2 GB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,30 +49,12 @@ class MultilayerPerceptron(ParametricModel):
         k, p = self.n_outputs, len(self.theta)
         if p > LARGE:
             return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
-        if k > 1:
-            return max(min(p, WIDE_OF_SEVERAL), 4 * sum(self.units), (k + 1) ** 2)
-        pairs = max(distinct(n_out) for _, n_out in self.layer_shapes)
-        return max(min(max(p, pairs), WIDE), 4 * sum(self.units)) + 16
-
-    @property
-    def at_once(self):
-        return blocks_at_once(len(self.theta))
+        # at most 2304, so that a block has at least 450 rows to share the cost of adding its (p, p) sum
+        return max(min(p, 2304), 4 * sum(self.units), (k + 1) ** 2)
 
     @cached_property
     def _shapes(self):
         return [*zip(self.units[:-1], self.units[1:], strict=True), *((out,) for out in self.units[1:])]
-
-    @property
-    def layer_shapes(self):
-        """Of every layer, the number of its inputs, a one among them, and of its outputs."""
-        return [(n_in + 1, n_out) for n_in, n_out in pairwise(self.units)]
-
-    @property
-    def slots(self):
-        """Where the weights of every layer, and its biases, are in theta: pairs of slices."""
-        stops = np.cumsum([0, *(prod(shape) for shape in self._shapes)]).tolist()
-        slices, n_layers = [slice(*ends) for ends in pairwise(stops)], len(self.units) - 1
-        return list(zip(slices[:n_layers], slices[n_layers:], strict=True))
 
     @property
     def has_layers(self):
@@ -100,11 +77,7 @@ class MultilayerPerceptron(ParametricModel):
 
     def propagate(self, Z, theta):
         """Activations a_0 ... a_{L-1}, (n, units) each, and the raw prediction (n, k)."""
-        return self._forward(Z, *self.unpack(theta))
-
-    def _forward(self, Z, weights, biases):
-        phi = ACTIVATIONS[self.activation][0]
-        activations = [Z]
+        phi, activations, (weights, biases) = ACTIVATIONS[self.activation][0], [Z], self.unpack(theta)
         for W, b in zip(weights[:-1], biases[:-1], strict=True):
             activations.append(phi(activations[-1] @ W + b))
         z = activations[-1] @ weights[-1] + biases[-1]
@@ -114,18 +87,7 @@ class MultilayerPerceptron(ParametricModel):
         return self.propagate(Z, self.theta if theta is None else theta)[1]
 
     def tangent(self, Z):
-        weights, biases = self.unpack(self.theta)
-        return PerceptronTangent(self, *self._forward(Z, weights, biases), weights)
-
-    def squares_along(self, root, n, kept=None):
-        p, r = root.shape
-        pays = self.n_outputs == 1 and n >= 2 * p and p <= LARGE and layers_are_worth(self.layer_shapes, r)
-        if not pays or not np.isfinite(root).all():
-            return super().squares_along(root, n, kept)
-        kept = {} if kept is None else kept
-        if "layers" not in kept:
-            kept["layers"] = LayerSquares.of(self.layers, root)
-        return kept["layers"]
+        return PerceptronTangent(self, *self.propagate(Z, self.theta))
 
     def last_layer(self):
         weights, biases = self.unpack(self.theta)
@@ -142,8 +104,9 @@ class MultilayerPerceptron(ParametricModel):
 class PerceptronTangent(Tangent):
     """Of a network at a block of rows: one forward pass, and backward passes from there."""
 
-    def __init__(self, network, activations, f, weights):
-        self.network, self.activations, self.f, self.weights = network, activations, f, weights
+    def __init__(self, network, activations, f):
+        self.network, self.activations, self.f = network, activations, f
+        self.weights = network.unpack(network.theta)[0]
         self.slopes = [ACTIVATIONS[network.activation][1](a) for a in activations[1:]]  # phi'(z_l), l = 1 ... L - 1
 
     @property
@@ -154,88 +117,59 @@ class PerceptronTangent(Tangent):
         """Seeds of f, (..., k), as seeds of z_L."""
         return seed if self.network.output_map is None else seed @ self.network.output_map.T
 
-    # ------------------------------------------------------------------ first derivatives
-    def _backward(self, seed, out):
-        """Per-row gradients (n, p) of seed . f with seed (n, k) or (k,), written into ``out``."""
-        weight_slots, bias_slots = self.network.unpack(out)
-        delta = self._to_logits(seed)  # (n, units of layer)
-        for layer in reversed(range(len(self.weights))):
-            np.multiply(self.activations[layer][:, :, None], delta[..., None, :], out=weight_slots[layer])
-            bias_slots[layer][...] = delta
-            if layer:
-                delta = (delta @ self.weights[layer].T) * self.slopes[layer - 1]
-        return out
+    @cached_property
+    def inputs(self):
+        """Inputs of every layer, with a one for its biases, (n, in + 1)."""
+        return [np.column_stack([a, np.ones(len(a))]) for a in self.activations]
 
-    def _deltas(self, U, rows=slice(None)):
+    # ------------------------------------------------------------------ first derivatives
+    def _deltas(self, U):
         """d(u . f)/dz_l for every layer, first to last, (n, r, units), of several u, as precise as U (n, k, r)."""
         delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)), U.dtype)
         deltas = [delta]
         for layer in reversed(range(1, len(self.weights))):
             delta = right_multiply(delta, self.weights[layer].T.astype(U.dtype, copy=False))
-            delta *= self.slopes[layer - 1][rows, None, :]
+            delta *= self.slopes[layer - 1][:, None, :]
             deltas.append(delta)
         return deltas[::-1]
 
-    def _delta_chunks(self, U):
-        """:meth:`_deltas` of a few rows after another, so that those of many u stay in the cache: (rows, deltas)."""
-        size = max(1, CACHE // (U.shape[2] * max(self.network.units)))
-        for start in range(0, len(U), size):
-            rows = slice(start, start + size)
-            yield rows, self._deltas(U[rows], rows)
+    def _gradients(self, U):
+        """U_i' J_i, (n, r, p), for U (n, k, r)."""
+        out = np.empty((len(U), U.shape[2], self._p))
+        slots = zip(*self.network.unpack(out), strict=True)
+        for a, delta, (weights, biases) in zip(self.activations, self._deltas(U), slots, strict=True):
+            np.multiply(a[:, None, :, None], delta[:, :, None, :], out=weights)
+            biases[...] = delta
+        return out
 
     def jacobian(self):
         n, k = self.f.shape
-        if n == k == 1:
-            return self._gradient()[None, None]
-        J = np.empty((n, k, self._p))
-        for output, seed in enumerate(np.eye(k)):
-            self._backward(seed, J[:, output])
-        return J
-
-    def _gradient(self):
-        """d f / d theta (p,) of a single row and output."""
-        deltas = [self._to_logits(np.ones(1))]
-        for W, slope in zip(self.weights[:0:-1], self.slopes[::-1], strict=True):
-            deltas.insert(0, W.dot(deltas[0]) * slope[0])
-        outer = [np.multiply.outer(a[0], delta).ravel() for a, delta in zip(self.activations, deltas, strict=True)]
-        return np.concatenate(outer + deltas)
+        return self._gradients(np.broadcast_to(np.eye(k), (n, k, k)))
 
     def scores(self, u):
-        return self._backward(u, np.empty((len(u), self._p)))
+        return self._gradients(u[:, :, None])[:, 0]
 
     def gram(self, R):
-        return self.grams([R])[0].unpacked()
-
-    def grams(self, Rs):
-        """Of one output all are sums of the same squares, each with weights of its own; see _layers.py."""
-        slots = self.network.slots
-        if self.f.shape[1] == 1:
-            weights = [(R[:, 0] ** 2).sum(axis=1) for R in Rs]
-            return single_grams(slots, *self.layer_parts(), weights)
-        inputs = [with_one(a) for a in self.activations]
-        return summed_grams(slots, inputs, [self._deltas(R) for R in Rs])
-
-    def layer_parts(self):
-        """Of a single output: inputs (in, n) of every layer, a one among them, and the gradients (out, n) in its z."""
-        return [with_one(a) for a in self.activations], self._single_deltas(np.ones((len(self.f), 1, 1)))
-
-    def take(self, rows):
-        """Some of the rows."""
-        return PerceptronTangent(self.network, [a[rows] for a in self.activations], self.f[rows], self.weights)
-
-    def _single_deltas(self, U):
-        """:meth:`_deltas` of a single u, (units, n)."""
-        return [delta[:, 0].T.copy() for delta in self._deltas(U)]
+        """Sum over rows of J_i' R_i R_i' J_i, (p, p), by pairs of layers: of (a a') (x) (d' d), whatever r is."""
+        if R.shape[2] == 1:
+            return gram(self.scores(R[:, :, 0]))
+        H = np.empty((self._p, self._p))
+        layers = list(zip(self.inputs, self._deltas(R), self.network.layers, strict=True))
+        for k, (a, d, rows) in enumerate(layers):
+            for b, e, columns in layers[: k + 1]:
+                inputs = (a[:, :, None] * b[:, None]).reshape(len(a), -1)
+                outputs = (d.transpose(0, 2, 1) @ e).reshape(len(a), -1)
+                part = (inputs.T @ outputs).reshape(len(rows), len(columns), rows.shape[1], columns.shape[1])
+                part = part.transpose(0, 2, 1, 3).reshape(rows.size, columns.size)
+                H[np.ix_(rows.ravel(), columns.ravel())] = part
+                H[np.ix_(columns.ravel(), rows.ravel())] = part.T
+        return H
 
     def squares(self, R):
         """A layer's gradients are outer products, and so are their squares."""
-        out = np.zeros(self._p)
-        weight_slots, bias_slots = self.network.unpack(out)
-        for rows, deltas in self._delta_chunks(R):
-            for a, delta, of_weights, of_biases in zip(self.activations, deltas, weight_slots, bias_slots, strict=True):
-                squared = np.einsum("nru,nru->nu", delta, delta)
-                of_weights += (a[rows] ** 2).T @ squared
-                of_biases += squared.sum(axis=0)
+        out = np.empty(self._p)
+        for a, delta, places in zip(self.inputs, self._deltas(R), self.network.layers, strict=True):
+            out[places] = (a**2).T @ np.einsum("nru,nru->nu", delta, delta)
         return out
 
     def kronecker_sums(self, R, weight):
@@ -243,102 +177,58 @@ class PerceptronTangent(Tangent):
 
         a are the layer's inputs and a one, d_r is the gradient of the r-th coordinate of R'f in its z.
         """
-        outputs = reduce(add, (Sums(map(_stacked_gram, deltas)) for _, deltas in self._delta_chunks(R)))
-        inputs = (np.column_stack([a, np.ones(len(a))]) for a in self.activations)
-        return [Sums([weighted_gram(a, weight), S]) for a, S in zip(inputs, outputs, strict=True)]
+        layers = zip(self.inputs, self._deltas(R), strict=True)
+        return [Sums([gram(a, weight), gram(delta.reshape(-1, delta.shape[2]))]) for a, delta in layers]
 
-    def layer_scores(self, R, precision):
-        """R_i' J_i of every row, never formed: R (n, k, r)."""
-        inputs = [with_ones(a, precision) for a in self.activations]
-        return LayerScores(self.network.layers, [(inputs, self._deltas(R.astype(precision, copy=False)))])
+    def layer_scores(self, R, precision=np.float64):
+        """R_i' J_i of every row, for R (n, k, r), as factors of each layer; see LayerScores."""
+        inputs = [a.astype(precision, copy=False) for a in self.inputs]
+        return LayerScores(self.network.layers, inputs, self._deltas(R.astype(precision, copy=False)))
 
     def gram_product(self, R, V):
         if V.shape[1] < R.shape[2] // 3:  # going through the layers with each of them is less
             return super().gram_product(R, V)
-        return self.layer_scores(R, V.dtype).gram_product(V)
-
-    def vjp(self, U):
-        return np.concatenate([self._vjp(U[:, :, cols]) for cols in self._columns(U)], axis=1)
-
-    def _vjp(self, U):
-        """Reverse mode, of several u at once; deltas (n, r, units), so that all products are of two matrices."""
-        (n, _, r), out = U.shape, np.empty((self._p, U.shape[2]))
-        delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)))
-        for layer in reversed(range(len(self.weights))):
-            (weights, biases), a = self.network.slots[layer], self.activations[layer]
-            scores = (a.T @ delta.reshape(n, -1)).reshape(a.shape[1], r, -1)
-            out[weights] = scores.transpose(0, 2, 1).reshape(-1, r)
-            out[biases] = delta.sum(axis=0).T
-            if layer:
-                delta = right_multiply(delta, self.weights[layer].T)
-                delta *= self.slopes[layer - 1][:, None, :]
-        return out
+        return self.layer_scores(R).gram_product(V)
 
     def weighted_scores(self, u, c):
-        """Backwards once, whatever the number of weights; of a large network the products are in single precision.
-
-        Those of one block alone: their error is some 1e-7 of a sum of as many random terms, and along a direction with
-        1e-10 of the largest curvature still a hundredth of what the scores are there.
-        """
-        precision = np.float32 if self._p > LARGE else np.float64
-        by_draw, out = c.T.astype(precision), np.empty((c.shape[1], self._p))  # (B, n), (B, p)
-        deltas = self._deltas(u[:, :, None])
-        for (weights, biases), a, delta in zip(self.network.slots, self.activations, deltas, strict=True):
-            (a, size_a), (d, size_d) = _of_unit_size(a, precision), _of_unit_size(delta[:, 0], precision)
-            np.multiply(weighted_products(a, d, by_draw), size_a * size_d, out=out[:, weights])
-            np.multiply(by_draw @ d, size_d, out=out[:, biases])
+        out, deltas = np.empty((c.shape[1], self._p)), self._deltas(u[:, :, None])
+        for a, delta, places in zip(self.inputs, deltas, self.network.layers, strict=True):
+            for total, w in zip(out, c.T[:, :, None], strict=True):
+                total[places] = (a * w).T @ delta[:, 0]
         return out.T
 
-    def jvp(self, V):
-        r = V.shape[1]
-        if self.f.shape[1] == 1 and r * sum(map(min, self.network.layer_shapes)) <= self._p:
-            return self._narrow_jvp(V)
-        if self.f.shape[1] <= 2 and self._p <= LARGE and r > FEW:
-            return super().jvp(V)  # a single product with the Jacobian is the faster way for a narrow output
-        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
+    def vjp(self, U):
+        return np.concatenate([self.layer_scores(U[:, :, cols]).total() for cols in self._columns(U)], axis=1)
 
-    def _narrow_jvp(self, V):
-        """Of one output, J V as sums over layers of d' V a; the longer of d and a meets V first."""
-        out, r = np.zeros((len(self.f), V.shape[1])), V.shape[1]
-        deltas = self._deltas(np.ones((len(self.f), 1, 1)))
-        for a, delta, places in zip(self.activations, deltas, self.network.layers, strict=True):
-            d, (n_in, n_out) = delta[:, 0], places.shape
-            if n_out > n_in:
-                along = (d @ V[places.T.ravel()].reshape(n_out, -1)).reshape(len(d), n_in, r)
-                out += np.einsum("ni,nir->nr", a, along[:, :-1]) + along[:, -1]
-            else:
-                along = (a @ V[places[:-1].ravel()].reshape(n_in - 1, -1)).reshape(len(d), n_out, r)
-                out += np.einsum("no,nor->nr", d, along + V[places[-1]])
-        return out[:, None]
+    def jvp(self, V):
+        n, k = self.f.shape
+        if k <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # up to so many, forward mode is faster
+            return super().jvp(V)
+        if k == 1:
+            return self.layer_scores(np.ones((n, 1, 1))).product(V)
+        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
 
     def _jvp(self, V):
         """Forward mode: the derivative D of every layer along r directions, (n, r, units)."""
-        D_z, r = None, V.shape[1]
-        for layer, (a, (weights, biases)) in enumerate(zip(self.activations, self.network.slots, strict=True)):
-            n_in, n_out = self.weights[layer].shape
-            directions = V[weights].reshape(n_in, n_out, r).transpose(0, 2, 1).reshape(n_in, r * n_out)
-            D_next = (a @ directions).reshape(len(a), r, n_out)
-            D_next += V[biases].T
-            if D_z is not None:
-                D_z *= self.slopes[layer - 1][:, None, :]
-                D_next += right_multiply(D_z, self.weights[layer])
-            D_z = D_next
-        D_f = D_z if self.network.output_map is None else right_multiply(D_z, self.network.output_map)
-        return D_f.transpose(0, 2, 1)
+        D, r = None, V.shape[1]
+        for layer, (a, directions) in enumerate(zip(self.inputs, by_layer(V, self.network.layers), strict=True)):
+            along = (a @ directions).reshape(len(a), r, self.network.units[layer + 1])
+            if layer:
+                D *= self.slopes[layer - 1][:, None, :]
+                along += right_multiply(D, self.weights[layer])
+            D = along
+        D = D if self.network.output_map is None else right_multiply(D, self.network.output_map)
+        return D.transpose(0, 2, 1)
 
     def _columns(self, V):
         """Slices of the last axis of V that are propagated at a time, so that intermediate arrays stay small."""
-        width = max(1, 4 * BLOCK_BYTES // (8 * len(self.f) * max(self.network.units)))
+        width = max(1, FLOATS // (len(self.f) * max(self.network.units)))
         return [slice(start, start + width) for start in range(0, max(V.shape[-1], 1), width)]  # of none, an empty one
 
     # ------------------------------------------------------------------ second derivatives
     def hessian(self, C, u):
         """Forward over reverse: the gradient's directional derivative along every coordinate, many at a time."""
-        p = self._p
-        chunk = max(1, BLOCK_BYTES // (8 * len(u) * max(self.network.units)))
-        H = np.empty((p, p))
-        for start in range(0, p, chunk):
-            H[start : start + chunk] = self._hessian_products(C, u, np.eye(p)[start : start + chunk])
+        H = self.hessian_product(C, u, np.eye(self._p))
         return (H + H.T) / 2
 
     def hessian_product(self, C, u, V):
@@ -371,15 +261,75 @@ class PerceptronTangent(Tangent):
         return out
 
 
-def _of_unit_size(A, precision):
-    """A / size in another precision, none of whose numbers is beyond its range, and size."""
-    size = np.float64(np.abs(A).max(initial=0.0) or 1.0)
-    return (A / size).astype(precision), size
+def by_layer(V, layers):
+    """Directions V (p, m) as an array (in + 1, m out) for each layer."""
+    return [V[places].transpose(0, 2, 1).reshape(len(places), places.shape[1] * V.shape[1]) for places in layers]
 
 
-def _stacked_gram(D):
-    """Sum over rows of D_i' D_i, (units, units), for a stack D (n, r, units)."""
-    return gram(D.reshape(-1, D.shape[2]))
+@dataclass(frozen=True, eq=False)
+class LayerScores:
+    """Scores of n rows, r of each, as the matrix S (n r, p) that is never formed.
+
+    In every layer a row's scores are outer products of its inputs a, a one among them, and of gradients d_1 ... d_r in
+    its outputs. Products with m directions V take a'V first, whatever r is, and then d.
+
+    Attributes
+    ----------
+    layers : list of ndarrays of shape (in + 1, out)
+        Indices into theta of each layer, biases last.
+    inputs : list of ndarrays of shape (n, in + 1)
+        Inputs of each layer, with a one for the biases.
+    deltas : list of ndarrays of shape (n, r, out)
+        Gradients in the outputs of each layer.
+    """
+
+    layers: list
+    inputs: list
+    deltas: list
+
+    def _chunks(self, m):
+        """Slices of a few rows, with their scores; longer than columns are wide, since each adds a (p, m) array."""
+        size = max(LEAST_ROWS, 4 * FLOATS // max(1, m * max(d.shape[2] for d in self.deltas)))
+        for start in range(0, len(self.inputs[0]), size):
+            rows = slice(start, start + size)
+            yield rows, LayerScores(self.layers, [a[rows] for a in self.inputs], [d[rows] for d in self.deltas])
+
+    def _restored(self, parts, m):
+        """Arrays (in + 1, m out) of each layer as one (p, m)."""
+        out = np.empty((sum(places.size for places in self.layers), m))
+        for places, part in zip(self.layers, parts, strict=True):
+            out[places] = part.reshape(len(places), m, -1).transpose(0, 2, 1)
+        return out
+
+    def _along(self, directions, m):
+        """S V of m directions by layer, (n, m, r)."""
+        layers = zip(self.inputs, self.deltas, directions, strict=True)
+        return reduce(add, ((a @ D).reshape(len(a), m, d.shape[2]) @ d.transpose(0, 2, 1) for a, d, D in layers))
+
+    def _gathered(self, C):
+        """S' C of C (n, m, r), by layer."""
+        return Sums(a.T @ (C @ d).reshape(len(a), -1) for a, d in zip(self.inputs, self.deltas, strict=True))
+
+    def total(self):
+        """Sum over rows of their scores, (p, r)."""
+        parts = [a.T @ d.reshape(len(a), -1) for a, d in zip(self.inputs, self.deltas, strict=True)]
+        return self._restored(parts, self.deltas[0].shape[1])
+
+    def product(self, V):
+        """S V for V (p, m), (n, r, m)."""
+        m, directions = V.shape[1], by_layer(V, self.layers)
+        return np.concatenate([some._along(directions, m) for _, some in self._chunks(m)]).transpose(0, 2, 1)
+
+    def transposed_product(self, C):
+        """S' C, (p, m), for C (n, r, m)."""
+        m, C = C.shape[2], C.transpose(0, 2, 1)
+        return self._restored(reduce(add, (some._gathered(C[rows]) for rows, some in self._chunks(m))), m)
+
+    def gram_product(self, V):
+        """S' S V for V (p, m)."""
+        m, directions = V.shape[1], by_layer(V, self.layers)
+        parts = (some._gathered(some._along(directions, m)) for _, some in self._chunks(m))
+        return self._restored(reduce(add, parts), m)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -432,3 +382,11 @@ def _(estimator, y, sample_weight):
         return _perceptron(estimator, Bernoulli(), sample_weight, classes=estimator.classes_)
     loss = Categorical(estimator.n_outputs_)
     return _perceptron(estimator, loss, sample_weight, classes=estimator.classes_, output_map=loss.basis)
+
+
+@with_theta.register(MLPRegressor)
+@with_theta.register(MLPClassifier)
+def _(estimator, model, theta):
+    estimator = deepcopy(estimator)
+    estimator.coefs_, estimator.intercepts_ = ([np.array(a) for a in arrays] for arrays in model.unpack(theta))
+    return estimator

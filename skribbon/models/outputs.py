@@ -1,8 +1,8 @@
-"""Models of several outputs, one output at a time."""
+"""Models of several outputs, and models inside pipelines and transformers of the target."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 
 import numpy as np
@@ -14,9 +14,8 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 
 from .._utils.typing import FloatArray, MatrixLike
-from .base import ParametricModel, Tangent
-
-FEW = 5  # rows on which a transformer of y shows that it takes its columns one by one
+from .._utils.unwrap import inside, with_inside
+from .base import ParametricModel, Tangent, as_parametric, with_theta
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,10 +49,6 @@ class OneOutput(ParametricModel):
     @property
     def row_width(self):
         return self.whole.row_width
-
-    @property
-    def at_once(self):
-        return self.whole.at_once
 
     def rows(self, X):
         return self.whole.rows(X)
@@ -125,7 +120,7 @@ class ColumnByColumn:
     @classmethod
     def of(cls, transformer, y):
         """Of training targets y (n, m); a transformer that mixes its columns is refused."""
-        some = y[np.unique(np.linspace(0, len(y) - 1, FEW).astype(int))]
+        some = y[np.unique(np.linspace(0, len(y) - 1, 5).astype(int))]  # a few rows show whether columns mix
         t = np.asarray(transformer.transform(some), dtype=float)
         if t.shape != some.shape:
             raise TypeError(f"{transformer!r} must give as many columns as y has, {y.shape[1]}, got {t.shape[1]}.")
@@ -219,15 +214,40 @@ def _(estimator):
 
 
 @takes_outputs.register(Pipeline)
-def _(estimator):
-    return takes_outputs(estimator.steps[-1][1])
-
-
 @takes_outputs.register(TransformedTargetRegressor)
-def _(estimator):
-    return estimator.regressor is None or takes_outputs(estimator.regressor)
-
-
 @takes_outputs.register(FrozenEstimator)
 def _(estimator):
-    return takes_outputs(estimator.estimator)
+    return takes_outputs(inside(estimator, fitted=False))
+
+
+@as_parametric.register(Pipeline)
+def _(estimator, y, sample_weight):
+    model = as_parametric(inside(estimator), y, sample_weight)
+    return model.after(estimator[:-1]) if len(estimator) > 1 else model  # fitted transformers are taken as given
+
+
+@as_parametric.register(FrozenEstimator)
+def _(estimator, y, sample_weight):
+    return as_parametric(inside(estimator), y, sample_weight)
+
+
+@as_parametric.register(TransformedTargetRegressor)
+def _(estimator, y, sample_weight):
+    transformer = estimator.transformer_
+    y = np.asarray(y, dtype=float)
+    if y.ndim == 2:
+        transformer = ColumnByColumn.of(transformer, y)
+        transformed = transformer.transform(y)
+    else:
+        transformed = transformer.transform(y.reshape(-1, 1)).ravel()
+    model = as_parametric(inside(estimator), transformed, sample_weight)
+    if model.target_transformer is not None:
+        raise TypeError("A TransformedTargetRegressor inside another one is not supported; compose the transforms.")
+    return replace(model, target_transformer=transformer)
+
+
+@with_theta.register(Pipeline)
+@with_theta.register(FrozenEstimator)
+@with_theta.register(TransformedTargetRegressor)
+def _(estimator, model, theta):
+    return with_inside(estimator, with_theta(inside(estimator), model, theta))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
+from operator import attrgetter
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -18,17 +19,10 @@ from sklearn.utils.validation import has_fit_parameter
 from .._core.rows import row_blocks
 from .._laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .._laws.shapes import is_spread, sample_quantiles
-from .._utils.threads import one_thread
+from .._utils.threads import limit_blas
 from .._utils.typing import FloatArray, LawName, MatrixLike
 
 SAMPLE = 5000  # rows that suffice to learn how the noise depends on x, and its shape
-FEWEST_ROWS = 50  # for a scale that depends on x at all
-ROWS_PER_COLUMN = 10  # for one that is linear in the logarithm
-MOST_COLUMNS = 50  # of such a scale
-ROWS_FOR_TREES, COLUMNS_FOR_TREES = 400, 200  # trees take dense columns
-OWN_SAY = 0.5  # from this leverage on a row determines most of its own prediction, and leaving it out tells nothing
-CACHED_ROWS = 500  # of a prediction
-STUDENTS = (2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0)  # degrees of freedom to choose from
 
 
 class Noise(BaseEstimator):
@@ -64,9 +58,9 @@ class Noise(BaseEstimator):
         training : object
             With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the last being the factor by which each
             residual grows under the fit to all other rows, or groups; ``grown_mean_square(power)``, the mean of
-            ``squared_residuals * growth**power``, which also works for rows on Dask; ``rows`` with ``X``, ``weight``
-            and ``groups``; ``moments`` with ``chi2``, the sum of squared residuals, and ``n``, the number of
-            observations.
+            ``squared_residuals * growth**power`` for the powers 1 and 2, which also works for rows on Dask; ``rows``
+            with ``X``, ``weight`` and ``groups``; ``chi2``, the sum of squared residuals, ``n``, the number of
+            observations, and ``mean_leverage``.
 
         Returns
         -------
@@ -149,7 +143,7 @@ class TrainNoise(ConstantNoise):
                 f"noise='train' divides by n - 1 and needs two rows, got n_samples={training.n:g}. sample_weight means "
                 "frequency: scale weights to sum to the number of rows."
             )
-        self.dispersion_ = float(training.moments.chi2 / (training.n - 1))
+        self.dispersion_ = float(training.chi2 / (training.n - 1))
         return self
 
 
@@ -266,12 +260,8 @@ class HeteroskedasticNoise(Noise):
         ndarray of shape (n_rows,)
             The dispersions.
         """
-        counts = training.rows.weight > 0  # a row of weight zero does not count
-        X, weight = (
-            (training.rows.X, training.rows.weight)
-            if counts.all()
-            else (training.rows.X[counts], training.rows.weight[counts])
-        )
+        rows, counts = training.rows, training.rows.weight > 0  # a row of weight zero does not count
+        X, weight = (rows.X, rows.weight) if counts.all() else (rows.X[counts], rows.weight[counts])
         self.dispersion_ = dof_dispersion(training)
         self.shrinkage_, self.scale_ = 0.0, 1.0
         dispersion = np.full(len(counts), self.dispersion_)
@@ -280,48 +270,40 @@ class HeteroskedasticNoise(Noise):
         if mean <= 0 or (self.regressor is not None and len(weight) < max(2 * self.cv, 3)):
             return dispersion
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
-        groups = training.rows.groups
-        group = None if groups is None else groups.code[counts]
+        group = None if rows.groups is None else rows.groups.code[counts]
         best = ScaleChoice(np.ones(len(weight)), squared, weight, group)
-        for unseen_by, fitted in self._candidates(X, squared, weight):
-            unseen = unseen_by(best)
+        for regressor, screen in self._candidates(len(weight), X.shape[1], weight.sum()):
+            unseen = self._unseen(regressor, X, best, screen)
             choice = best if unseen is None else best.shrunk(unseen)
             if choice.exponent > 0 and choice.beats(best):
-                best, chosen = choice, fitted
+                best, chosen = choice, regressor
         self.shrinkage_, self.scale_ = best.exponent, best.scale
         if self.shrinkage_ > 0:
-            self.dispersion_, self.regressor_ = float(mean), chosen()
+            self.dispersion_, linear = float(mean), isinstance(chosen, LogLinearScale)  # which is fitted already
+            self.regressor_ = chosen if linear else _fitted(chosen, X, squared, weight)
             self.range_ = best.g.min(), best.g.max()  # not trusted beyond the range seen on unseen rows
         dispersion[counts] = self.dispersion_ * best.phi
         return dispersion
 
-    def _candidates(self, X, squared, weight):
-        """For every kind of scale, its predictions for unseen rows given the best so far, and a function to fit it."""
-        n, d = X.shape
+    def _candidates(self, n, d, total):
+        """Regressors to try, each with a faster one that tells in one fold whether it is worthwhile, or None."""
         if self.regressor is not None:
-            yield (
-                lambda best: self._out_of_fold(self.regressor, X, best),
-                lambda: _fitted(self.regressor, X, squared, weight),
-            )
-            return
-        if d <= min(MOST_COLUMNS, weight.sum() / ROWS_PER_COLUMN):
-            linear = LogLinearScale().fit(X, squared, weight)
-            yield lambda best: linear.unseen_, lambda: linear
-        if n >= ROWS_FOR_TREES and d <= COLUMNS_FOR_TREES:
+            return [(self.regressor, None)]
+        found = [(LogLinearScale(), None)] if d <= min(50, total / 10) else []  # ten rows for each coefficient
+        if n >= 400 and d <= 200:  # trees need many rows, and take dense columns
             from sklearn.ensemble import HistGradientBoostingRegressor
 
             trees = HistGradientBoostingRegressor(
                 loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
             )
-            few = clone(trees).set_params(learning_rate=0.2, max_iter=15)
-            yield (
-                lambda best: self._out_of_fold(trees, X, best, screen=few),
-                lambda: _fitted(trees, X, squared, weight),
-            )
+            found.append((trees, clone(trees).set_params(learning_rate=0.2, max_iter=15)))
+        return found
 
-    def _out_of_fold(self, regressor, X, best, screen=None):
+    def _unseen(self, regressor, X, best, screen):
         """Predictions for unseen rows; None if a ``screen`` does no better in a first fold than the best so far."""
         target, weight = best.squared, best.weight
+        if isinstance(regressor, LogLinearScale):
+            return regressor.fit(_as_taken(X, regressor), target, weight).unseen_
         alone = np.arange(len(target)) if best.group is None else best.group
         g, folds = np.empty_like(target), list(folds_of_groups(self.cv, alone))
 
@@ -431,27 +413,29 @@ class ScaleChoice:
     def phi(self):
         return self.scale * self.g**self.exponent
 
-    @property
-    def losses(self):
-        """Twice the negative log density of each row, up to a constant."""
-        return np.log(self.phi) + self.squared / self.phi
-
     def at(self, rows):
-        """The same of some rows."""
+        """Choice with its score at some rows."""
         group = None if self.group is None else self.group[rows]
-        return ScaleChoice(self.g[rows], self.squared[rows], self.weight[rows], group, self.exponent, self.scale)
+        return replace(self, g=self.g[rows], squared=self.squared[rows], weight=self.weight[rows], group=group)
 
     def shrunk(self, g):
-        """The best power of another g."""
+        """Scale c g(x)^s with the best power s of another g."""
         exponents = np.linspace(0, 1, 11)
-        scales = [np.average(self.squared / g**s, weights=self.weight) for s in exponents]
-        known = g, self.squared, self.weight, self.group
-        choices = [ScaleChoice(*known, s, c) for s, c in zip(exponents, scales, strict=True)]
-        return min(choices, key=lambda choice: np.average(choice.losses, weights=self.weight))
+        powers = np.stack([g**s for s in exponents])
+        scales = np.average(self.squared / powers, axis=1, weights=self.weight)
+        losses = np.average(_losses(scales[:, None] * powers, self.squared), axis=1, weights=self.weight)
+        best = losses.argmin()
+        return replace(self, g=g, exponent=exponents[best], scale=scales[best])
 
     def beats(self, other):
         """Whether by more than one standard error."""
-        return is_better(other.losses - self.losses, self.weight, self.group)
+        gain = _losses(other.phi, self.squared) - _losses(self.phi, self.squared)
+        return is_better(gain, self.weight, self.group)
+
+
+def _losses(phi, squared):
+    """Twice the negative log density of each row, up to a constant."""
+    return np.log(phi) + squared / phi
 
 
 class LogLinearScale(BaseEstimator):
@@ -465,7 +449,6 @@ class LogLinearScale(BaseEstimator):
 
     def fit(self, X, squared, weight):
         squared = np.minimum(squared, 10.0)  # a single extreme row must not change the scale
-        X = X.toarray() if sparse.issparse(X) else X
         self.mean_ = np.average(X, axis=0, weights=weight)
         spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
         self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
@@ -492,21 +475,16 @@ class LogLinearScale(BaseEstimator):
 
     def predict(self, X):
         log_g = np.empty(len(X))
-        for rows in row_blocks(len(X), X.shape[1], CACHED_ROWS):
+        for rows in row_blocks(len(X), X.shape[1], 500):  # so many stay in the cache
             log_g[rows] = (X[rows] - self.mean_) / self.spread_ @ self.coef_[:-1]
         return np.exp(np.clip(log_g + self.coef_[-1], -700, 700))  # far rows would overflow
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
 
 
 def _fitted(regressor, X, target, weight):
     regressor = clone(regressor)
     uniform = np.ptp(weight) == 0  # boosting takes a hundred times longer with weights, even equal ones
     weights = {} if uniform or not has_fit_parameter(regressor, "sample_weight") else {"sample_weight": weight}
-    with one_thread():  # few rows: threads would cost more than they save
+    with limit_blas():  # few rows
         return regressor.fit(_as_taken(X, regressor), target, **weights)
 
 
@@ -525,7 +503,7 @@ def dof_dispersion(training):
         dispersion = training.grown_mean_square(1)
         if dispersion > 0:
             return dispersion
-    return float(training.moments.chi2 / (training.n * (1 - training.mean_leverage)))
+    return float(training.chi2 / (training.n * (1 - training.mean_leverage)))
 
 
 def folds_of_groups(n_folds, group):
@@ -580,21 +558,17 @@ class Standardised:
         return cls(z, weight, max(typical, 1e-3))
 
     def of_unit_size(self):
-        """The same, scaled to a mean square of one.
+        """Residuals scaled to a mean square of one.
 
         If the noise was measured on these very residuals, its scale is known already; alpha, which scales the other
         part of their variance, must not change its shape.
         """
-        size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.n > 0 else 0.0
-        return Standardised(self.z / size, self.weight, self.share) if size > 0 else self
-
-    @property
-    def n(self):
-        return float(self.weight.sum())
+        size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.weight.sum() > 0 else 0.0
+        return replace(self, z=self.z / size) if size > 0 else self
 
     def law(self, name):
         """The fitted law of that name; "auto" is the first of normal, Student and empirical that no other beats."""
-        if name == "normal" or (name == "auto" and not self._tells):
+        if name == "normal" or (name == "auto" and not is_spread(self.z, self.weight)):
             return NormalLaw()
         if name == "student":
             return best_student(self.z, self.weight)
@@ -602,10 +576,6 @@ class Standardised:
         if name == "empirical":
             return empirical
         return simplest([NormalLaw(), best_student(self.z, self.weight)], empirical)
-
-    @property
-    def _tells(self):
-        return is_spread(self.z, self.weight)
 
 
 def simplest(laws, empirical):
@@ -625,25 +595,19 @@ def best_student(z, weight):
     A variance taken from the mean square would follow the few largest residuals, which the tails already explain.
     Without residuals, nothing is known about the tails.
     """
+    nu = np.array([2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0])  # above 20, hardly different from normal noise
     if not z.any():
-        return StudentLaw(STUDENTS[-1])
-    nu, share, z2 = np.array(STUDENTS), weight / weight.sum(), z[:, None] ** 2
-    scale2 = _student_scales(z2, nu, share)
-    density = -(nu + 1) / 2 * (share @ np.log1p(z2 / (nu * scale2))) - np.log(nu * scale2) / 2 - betaln(nu / 2, 0.5)
-    best = density.argmax()
-    return StudentLaw(STUDENTS[best], float(scale2[best] * nu[best] / (nu[best] - 2)))
-
-
-def _student_scales(z2, nu, share, n_steps=50):
-    """Squared scales (k,) of centred Student laws by maximum likelihood: fixed points of reweighted mean squares."""
-    scale2 = np.ones(len(nu))
-    for _ in range(n_steps):
+        return StudentLaw(20.0)
+    share, z2, scale2 = weight / weight.sum(), z[:, None] ** 2, np.ones(len(nu))
+    for _ in range(50):  # fixed points of reweighted mean squares
         before = scale2
         scale2 = share @ ((nu + 1) / (nu + z2 / scale2) * z2)
         scale2 = np.maximum(scale2, 1e-12)  # if most residuals are zero, the likelihood has its maximum at a point mass
         if (np.abs(scale2 - before) <= 1e-12 * before).all():
             break
-    return scale2
+    density = -(nu + 1) / 2 * (share @ np.log1p(z2 / (nu * scale2))) - np.log(nu * scale2) / 2 - betaln(nu / 2, 0.5)
+    best = density.argmax()
+    return StudentLaw(float(nu[best]), float(scale2[best] * nu[best] / (nu[best] - 2)))
 
 
 # ---------------------------------------------------------------------- user input
@@ -674,7 +638,7 @@ def fit_noise(noise, training):
     """
     sample = training.sample(SAMPLE)
     if isinstance(noise, str):
-        tells = training.curvature.knows_leverages and training.n >= FEWEST_ROWS and training.mean_leverage < 0.5
+        tells = training.has_exact_leverages and training.n >= 50 and training.mean_leverage < 0.5
         noise = HeteroskedasticNoise() if tells and training.rows.model.loss.law(1.0).location else DofNoise()
     if isinstance(noise, HeteroskedasticNoise):
         return noise, sample, noise.fit_held_out(sample)
@@ -707,7 +671,7 @@ def correlation_of(covariance):
     return correlation
 
 
-def fit_noises(noise, parts, products, residuals):
+def fit_noises(noise, parts, products, sample):
     """A fitted JointNoise, and for each output a sample of rows with their dispersions as unseen rows.
 
     Parameters
@@ -716,25 +680,23 @@ def fit_noises(noise, parts, products, residuals):
     parts : sequence of training rows, one per output
     products : ndarray of shape (m, m)
         Sums of products of residuals over all rows.
-    residuals : callable
-        Returns those of the same sample, (n_rows, m), and their weights.
+    sample : Rows
+        The rows of which fit_noise returns a sample, with all outputs.
     """
+    correlation = np.eye(len(parts)) if type(noise) is ConstantNoise else None  # a number means no correlation
+    asked = [clone(noise) if isinstance(noise, Noise) else noise for _ in parts]
     if is_covariance(noise):
         variances, correlation = check_covariance(noise, len(parts))
-        told = [fit_noise(ConstantNoise(float(v)), part) for v, part in zip(variances, parts, strict=True)]
-        return JointNoise(tuple(own for own, *_ in told), correlation), told
-    told = [fit_noise(clone(noise) if isinstance(noise, Noise) else noise, part) for part in parts]
-    noises = tuple(own for own, *_ in told)
-    dispersion = np.stack([dispersion for *_, dispersion in told], axis=1)
-    if type(noise) is ConstantNoise:  # a number means that there is no correlation
-        correlation = np.eye(len(parts))
-    elif not np.ptp(dispersion, axis=0).any():
+        asked = [ConstantNoise(float(variance)) for variance in variances]
+    told = [fit_noise(own, part) for own, part in zip(asked, parts, strict=True)]
+    if correlation is None:
+        dispersion = np.stack([dispersion for *_, dispersion in told], axis=1)
+        if np.ptp(dispersion, axis=0).any():
+            r = sample.map(attrgetter("u"))
+            z = r * np.sqrt(np.divide(sample.weight[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
+            products = z.T @ z
         correlation = correlation_of(products)
-    else:
-        r, weight = residuals()
-        z = r * np.sqrt(np.divide(weight[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
-        correlation = correlation_of(z.T @ z)
-    return JointNoise(noises, correlation), told
+    return JointNoise(tuple(own for own, *_ in told), correlation), told
 
 
 def check_law(law):

@@ -7,14 +7,10 @@ repeats it.
 """
 
 from .alpha_path import AlphaPathDisplay
-from .coefficients import CoefficientDisplay
-from .coverage import CoverageDisplay
+from .calibration import CoverageDisplay, ReliabilityDisplay
 from .decomposition import UncertaintyDecompositionDisplay
-from .influence import InfluenceDisplay
-from .interval import IntervalDisplay
-from .partial_dependence import PartialDependenceDisplay
-from .probability import ProbabilityIntervalDisplay
-from .reliability import ReliabilityDisplay
+from .inspection import CoefficientDisplay, InfluenceDisplay, PartialDependenceDisplay
+from .intervals import IntervalDisplay, ProbabilityIntervalDisplay
 
 __all__ = [
     "AlphaPathDisplay",

@@ -1,10 +1,11 @@
-"""What the displays share: colours, axes, keywords of artists, columns of X, and fewer rows where there are many."""
+"""Shared by the displays: colours, axes, keywords of artists, columns of X, and selections of many rows."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +13,10 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators.regression import output_position
+from .._estimators.regressor import output_position
+from .._utils.checks import listed
 from .._utils.compat import safe_indexing
+from ..inspection._table import column_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,10 +25,14 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
-DARK = 0.4  # mean of red, green and blue below which a background is dark
+MOST_BARS = 150  # largest number of intervals drawn one by one: more bars merge on an axis of usual width
+MOST_MARKED = 10  # largest number of points of a line that get markers: more markers hide the line
 CYCLE = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (2, 2)), (0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)))
+
+Fields: TypeAlias = dict[str, Any]  # of a display, or of a legend
+Keywords: TypeAlias = dict[str, Any] | None  # of an artist, in place of ours
 
 
 # ---------------------------------------------------------------------- colours
@@ -40,25 +47,29 @@ def background(ax: Axes) -> NDArray:
     return seen
 
 
+def is_dark(ax: Axes) -> bool:
+    """Whether the mean of red, green and blue is below 0.4, where the blue of our lines is hard to see."""
+    return bool(background(ax).mean() < 0.4)
+
+
 def tint(ax: Axes, colour: Any, share: float) -> tuple[float, ...]:
     """``share`` of a colour on the axis's background: opaque, so that what lies on top keeps its colour."""
     from matplotlib.colors import to_rgb
 
-    behind = background(ax)
-    if behind.mean() < DARK:
+    if is_dark(ax):
         share **= 0.6  # faint shades need more to be seen on black than on white
-    return tuple(map(float, share * np.array(to_rgb(colour)) + (1 - share) * behind))
+    return tuple(map(float, share * np.array(to_rgb(colour)) + (1 - share) * background(ax)))
 
 
 def bright(ax: Axes, colour: Any) -> Any:
     """A colour for lines and points: as it is, lightened on a dark background."""
     from matplotlib.colors import to_rgb
 
-    return colour if background(ax).mean() >= DARK else tuple(0.65 * np.array(to_rgb(colour)) + 0.35)
+    return tuple(0.65 * np.array(to_rgb(colour)) + 0.35) if is_dark(ax) else colour
 
 
 def grey(ax: Axes, share: float = 0.7) -> tuple[float, ...]:
-    """Between the background and the colour of text, readable on white and on black."""
+    """A grey between the background and the colour of text, readable on white and on black."""
     return tint(ax, ax.xaxis.label.get_color(), share)
 
 
@@ -73,13 +84,28 @@ def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tupl
     return ax, ax.figure
 
 
-def keywords(defaults: Mapping[str, Any], given: Mapping[str, Any] | None, artist: str = "lines.Line2D") -> dict:
+def keywords(defaults: Mapping[str, Any], given: Keywords, artist: str = "lines.Line2D") -> dict:
     """Our keywords of an artist with the user's in their place; ``lw`` and ``linewidth`` are the same one."""
     import matplotlib
     from matplotlib.cbook import normalize_kwargs
 
     kind = operator.attrgetter(artist)(matplotlib)
     return {**normalize_kwargs(dict(defaults), kind), **normalize_kwargs(dict(given or {}), kind)}
+
+
+def line(ax: Axes, x: Any, y: Any, given: Keywords, **style: Any) -> Any:
+    """Draw a line or points in our style, with the user's keywords in its place."""
+    return ax.plot(x, y, **keywords(style, given))[0]
+
+
+def bars(ax: Axes, x: Any, ends: Any, given: Keywords, **style: Any) -> Any:
+    """Draw vertical bars between two ends in our style, with the user's keywords in its place."""
+    return ax.vlines(x, *ends, **keywords(style, given, "collections.LineCollection"))
+
+
+def band(ax: Axes, x: Any, ends: Any, given: Keywords, **style: Any) -> Any:
+    """Fill a band between two ends in our style, with the user's keywords in its place."""
+    return ax.fill_between(x, *ends, **keywords(style, given, "collections.PolyCollection"))
 
 
 def existing(ax: Axes, gid: str) -> Any:
@@ -90,12 +116,8 @@ def existing(ax: Axes, gid: str) -> Any:
 def next_look(ax: Axes, gid: str) -> dict[str, Any]:
     """Colour, marker and dashes of one more line named ``gid`` on a shared axis, and the name."""
     which = sum(line.get_gid() == gid for line in ax.lines) % len(MARKERS)
-    return {
-        "color": bright(ax, (*CYCLE, ax.xaxis.label.get_color())[which]),
-        "marker": MARKERS[which],
-        "ls": DASHES[which],
-        "gid": gid,
-    }
+    colour = bright(ax, (*CYCLE, ax.xaxis.label.get_color())[which])
+    return {"color": colour, "marker": MARKERS[which], "ls": DASHES[which], "gid": gid}
 
 
 def show_legend(ax: Axes, columns: int = 2, corners: Sequence[str] = (), **options: Any) -> None:
@@ -165,8 +187,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def shortened(names: Sequence[str], longest: int) -> list[str]:
-    """Names of at most ``longest`` characters where they stay distinct: their heads and tails, tails, or heads."""
+def name_categories(ax: Axes, names: Sequence[str]) -> None:
+    """Write the names of categories at 0, 1, ... on the horizontal axis, turned if they are crowded."""
+    short = shortened(names)
+    neighbours = max(len(left + right) / 2 for left, right in pairwise([*short, ""]))
+    crowded = 0.08 * neighbours > size_of(ax)[0] / len(short)  # inches a small letter takes
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    ax.set_xticks(np.arange(len(short)), short, fontsize="small", **turned)
+    ax.set_xlim(-0.6, len(short) - 0.4)
+
+
+def shortened(names: Sequence[str], longest: int = 20) -> list[str]:
+    """Names of at most ``longest`` characters if they stay distinct: their heads and tails, tails, or heads."""
     half = (longest - 1) // 2
     cuts = (
         lambda name: f"{name[:half]}…{name[-half:]}",
@@ -192,15 +224,14 @@ def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, ND
     return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
 
 
-def draw_diagonal(ax: Axes, gid: str, given: dict[str, Any] | None) -> Any:
-    """Where a calibrated curve lies, drawn once on an axis that several displays share."""
-    style = {"color": grey(ax), "lw": 1.2, "ls": "--", "zorder": 1, "gid": gid}
-    return existing(ax, gid) or ax.plot([0, 1], [0, 1], **keywords(style, given))[0]
+def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:
+    """Draw the line of perfect calibration, once on an axis that several displays share."""
+    return existing(ax, gid) or line(ax, [0, 1], [0, 1], given, color=grey(ax), lw=1.2, ls="--", zorder=1, gid=gid)
 
 
 # ---------------------------------------------------------------------- fewer rows
-def evenly(n: int, most: int) -> NDArray[np.intp]:
-    """At most ``most`` of the positions 0 .. n - 1, evenly spaced, the ends among them."""
+def evenly(n: int, most: int = 1000) -> NDArray[np.intp]:
+    """At most ``most`` of the positions 0 .. n - 1, evenly spaced, with both ends; more would merge into a blot."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
@@ -241,46 +272,37 @@ def require(estimator: BaseEstimator, kind: str, method: str, display: str, inst
     check_is_fitted(estimator)
 
 
-def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[Any, Any, str | None]:
-    """The estimator of one output, its y and name, where there are several; else all as it is."""
+def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[Any, Any, str]:
+    """The estimator of one output, its y, and the name to show: by default the estimator's class."""
+    name = type(estimator).__name__ if name is None else name
     names = getattr(getattr(estimator, "estimator_", None), "output_names_", getattr(estimator, "output_names_", None))
     if names is None:
         if output is not None:
             raise ValueError(f"output={output!r} is for several outputs, but there is only one; leave it out.")
         return estimator, y, name
     if output is None:
-        raise ValueError(f"output must say which to draw; there are {len(names)}: {', '.join(map(str, names[:10]))}.")
+        raise ValueError(f"output must say which to draw; there are {len(names)}: {listed(names)}.")
     single, j = estimator.output(output), output_position(names, output)
     column = np.asarray(y)[:, j] if y is not None and np.ndim(y) == 2 else y
-    return single, column, f"{type(estimator).__name__ if name is None else name}, {names[j]}"
+    return single, column, f"{name}, {names[j]}"
 
 
 def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of them") -> int:
     """Where ``pos_label`` is among the classes; the second of two if None."""
-    known = ", ".join(map(str, classes[:10]))
     if pos_label is None:
         if len(classes) != 2:
-            raise ValueError(f"pos_label must say which class to draw; there are {len(classes)}: {known}.")
+            raise ValueError(f"pos_label must say which class to draw; there are {len(classes)}: {listed(classes)}.")
         return 1
     if not (match := np.flatnonzero(classes == pos_label)).size:
-        raise ValueError(f"pos_label={pos_label!r} is not a class; {cure}: {known}.")
+        raise ValueError(f"pos_label={pos_label!r} is not a class; {cure}: {listed(classes)}.")
     return int(match[0])
 
 
 def column(X: Any, feature: str | int) -> tuple[NDArray, str]:
     """One column of X by name or position, as numbers where it holds numbers and as text otherwise, and its name."""
     X = X if hasattr(X, "shape") else np.asarray(X)
-    names, width = list(getattr(X, "columns", [])), X.shape[1]
-    if isinstance(feature, str):
-        if feature not in names:
-            known = ", ".join(map(str, names[:10])) or "not named, give a position"
-            raise ValueError(f"feature={feature!r} is not a column of X; its columns are {known}.")
-        position = names.index(feature)
-    else:
-        position = operator.index(feature)
-        if not -width <= position < width:
-            raise ValueError(f"feature={feature} is out of range: X has {width} columns.")
-        position %= width
+    names = list(getattr(X, "columns", []))
+    position = column_position(names if isinstance(feature, str) else [], X.shape[1], feature, "feature")
     values = safe_indexing(X, position, axis=1)
     values = np.ravel(values.toarray() if hasattr(values, "toarray") else np.asarray(values))
     try:

@@ -12,7 +12,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimators.cv import CLASSIFICATION, RibbonCV
-from ._drawing import BLUE, VERMILION, axes_of, bright, grey, keywords, percent, show_legend, tint
+from . import _drawing as draw
+from ._drawing import Fields, Keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,23 +111,17 @@ class AlphaPathDisplay:
             )
         check_is_fitted(estimator)
         results, level = _at_choice(estimator), None if is_classifier(estimator) else estimator.confidence_level
-        display = cls(
-            results,
-            estimator.alpha_,
-            metrics=_chosen_metrics(estimator, metrics),
-            damping=_chosen_damping(estimator) if "damping" in results else None,
-            confidence_level=level,
-            name=name,
-        )
-        return display.plot(ax, **kwargs)
+        damping, metrics = _chosen_damping(estimator), _chosen_metrics(estimator, metrics)
+        fields: Fields = {"metrics": metrics, "damping": damping, "confidence_level": level, "name": name}
+        return cls(results, estimator.alpha_, **fields).plot(ax, **kwargs)
 
     def plot(
         self,
         ax: Axes | Sequence[Axes] | NDArray | None = None,
         *,
-        line_kw: dict[str, Any] | None = None,
-        choice_kw: dict[str, Any] | None = None,
-        band_kw: dict[str, Any] | None = None,
+        line_kw: Keywords = None,
+        choice_kw: Keywords = None,
+        band_kw: Keywords = None,
     ) -> Self:
         """Draw.
 
@@ -152,9 +147,8 @@ class AlphaPathDisplay:
             self._draw_metric(panel, metric, line_kw, band_kw, choice_kw)
         labelled = [panel.get_legend_handles_labels() for panel in self.ax_]
         entries = {label: handle for handles, labels in labelled for handle, label in zip(handles, labels, strict=True)}
-        show_legend(
-            self.ax_[-1], corners=("upper right", "lower left"), handles=entries.values(), labels=entries.keys()
-        )
+        shown: Fields = {"handles": entries.values(), "labels": entries.keys()}
+        draw.show_legend(self.ax_[-1], corners=("upper right", "lower left"), **shown)
         if self.metrics[-1] == "coverage":  # the legend may have pushed the axis beyond what a share can be
             ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
             self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])
@@ -177,63 +171,53 @@ class AlphaPathDisplay:
                 "plt.subplots(n)[1], or fewer metrics."
             )
         for panel in panels:
-            axes_of(panel)
+            draw.axes_of(panel)
             if panel.xaxis.get_tick_params().get("labelbottom", True):  # not where a panel below shares the axis
                 panel.set_xlabel("alpha")
         return panels
 
-    def _draw_metric(self, panel: Axes, metric: str, line_kw: Any, band_kw: Any, choice_kw: Any) -> None:
+    def _draw_metric(self, panel: Axes, metric: str, line_kw: Keywords, band_kw: Keywords, choice_kw: Keywords) -> None:
         chosen = self._rows(self.damping)
         alpha, mean = self.cv_results["alpha"][chosen], self.cv_results[f"mean_test_{metric}"][chosen]
         spread = self.cv_results[f"std_test_{metric}"][chosen]
-        band = keywords(
-            {"color": tint(panel, BLUE, 0.15), "lw": 0, "label": "± 1 std over folds"},
-            band_kw,
-            "collections.PolyCollection",
-        )
+        look = {"color": draw.tint(panel, draw.BLUE, 0.15), "lw": 0, "label": "± 1 std over folds"}
         folded = len([key for key in self.cv_results if key.endswith(f"_test_{metric}")]) > 3  # mean, std and one fold
         ends = mean - spread, np.minimum(mean + spread, 1 if metric == "coverage" else np.inf)
-        self.bands_.append(panel.fill_between(alpha, *ends, **band) if folded else None)
+        self.bands_.append(draw.band(panel, alpha, ends, band_kw, **look) if folded else None)
         self._draw_other_dampings(panel, metric)
         if metric == "coverage" and self.confidence_level is not None:
-            label = f"level {percent(self.confidence_level)}"
-            panel.axhline(self.confidence_level, color=grey(panel), lw=1, ls=":", label=label)
+            label = f"level {draw.percent(self.confidence_level)}"
+            panel.axhline(self.confidence_level, color=draw.grey(panel), lw=1, ls=":", label=label)
         label = "mean over folds" if folded else "held-out rows"
         if self.damping is not None:
             label += ", damping left to the Ribbon" if np.isnan(self.damping) else f", damping {self.damping:.3g}"
-        line = keywords({"color": bright(panel, BLUE), "lw": 2, "label": label}, line_kw)
-        self.lines_ += panel.plot(alpha, mean, **line)
+        look = {"color": draw.bright(panel, draw.BLUE), "lw": 2, "label": label}
+        self.lines_.append(draw.line(panel, alpha, mean, line_kw, **look))
         self._mark_choice(panel, alpha, mean, choice_kw)
         panel.set(xscale="log", ylabel=LABELS.get(metric, metric.replace("_", " ")))
 
     def _rows(self, damping: float | None) -> Any:
-        table = self.cv_results
         if damping is None:
             return slice(None)
-        return np.isclose(table["damping"], damping, rtol=1e-9, atol=0, equal_nan=True)
+        return np.isclose(self.cv_results["damping"], damping, rtol=1e-9, atol=0, equal_nan=True)
 
     def _draw_other_dampings(self, panel: Axes, metric: str) -> None:
         if self.damping is None:
             return
-        label: str | None = "other dampings"
-        for damping in np.unique(self.cv_results["damping"]):
-            if np.isclose(damping, self.damping, rtol=1e-9, atol=0, equal_nan=True):
-                continue
+        for damping in np.unique(self.cv_results["damping"][~self._rows(self.damping)]):
             rows = self._rows(damping)
             values = self.cv_results["alpha"][rows], self.cv_results[f"mean_test_{metric}"][rows]
-            panel.plot(*values, color=grey(panel, 0.4), lw=0.9, label=label)
-            label = None
+            panel.plot(*values, color=draw.grey(panel, 0.4), lw=0.9, label="other dampings")
 
-    def _mark_choice(self, panel: Axes, alpha: NDArray, mean: NDArray, choice_kw: Any) -> None:
+    def _mark_choice(self, panel: Axes, alpha: NDArray, mean: NDArray, choice_kw: Keywords) -> None:
         """A dashed line and a diamond on the curve; coverage is refined between candidates, so the value is too."""
         value = np.interp(np.log(self.alpha), np.log(alpha), mean)
-        colour = bright(panel, VERMILION)
+        colour = draw.bright(panel, draw.VERMILION)
         panel.axvline(self.alpha, color=colour, lw=1.2, ls="--")
-        style = {"color": colour, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
-        style["label"] = (
-            f"chosen: alpha = {self.alpha:,.0f}" if self.alpha >= 1000 else f"chosen: alpha = {self.alpha:.3g}"
-        )
-        self.choices_ += panel.plot([self.alpha], [value], **keywords(style, choice_kw))
+        written = f"{self.alpha:,.0f}" if self.alpha >= 1000 else f"{self.alpha:.3g}"
+        look = {"color": colour, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
+        look["label"] = f"chosen: alpha = {written}"
+        self.choices_.append(draw.line(panel, [self.alpha], [value], choice_kw, **look))
 
 
 def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -258,8 +242,10 @@ def _at_choice(estimator: RibbonCV) -> Mapping[str, NDArray]:
     return {name: values[rows] for name, values in results.items()}
 
 
-def _chosen_damping(estimator: RibbonCV) -> float:
-    """The damping, not a number where it was left to the Ribbon."""
+def _chosen_damping(estimator: RibbonCV) -> float | None:
+    """Chosen damping: None if only one was tried, not a number if it was left to the Ribbon."""
+    if "damping" not in estimator.cv_results_:
+        return None
     ribbon = estimator.estimator_
     damping = ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
     return np.nan if isinstance(damping, str) else damping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,33 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.typing import MatrixLike
-from ._drawing import (
-    BLUE,
-    VERMILION,
-    axes_of,
-    bright,
-    column,
-    counted,
-    grey,
-    groups_by,
-    keywords,
-    one_output,
-    require,
-    shortened,
-    show_legend,
-    show_title,
-    size_of,
-)
+from . import _drawing as draw
+from ._drawing import Keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MOST_POINTS = 300  # of each part; more rows are only drawn as the lines of their groups
-N_GROUPS = 30
-MOST_CATEGORIES = 20
-FEW_GROUPS = 10  # their values are marked on the lines
-LONGEST_NAME = 20  # of a category
-SIDE_STEP = 0.18  # between the parts of a category
 
 
 @dataclass(eq=False, repr=False)
@@ -88,7 +65,7 @@ class UncertaintyDecompositionDisplay:
     _: KW_ONLY
     x: NDArray | None = None
     x_name: str = "x"
-    n_groups: int = N_GROUPS
+    n_groups: int = 30
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -102,7 +79,7 @@ class UncertaintyDecompositionDisplay:
         X: MatrixLike,
         *,
         feature: str | int | None = None,
-        n_groups: int = N_GROUPS,
+        n_groups: int = 30,
         output: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -129,11 +106,10 @@ class UncertaintyDecompositionDisplay:
         -------
         UncertaintyDecompositionDisplay
         """
-        require(estimator, "regressor", "predict_std", cls.__name__, "ProbabilityIntervalDisplay")
-        estimator, _, name = one_output(estimator, None, output, name)
-        x, x_name = (None, "x") if feature is None else column(X, feature)
+        draw.require(estimator, "regressor", "predict_std", cls.__name__, "ProbabilityIntervalDisplay")
+        estimator, _, name = draw.one_output(estimator, None, output, name)
+        x, x_name = (None, "x") if feature is None else draw.column(X, feature)
         parts = [estimator.predict_std(X, kind=kind) for kind in ("epistemic", "aleatoric")]
-        name = type(estimator).__name__ if name is None else name
         return cls(*parts, x=x, x_name=x_name, n_groups=n_groups, name=name).plot(ax, **kwargs)
 
     @classmethod
@@ -144,7 +120,7 @@ class UncertaintyDecompositionDisplay:
         *,
         x: ArrayLike | None = None,
         x_name: str = "x",
-        n_groups: int = N_GROUPS,
+        n_groups: int = 30,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -171,13 +147,7 @@ class UncertaintyDecompositionDisplay:
         x = None if x is None else column_or_1d(x)
         return cls(*parts, x=x, x_name=x_name, n_groups=n_groups, name=name).plot(ax, **kwargs)
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        line_kw: dict[str, Any] | None = None,
-        point_kw: dict[str, Any] | None = None,
-    ) -> Self:
+    def plot(self, ax: Axes | None = None, *, line_kw: Keywords = None, point_kw: Keywords = None) -> Self:
         """Draw.
 
         Parameters
@@ -191,25 +161,24 @@ class UncertaintyDecompositionDisplay:
         -------
         self : UncertaintyDecompositionDisplay
         """
-        self.ax_, self.figure_ = axes_of(ax)
+        self.ax_, self.figure_ = draw.axes_of(ax)
         self.lines_, self.points_ = {}, {}
-        ink = grey(self.ax_)
         styles = {
-            "total": (ink, ":", "s", -1),
-            "aleatoric": (bright(self.ax_, VERMILION), "--", "^", 0),
-            "epistemic": (bright(self.ax_, BLUE), "-", "o", 1),
+            "total": (draw.grey(self.ax_), ":", "s", -1),
+            "aleatoric": (draw.bright(self.ax_, draw.VERMILION), "--", "^", 0),
+            "epistemic": (draw.bright(self.ax_, draw.BLUE), "-", "o", 1),
         }
-        few, by_category = len(self.curves["x"]) <= FEW_GROUPS, self._is_text
+        few, by_category = len(self.curves["x"]) <= draw.MOST_MARKED, self._is_text
         for part, (colour, dashes, marker, side) in styles.items():
-            aside = SIDE_STEP * side if by_category else 0.0  # nearly equal parts would hide each other
-            if len(self.total) <= MOST_POINTS and part != "total":
-                points = {"color": colour, "marker": marker, "ms": 3.5, "mew": 0, "ls": "", "alpha": 0.45}
-                values = self._positions() + aside, getattr(self, part)
-                (self.points_[part],) = self.ax_.plot(*values, **keywords(points, point_kw))
-            line = {"color": colour, "ls": "" if by_category else dashes, "lw": 2, "label": part}
-            line |= {"marker": marker if few or by_category else "", "ms": 7}
+            aside = 0.18 * side if by_category else 0.0  # nearly equal parts would hide each other
+            if len(self.total) <= 300 and part != "total":  # more points would hide the lines of their groups
+                look = {"color": colour, "marker": marker, "ms": 3.5, "mew": 0, "ls": "", "alpha": 0.45}
+                x, y = self._positions() + aside, getattr(self, part)
+                self.points_[part] = draw.line(self.ax_, x, y, point_kw, **look)
+            look = {"color": colour, "ls": "" if by_category else dashes, "lw": 2, "label": part}
+            look |= {"marker": marker if few or by_category else "", "ms": 7}
             x = np.arange(len(self.curves["x"])) + aside if by_category else self.curves["x"]
-            (self.lines_[part],) = self.ax_.plot(x, self.curves[part], **keywords(line, line_kw))
+            self.lines_[part] = draw.line(self.ax_, x, self.curves[part], line_kw, **look)
         self._describe()
         return self
 
@@ -218,7 +187,7 @@ class UncertaintyDecompositionDisplay:
         return self.x is not None and self.x.dtype.kind not in "biuf"
 
     def _positions(self) -> NDArray:
-        """Of each row on the horizontal axis."""
+        """Positions of the rows on the horizontal axis, (n_samples,)."""
         if self.x is None:
             return (np.argsort(np.argsort(self.total, kind="stable")) + 0.5) / len(self.total)
         return np.unique(self.x, return_inverse=True)[1] if self._is_text else self.x
@@ -227,37 +196,31 @@ class UncertaintyDecompositionDisplay:
         """Root mean squares of groups of rows."""
         if self.x is not None and self._is_text:
             names, codes = np.unique(self.x, return_inverse=True)
-            if len(names) > MOST_CATEGORIES:
+            if len(names) > 20:  # more names do not fit below the axis
                 raise ValueError(
                     f"{self.x_name} has {len(names)} categories, too many to draw; choose another feature, or merge "
-                    f"them to at most {MOST_CATEGORIES}."
+                    "them to at most 20."
                 )
             groups = [np.flatnonzero(codes == code) for code in range(len(names))]
         else:
             position = self._positions()
             known = np.flatnonzero(np.isfinite(position))
-            n_groups = min(self.n_groups, max(FEW_GROUPS, len(known) // 5))  # a line through single rows is noise
-            groups = [known[rows] for rows in groups_by(position[known], n_groups)]
+            n_groups = min(self.n_groups, max(draw.MOST_MARKED, len(known) // 5))  # a line through single rows is noise
+            groups = [known[rows] for rows in draw.groups_by(position[known], n_groups)]
             names = np.array([position[rows].mean() for rows in groups])
         parts = {"epistemic": self.epistemic, "aleatoric": self.aleatoric, "total": self.total}
         squares = {part: [np.mean(values[rows] ** 2) for rows in groups] for part, values in parts.items()}
         return {"x": names, **{part: np.sqrt(values) for part, values in squares.items()}}
 
     def _describe(self) -> None:
-        self.ax_.set(ylabel="standard deviation", ylim=(0, None))
-        if self.x is None:
+        ranked = self.x is None
+        xlabel = "rows, ranked by total" if ranked else self.x_name
+        self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
+        if ranked:
             from matplotlib.ticker import PercentFormatter
 
-            self.ax_.set_xlabel("rows, ranked by total")
             self.ax_.xaxis.set_major_formatter(PercentFormatter(1.0))
-        else:
-            self.ax_.set_xlabel(self.x_name)
         if self._is_text:
-            names = shortened(self.curves["x"].tolist(), LONGEST_NAME)
-            neighbours = max(len(left + right) / 2 for left, right in pairwise([*names, ""]))
-            crowded = 0.08 * neighbours > size_of(self.ax_)[0] / len(names)  # inches a small letter takes
-            turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-            self.ax_.set_xticks(np.arange(len(names)), names, fontsize="small", **turned)
-            self.ax_.set_xlim(-0.6, len(names) - 0.4)
-        show_title(self.ax_, self.name, counted(len(self.total), "row"))
-        show_legend(self.ax_, columns=3)
+            draw.name_categories(self.ax_, self.curves["x"].tolist())
+        draw.show_title(self.ax_, self.name, draw.counted(len(self.total), "row"))
+        draw.show_legend(self.ax_, columns=3)

@@ -123,7 +123,7 @@ def test_rows_that_cannot_be_at_an_end_are_rightly_left_out(weighted, monkeypatc
     quick = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+")
     looked_at = ribbon._jackknife_._between(0.1 * np.ones(300), 250.0)[0]
     assert 0 < len(looked_at) < 150
-    monkeypatch.setattr(_left_out, "_is_straight", lambda model: False)
+    monkeypatch.setattr(_left_out, "predicts_raw", lambda model: False)
     np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), quick, rtol=1e-12)
 
 
@@ -143,7 +143,7 @@ def test_jackknife_of_a_model_with_a_scale_is_near_that_of_all_refits(monkeypatc
     ribbon = RibbonRegressor(base, store_loo=True).fit(X, y)
     ours, expected = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), by_refits(base, X, y, X_new)
     assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
-    monkeypatch.setattr(_left_out, "_is_straight", lambda model: False)
+    monkeypatch.setattr(_left_out, "predicts_raw", lambda model: False)
     np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), ours, rtol=1e-12)
 
 

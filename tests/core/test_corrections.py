@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core.leverage import resolvent
+from skribbon._core.units import MAX_LEVERAGE, resolvent
 from skribbon.exceptions import LeverageWarning
 from skribbon.models import as_parametric
 
@@ -148,8 +148,8 @@ def test_leverages_add_up_to_the_effective_parameters():
         (RibbonClassifier(LogisticRegression(max_iter=5000)), iris, labels, np.ones(150)),
     ]
     for ribbon, X, y, weight in cases:
-        _, training = ribbon._fit(X, y, weight, None)
-        total = weight @ training.leverages * training.rows.model.loss.curvature_rank
+        _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, weight, None))
+        total = weight @ training.record.leverage[:, 0] * training.rows.model.loss.curvature_rank
         assert total == pytest.approx(training.effective_parameters, rel=1e-8)
 
 
@@ -318,7 +318,7 @@ def test_a_category_of_one_row_is_told_with_every_correction(correction, n):
     y = X.sum(axis=1) + rng.normal(size=n)
     with pytest.warns(LeverageWarning, match=f"1 of {n} rows determine"):
         ribbon = RibbonRegressor(correction=correction, noise="dof").fit(X, y)
-    assert ribbon.ribbon_.lone.shape == (3, 1)
+    assert ribbon.ribbon_.single.shape == (3, 1)
 
 
 def test_a_row_that_alone_determines_a_direction_of_a_network_is_found_among_known_leverages():
@@ -332,8 +332,7 @@ def test_a_row_that_alone_determines_a_direction_of_a_network_is_found_among_kno
     with pytest.warns(LeverageWarning, match="rows determine their own fitted value"):
         ribbon.fit(X, y)
     with pytest.warns(LeverageWarning):
-        _, training = ribbon._fit(X, y, None, None)
-    assert training.known_rows.squares is not None
-    h = training._left_out[1]
-    assert h[7] > 0.99
-    assert ribbon.ribbon_.lone.shape[1] == (h > 0.99).sum()
+        _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, None, None))
+    h = training.record.leverage[:, 0]  # capped
+    assert h[7] == MAX_LEVERAGE
+    assert ribbon.ribbon_.single.shape[1] == training.units.n_single == (h == MAX_LEVERAGE).sum()

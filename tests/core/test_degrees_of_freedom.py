@@ -1,5 +1,6 @@
 """Confidence intervals with Student's quantiles: how many rows a variance rests on."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -11,8 +12,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core import freedom as _freedom
-from skribbon._core import rows as _rows
 from skribbon._core import training as _training
 from skribbon._laws import Estimate
 
@@ -55,7 +54,7 @@ def test_of_many_rows_those_that_matter_are_looked_at():
     assert df[1:].min() > 1000
     assert df[1:].max() < 8000  # a third of the other rows, as normal features share a variance
     X, y = rng.normal(size=(20_000, 2)), rng.normal(size=20_000)
-    assert RibbonRegressor().fit(X, y).ribbon_.freedom.rows.shape == (3, 0)
+    assert RibbonRegressor().fit(X, y).ribbon_.freedom.width == 0
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-4])
@@ -128,7 +127,7 @@ def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):
 
 
 def test_a_weight_of_two_is_two_rows_however_many_there_are(monkeypatch):
-    monkeypatch.setattr(_training, "MOST_DECISIVE", 50)  # rows that are looked at one by one
+    monkeypatch.setattr(_training, "MOST_INFLUENTIAL", 50)  # rows that are looked at one by one
     X, y = with_a_rare_category(40, 3)
     weighted = RibbonRegressor(noise="dof").fit(X, y, sample_weight=np.full(40, 2.0))
     repeated = RibbonRegressor(noise="dof").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
@@ -152,28 +151,6 @@ def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
     assert RibbonRegressor().fit(rng.normal(size=(60, 12)), y).correction_ == "HC3"
     assert RibbonRegressor().fit(*with_a_rare_category(300, 4)).correction_ == "HC2"
     assert RibbonRegressor(correction="HC3").fit(balanced, y).ribbon_.freedom is None
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize("K", [0, 4])
-def test_rows_of_large_leverage_are_found_by_rough_ones(K, form, monkeypatch):
-    monkeypatch.setattr(_training, "MOST_DECISIVE", 60)
-    monkeypatch.setattr(_training, "MOST_LONE", 20)
-    monkeypatch.setattr(_freedom, "DECISIVE", 0.005)
-    monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
-    rng = np.random.default_rng(5)
-    X = rng.standard_t(3, size=(3000, 5))
-    y = X.sum(axis=1) + rng.normal(size=3000)
-    y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
-    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
-    _, training = ribbon._fit(form(X), y, None, None)
-    found, h = training.leading_rows.leverages, training.leverages
-    expected = np.sort(h[h >= _freedom.DECISIVE])[::-1][:10]
-    top = np.sort(found[_freedom.decisive(found, training.most_decisive)])[::-1][: len(expected)]
-    assert len(found) == 180 // (K - 1 if K else 1)
-    assert len(top)
-    np.testing.assert_allclose(top, expected, rtol=1e-10)
-    assert found.max() == pytest.approx(h.max())
 
 
 @pytest.mark.parametrize("noise", [1.0, 1e-9], ids=["separate columns", "collinear columns"])
@@ -204,3 +181,23 @@ def test_what_a_penalty_alone_determines_has_no_rows():
     seen, all_rows = J[::100] @ freedom.root, J[::100] @ np.linalg.pinv(H_r, rcond=1e-13, hermitian=True) @ J.T
     assert freedom.root.shape[1] < len(model.theta)
     assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [5, 40])  # pairs of coordinates, and directions of rows
+def test_fitted_ribbons_store_no_training_rows(p):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, p))
+    y = X[:, 0] + rng.normal(size=300)
+    stored = pickle.dumps(RibbonRegressor(correction="HC2", noise="dof").fit(X, y).ribbon_)
+    found = [value for row, target in zip(X, y, strict=True) for value in (*row, target) if value.tobytes() in stored]
+    assert not found
+
+
+def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monkeypatch):
+    X, y = with_a_rare_category(300, 4)
+    pairs = RibbonRegressor(correction="HC2").fit(X, y)
+    monkeypatch.setattr("skribbon._core.freedom.MOST_DIRECTIONS", 0)
+    rows = RibbonRegressor(correction="HC2").fit(X, y)
+    assert pairs.ribbon_.freedom.quartic is not None and rows.ribbon_.freedom.quartic is None
+    df = [ribbon.predict_distribution(NEW, kind="confidence").latent.df for ribbon in (pairs, rows)]
+    np.testing.assert_allclose(*df, rtol=1e-8)

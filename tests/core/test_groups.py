@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,8 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from spelling import logistic
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core.groups import group_scores, group_steps
-from skribbon._core.leverage import constant_gradient
+from skribbon._core.groups import GroupSums
 from skribbon._core.rows import Groups
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
 from skribbon.inspection import coefficients
@@ -153,14 +151,15 @@ def test_groups_of_one_row_are_rows(correction, base):
     """By the mathematics of groups, which a fit without them does not use."""
     estimator = RibbonClassifier if isinstance(base, LogisticRegression) else RibbonRegressor
     y = {Ridge: Y, PoissonRegressor: COUNTS}.get(type(base), CLASSES)
-    _, training = estimator(base, correction=correction)._fit(X, y, None, None)
+    ribbon = estimator(base, correction=correction)
+    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, None, None))
     alone = replace(training.rows, groups=Groups.of(np.argsort(rng.permutation(N)), np.ones(N)))
-    grouped = replace(training, rows=alone, known_steps={})
-    ours, expected = (one.ribbon(1.0, correction, True, 2, 0).covariance for one in (grouped, training))
+    grouped = replace(training, rows=alone)
+    ours, expected = (one.ribbon(1.0, True, 2, 0).covariance for one in (grouped, training))
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_allclose(grouped.leave_one_out(), training.leave_one_out(), rtol=1e-12)
+    np.testing.assert_allclose(grouped.record.left_out, training.record.left_out, rtol=1e-12)
     if estimator is RibbonRegressor:
-        np.testing.assert_allclose(grouped.growth, training.growth, rtol=1e-9)
+        np.testing.assert_allclose(grouped.record.growth, training.record.growth, rtol=1e-9)
 
 
 def test_a_fit_with_groups_of_one_row_is_a_fit_without():
@@ -274,7 +273,7 @@ def test_confidence_has_the_quantiles_of_students_law_of_the_groups():
 @pytest.mark.parametrize("limit", [4000, 4 * 12])
 def test_few_groups_that_a_prediction_rests_on_count(limit, monkeypatch):
     """Two of twenty groups are treated: the effect is known from these two, however many there are of the others."""
-    monkeypatch.setattr("skribbon._core.groups.HEAVY_COLUMNS", limit)
+    monkeypatch.setattr("skribbon._core.groups.MOST_CURVATURES", limit)
     treated = np.column_stack([CODES < 2, X[:, 0]]).astype(float)
     ribbon = RibbonRegressor().fit(treated, Y, groups=GROUP)
     df = coefficients(ribbon)["df"].to_numpy()
@@ -290,13 +289,13 @@ def test_few_groups_that_a_prediction_rests_on_count(limit, monkeypatch):
 @pytest.mark.parametrize("cv", [None, 4, GroupKFold(3), "loo"], ids=str)
 def test_tuning_keeps_groups_together(base, y, cv, monkeypatch):
     seen = []
-    original = RibbonRegressor._fit
+    original = RibbonRegressor._fit_rows
 
     def spied(self, X, y, sample_weight, groups):
         seen.append(groups)
         return original(self, X, y, sample_weight, groups)
 
-    monkeypatch.setattr("skribbon._estimators.base.BaseRibbon._fit", spied)
+    monkeypatch.setattr("skribbon._estimators.ribbon.BaseRibbon._fit_rows", spied)
     labels = pd.Series([f"person {g}" for g in GROUP], index=np.arange(N)[::-1])
     tuned = RibbonCV(base, cv=cv).fit(X, y, groups=labels)
     assert tuned.estimator_.n_groups_ == G
@@ -397,16 +396,17 @@ def test_few_groups_are_said_once(cv):
 
 def test_curvatures_of_groups_take_bounded_memory(monkeypatch):
     """Only those of the few groups that matter most are kept, whatever the blocks."""
-    monkeypatch.setattr("skribbon._core.groups.HEAVY_COLUMNS", 4 * 5)
+    monkeypatch.setattr("skribbon._core.groups.MOST_CURVATURES", 4 * 5)
     monkeypatch.setattr("skribbon._core.rows.LEAST_ROWS", 16)
     monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 8 * 40)
-    _, training = RibbonRegressor()._fit(X, Y, None, GROUP)
-    (found,) = {id(found.K): found for found in training.known_steps.values()}.values()
-    assert found.K.shape == (5, 4, 4)
+    ribbon = RibbonRegressor()
+    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, Y, None, GROUP))
+    found = training.group_units
+    assert found.L.shape == (5, 4, 4)
     A = np.column_stack([X - X.mean(axis=0), np.ones(N)])
     trace = [np.trace(np.linalg.solve(A.T @ A, A[g == GROUP].T @ A[g == GROUP])) for g in range(G)]
-    ours = [np.trace(np.linalg.solve(training.n * training.H_r.to_dense(), K)) for K in found.K]
-    np.testing.assert_allclose(np.sort(ours), np.sort(trace)[-5:], rtol=1e-8)
+    np.testing.assert_allclose(np.sort([np.trace(L) for L in found.L]), np.sort(trace)[-5:], rtol=1e-8)
+    np.testing.assert_allclose(np.sort(found.trace), np.sort(trace)[-5:], rtol=1e-8)
 
 
 def test_more_parameters_than_groups_are_said():
@@ -418,19 +418,21 @@ def test_more_parameters_than_groups_are_said():
 
 def test_sums_over_groups_do_not_care_where_their_rows_are():
     """Pieces of a group add in any order, and nothing is finished before it is whole."""
-    _, training = RibbonRegressor()._fit(X, Y, None, GROUP)
-    rows, f = training.rows, partial(group_scores, partial(constant_gradient, 1.0), training.rows.groups.count)
+    ribbon = RibbonRegressor()
+    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, Y, None, GROUP))
+    rows, f = training.rows, GroupSums(_scores, training.rows.groups.count)
     blocks = list(replace(rows, groups=replace(rows.groups))._each(lambda block: block, 8 * 4000))
     pieces = [f(block) for block in blocks]
     forwards, backwards = (sum(order[1:], start=order[0]) for order in (pieces, pieces[::-1]))
     assert len(blocks) > 5
     assert any(piece.begun for piece in pieces)
     assert not forwards.begun
-    for a, b in zip(forwards.total, backwards.total, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(forwards.total[1]).max())
+    ours, other = (total.total.in_order(G) for total in (forwards, backwards))
+    np.testing.assert_allclose(ours, other, rtol=1e-10, atol=1e-12 * np.abs(ours).max())
     S = pd.DataFrame(training.rows.map(_scores)).groupby(GROUP).sum().to_numpy()
-    np.testing.assert_allclose(forwards.total[1], S.T @ S, rtol=1e-9)
-    assert group_steps(rows, training.hat, (-1.0,), 0.99)[-1.0].steps.shape == (G, 4)
+    codes = pd.factorize(GROUP)[1]
+    np.testing.assert_allclose(ours, S[codes], rtol=1e-9, atol=1e-12 * np.abs(S).max())
+    assert training.group_steps().shape == (G, 4)
 
 
 def _scores(block):

@@ -57,7 +57,7 @@ OPTIONS = {
     "hc2": {"noise": "dof", "correction": "HC2"},
     "hc3": {"noise": "loo", "correction": "HC3", "law": "student"},
     "damped": {"noise": "dof", "damping": 0.1},
-    "fisher": {"noise": "dof", "curvature": "fisher"},
+    "fisher": {"noise": "dof", "curvature": "fisher", "correction": "HC2"},  # "auto" is the same for all outputs
     "diagonal": {"noise": "dof", "curvature": "diag"},
 }
 quiet = pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")

@@ -14,9 +14,8 @@ from skribbon._core.ribbon import (
     Ribbon,
     direct,
     dirichlet_scores,
-    dispersion,
+    dirichlet_variance,
     influence,
-    parameter_shifts,
     pushforward,
     sandwich_root,
 )
@@ -153,14 +152,16 @@ def test_memory_is_that_of_one_block():
 
 
 def test_influence_is_minus_the_solved_scores(scores, curvature):
-    np.testing.assert_allclose(influence(curvature, scores), -scores @ np.linalg.inv(curvature.to_dense()), rtol=1e-10)
+    np.testing.assert_allclose(
+        influence(curvature, scores.T), -np.linalg.inv(curvature.to_dense()) @ scores.T, rtol=1e-10
+    )
 
 
 def test_shift_is_the_mean_influence_at_centred_weights(scores, curvature):
     w = np.random.default_rng(0).dirichlet(np.ones(N))
     U = scores.T @ (w - 1 / N)
-    expected = influence(curvature, scores).T @ (N * w - 1) / N
-    np.testing.assert_allclose(parameter_shifts(curvature, U[:, None])[:, 0], expected, rtol=1e-9)
+    expected = influence(curvature, scores.T) @ (N * w - 1) / N
+    np.testing.assert_allclose(influence(curvature, U[:, None])[:, 0], expected, rtol=1e-9)
 
 
 def test_sandwich_root_squares_to_the_sandwich(scores, curvature):
@@ -170,13 +171,15 @@ def test_sandwich_root_squares_to_the_sandwich(scores, curvature):
 
 
 @pytest.mark.parametrize(("n", "alpha", "value"), [(99, 1.0, 0.01), (10, 0.9, 0.1), (3, 1 / 3, 0.5)])
-def test_dispersion(n, alpha, value):
-    assert dispersion(n, alpha) == pytest.approx(value, rel=1e-14)
+def test_dirichlet_variance(n, alpha, value):
+    assert dirichlet_variance(n, alpha) == pytest.approx(value, rel=1e-14)
 
 
 def test_closed_form_is_the_limit_of_draws(scores, curvature):
     exact = Ribbon.closed_form(curvature, centred_moment(scores), N, 0.8, NONE)
-    drawn = Ribbon.from_draws(curvature, dirichlet_draws(scores, 0.8, 20_000, 1), N, NONE)
+    drawn = Ribbon.from_shifts(
+        curvature, influence(curvature, dirichlet_draws(scores, 0.8, 20_000, 1)), N, NONE, mean=0.0
+    )
     assert exact.shifts is None
     assert drawn.shifts.shape == (P, 20_000)
     assert covariance_z(drawn.shifts, exact.covariance).max() < 5
@@ -200,7 +203,7 @@ def test_draws_of_the_closed_form_have_its_covariance(scores, curvature):
 
 @pytest.fixture(scope="module")
 def drawn(scores, curvature):
-    return Ribbon.from_draws(curvature, dirichlet_draws(scores, 1.0, 12, 1), N, NONE)
+    return Ribbon.from_shifts(curvature, influence(curvature, dirichlet_draws(scores, 1.0, 12, 1)), N, NONE, mean=0.0)
 
 
 def as_set(columns):

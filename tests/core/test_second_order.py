@@ -9,10 +9,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils import check_random_state
 
-import skribbon._estimators.base
+import skribbon._estimators.ribbon
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._core.ribbon import ReweightedCurvature, group_gammas
-from skribbon._estimators.base import MAX_SEED
+from skribbon._estimators.base_model import MAX_SEED
 from skribbon.exceptions import NewtonStepWarning
 from skribbon.models import polish
 
@@ -140,7 +140,7 @@ def test_steps_are_bounded_where_weights_leave_no_curvature():
 def test_flat_directions_count_as_the_least_curvature():
     M = np.linalg.cholesky(np.linalg.inv(np.diag([4.0, 1.0])))
     H_w = np.array([np.diag([4.0, 1e-12]), np.diag([4.0, 0.5]), np.diag([4.0, -0.3])])
-    curvature = ReweightedCurvature.of(M, H_w, 0.05)
+    curvature = ReweightedCurvature.from_draws(M, H_w, 0.05)
     assert curvature.is_flat.tolist() == [True, False, True]
     assert_allclose(curvature.shifts(np.ones((2, 3))), [[-0.25] * 3, [-20.0, -2.0, -20.0]], rtol=1e-12)
     far = curvature.second_order(np.ones((2, 3)), 100 * np.ones((2, 3)))  # at most half as much again
@@ -158,8 +158,8 @@ def test_curvatures_that_weights_do_not_change_are_refused(curvature):
 
 
 def test_too_many_draws_of_too_many_parameters_are_refused(monkeypatch):
-    monkeypatch.setattr(skribbon._estimators.base, "machine_bytes", lambda: 8 * 4 * B * 16 * 2 - 1)
+    monkeypatch.setattr(skribbon._estimators.ribbon, "machine_bytes", lambda: 8 * 4 * B * 16 * 2 - 1)
     with pytest.raises(MemoryError, match="fewer n_draws"):
         newton(RibbonRegressor, Ridge()).fit(X, Y)
-    monkeypatch.setattr(skribbon._estimators.base, "machine_bytes", lambda: 8 * 4 * B * 16 * 2)
+    monkeypatch.setattr(skribbon._estimators.ribbon, "machine_bytes", lambda: 8 * 4 * B * 16 * 2)
     newton(RibbonRegressor, Ridge()).fit(X, Y)

@@ -8,9 +8,8 @@ from problems import LINEAR, NETWORKS, PROBLEMS, assert_same_matrix, factor_of, 
 from skribbon._core import linalg as _linalg
 from skribbon._core.linalg import Factor, flat_directions, probes
 from skribbon.curvature import KFAC, Diagonal, EmpiricalFisher, GaussNewton, LowRank, MatrixFree
-from skribbon.curvature.diagonal import DiagonalFactor
 from skribbon.curvature.kfac import Kronecker, KroneckerLayer
-from skribbon.curvature.low_rank import LowRankPlusDiagonal
+from skribbon.curvature.structured import DiagonalFactor, LowRankPlusDiagonal
 
 PRECISE = {"tol": 1e-12, "max_iter": 2000}
 CURVATURES = {

@@ -128,7 +128,7 @@ def test_it_takes_fewer_steps_than_kronecker_products_to_a_smaller_error(monkeyp
     solution = solved(H_r, B)
 
     def steps_and_error(precondition):
-        found, _, steps, _ = conjugate_gradients(lambda V: H_r @ V, B, precondition, 0.01, 500)
+        found, steps, _ = conjugate_gradients(lambda V: H_r @ V, B, precondition, 0.01, 500)
         rest = found - solution
         return steps, np.sqrt(np.sum(rest * (H_r @ rest)) / np.sum(solution * B))
 

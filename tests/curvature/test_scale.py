@@ -167,5 +167,5 @@ def test_large_classifier_holds_draws_and_never_a_square(name):
 def test_probes_replace_the_identity_beyond_the_exact_limit():
     base, X, y = regression((30, 50, 10), 300)
     ribbon = RibbonRegressor(base, curvature="kfac", n_draws=10, random_state=0)
-    fitted, training = ribbon._fit(X, y, None, None)
+    fitted, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, None, None))
     assert training.H_r.inverse_root.shape == (len(fitted["model_"].theta), N_PROBES)

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._core.rows import Rows
 from skribbon.curvature import KFAC, Diagonal, EmpiricalFisher, GaussNewton, Hessian, LastLayer, LowRank
-from skribbon.curvature.low_rank import randomised_eigh
+from skribbon.curvature.structured import randomised_eigh
 from skribbon.models import as_parametric
 from skribbon.models.losses import Tweedie
 from skribbon.models.mlp import MultilayerPerceptron

@@ -38,7 +38,6 @@ from skribbon.exceptions import (
     RibbonWarning,
     UndeterminedDirectionWarning,
 )
-from skribbon.models.base import check_matrix
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -187,42 +186,6 @@ def test_missing_values(Ribbon):
             method(broken)
 
 
-TABLES = {
-    "floats": X,
-    "float32": X.astype(np.float32),
-    "columns first": np.asfortranarray(X),
-    "other bytes": X.astype(X.dtype.newbyteorder()),
-    "whole numbers": np.arange(12).reshape(4, 3),
-    "float16": X.astype(np.float16),
-    "a list": X[:2].tolist(),
-    "a matrix": np.ma.masked_array(X, mask=False),
-    "text": np.array([["a", "b"]]),
-    "one row": X[0],
-    "no rows": X[:0],
-    "no columns": X[:, :0],
-    "infinite": np.array([[np.inf, -np.inf, 1.0]]),
-    "not a number": np.array([[1.0], [np.nan]]),
-    "sum too large": np.full((3, 1), 1e308),
-    "float32 too large": np.full((3, 1), 3e38, dtype=np.float32),
-}
-
-
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_the_short_check_of_a_table_is_the_long_one(table):
-    """Which scikit-learn's is: the same array, of the same type, or the same words."""
-    try:
-        expected = check_array(table, accept_sparse="csr", dtype=[np.float64, np.float32])
-    except ValueError as error:
-        with pytest.raises(ValueError, match=re.escape(str(error).splitlines()[0])):
-            check_matrix(table)
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = check_matrix(table)
-    assert (type(found), found.dtype, found is table) == (type(expected), expected.dtype, expected is table)
-    assert_allclose(found, expected, rtol=0)
-
-
 COLUMNS = {
     "floats": Y,
     "every other": Y[::2],
@@ -241,7 +204,7 @@ COLUMNS = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
-def test_the_short_check_of_observations_is_the_long_one(column):
+def test_observations_are_checked_as_by_scikit_learn(column):
     try:
         expected = check_array(column_or_1d(column), ensure_2d=False, dtype=np.float64, input_name="y")
     except ValueError as error:
@@ -546,9 +509,9 @@ def test_warnings_point_at_the_users_line():
 
 def test_a_covariance_beyond_the_memory_is_refused(regressor, monkeypatch):
     half = 2 * 8 * len(regressor.model_.theta) ** 2
-    monkeypatch.setattr("skribbon._estimators.base.machine_bytes", lambda: half)
+    monkeypatch.setattr("skribbon._estimators.ribbon.machine_bytes", lambda: half)
     assert regressor.covariance_.shape == (4, 4)
-    monkeypatch.setattr("skribbon._estimators.base.machine_bytes", lambda: half - 1)
+    monkeypatch.setattr("skribbon._estimators.ribbon.machine_bytes", lambda: half - 1)
     with pytest.raises(MemoryError, match=r"4 parameters have a covariance of .* GB; use its root, ribbon_\.root"):
         _ = regressor.covariance_
     np.testing.assert_allclose(regressor.ribbon_.root @ regressor.ribbon_.root.T, regressor.ribbon_.covariance)

@@ -165,7 +165,7 @@ def test_binary_average_is_the_logistic_normal_integral(alpha):
     f, S = logit_spread(ribbon, NEW)
     for mean, variance, P in zip(f[:, 0], S[:, 0, 0], ribbon.predict_proba(NEW), strict=True):
         exact, _ = quad(logistic_normal, -12, 12, args=(mean, np.sqrt(variance)), epsabs=1e-13)
-        assert P[1] == pytest.approx(exact, abs=1e-10)
+        assert P[1] == pytest.approx(exact, abs=4e-9)  # error of the mixture of probits
 
 
 @pytest.mark.parametrize("correction", ["HC0", "HC2"])

@@ -17,7 +17,6 @@ from sklearn.utils import get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
 from skribbon._estimators import alpha_path as _alpha_path
-from skribbon._estimators import cv as _cv
 from skribbon.curvature import GaussNewton
 from skribbon.exceptions import AlphaEdgeWarning
 
@@ -130,7 +129,7 @@ def test_an_edge_is_said_with_its_reason(diabetes):
 def test_whether_an_edge_matters_is_asked_at_an_edge_alone(diabetes, monkeypatch):
     """It costs a score of every row at two alphas."""
     asked = []
-    monkeypatch.setattr(_cv, "_matters", lambda *path: asked.append(path) or True)
+    monkeypatch.setattr(_alpha_path, "_matters", lambda *path: asked.append(path) or True)
     tuned = RibbonCV(RibbonRegressor(Ridge(0.1)), alphas=ALPHAS).fit(*diabetes)
     assert ALPHAS[0] < tuned.alpha_ < ALPHAS[-1]
     assert not asked

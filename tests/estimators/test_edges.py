@@ -42,7 +42,8 @@ from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegres
 from skribbon._core.linalg import row_covariances
 from skribbon._laws import CompoundPoissonGamma
 from skribbon._laws.families import TweedieFamily
-from skribbon._predict.predictive import ClassProbabilities, Latent
+from skribbon._predict.classes import ClassProbabilities
+from skribbon._predict.latent import Latent
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish

@@ -17,7 +17,7 @@ from skribbon._core.ribbon import Ribbon
 from skribbon.baselines import LaplaceRegressor
 from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
 from skribbon.inspection import coefficients, contrast, slopes, summary, wald_test
-from skribbon.inspection._hypotheses import parse
+from skribbon.inspection._coefficients import parse
 
 X, N = pd.DataFrame(oracles.NUMBERS, columns=["age", "income", "urban"]), oracles.N
 DESIGN = sm.add_constant(X)[["age", "income", "urban", "const"]]

@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 
 import skribbon._core.rows
-import skribbon.inspection._question
-import skribbon.inspection._row_influence
+import skribbon.inspection._influence
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.baselines import LaplaceRegressor
 from skribbon.exceptions import LeverageWarning
@@ -189,8 +188,6 @@ def test_a_network_at_its_minimum_needs_its_exact_curvature():
 @pytest.mark.parametrize("scale", ["raw", "prediction"])
 @pytest.mark.parametrize("function", [influence, variance_contributions])
 def test_the_largest_are_those_of_the_table(function, scale, monkeypatch):
-    monkeypatch.setattr(skribbon.inspection._row_influence, "MANY", 2)
-    monkeypatch.setattr(skribbon.inspection._row_influence, "SCOUTS", 2)
     monkeypatch.setattr(skribbon._core.rows, "BLOCK_BYTES", 1)  # blocks of 16 rows
     ribbon = RibbonClassifier(LogisticRegression()).fit(X, LABELS)
     table = function(ribbon, X, LABELS, NEW, scale=scale)
@@ -329,7 +326,7 @@ def test_bad_questions_are_refused(monkeypatch):
     several = np.column_stack([Y, Y**2])
     with pytest.raises(ValueError, match="influence is about one output"):
         influence(RibbonRegressor().fit(X, several), X, several, NEW)
-    monkeypatch.setattr(skribbon.inspection._question, "machine_bytes", lambda: 1000)
+    monkeypatch.setattr(skribbon.inspection._influence, "machine_bytes", lambda: 1000)
     with pytest.raises(MemoryError, match="top=20"):
         influence(ribbon, X, Y, NEW)
 

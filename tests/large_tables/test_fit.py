@@ -430,7 +430,7 @@ def test_a_bound_on_blas_threads_is_lifted_again(lazy):
 
 
 def test_tables_that_do_not_fit_are_read_again(lazy, monkeypatch):
-    monkeypatch.setattr("skribbon._dask.engine.machine_bytes", lambda: 0)
+    monkeypatch.setattr("skribbon._dask.rows.machine_bytes", lambda: 0)
     kept = []
     monkeypatch.setattr(dask, "persist", lambda *tasks: kept.append(tasks) or tasks)
     fitted = RibbonRegressor(Ridge(), noise="dof").fit(lazy[FEATURES], lazy["y"])

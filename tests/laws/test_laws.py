@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from skribbon import _laws as laws
 from skribbon._laws import CompoundPoissonGamma, EmpiricalLaw, LocationFamily, Mixture, StudentLaw, TweedieFamily
-from skribbon._laws.latent import Latent
+from skribbon._laws.families import UncertainMean
 from skribbon._laws.mixture import halfway, rank
 
 N_DRAWS = 200_000
@@ -391,22 +391,6 @@ def test_normal_scores_of_whole_arrays(odd):
         np.testing.assert_allclose(method(law, y), expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.skipif(ERROR > 1e-14, reason="what is off by more than rounding is not interpolated")
-def test_many_degrees_of_freedom_ask_for_few_quantiles(monkeypatch):
-    asked = []
-
-    def counted(nu, q):
-        values = special.stdtrit(nu, q)
-        asked.append(values.size)
-        return values
-
-    monkeypatch.setattr("skribbon._laws.location.stdtrit", counted)
-    nu = np.random.default_rng(0).uniform(1, 300, 20_000)
-    quantiles = laws.Estimate(0.0, 1.0, nu).ppf([0.05, 0.5, 0.95])
-    assert sum(asked) < 300
-    np.testing.assert_allclose(quantiles[:, 2], special.stdtrit(nu, 0.95), rtol=1e-12)
-
-
 @pytest.mark.parametrize("tails", [2.2, 3.0, 4.0, 4.5, 8.0])
 def test_heavy_tails_thin_out_as_the_prediction_gets_less_certain(tails):
     variance = np.array([0.0, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6])[:, None]
@@ -631,8 +615,8 @@ def test_crps_of_counts_together_is_that_of_each():
 
 @pytest.mark.parametrize("f", [0.0, 6.0, 12.0])
 def test_crps_of_counts_costs_no_more_where_they_are_large(f, monkeypatch):
-    calls, original = [], Latent._cdf
-    monkeypatch.setattr(Latent, "_cdf", lambda self, y: calls.append(1) or original(self, y))
+    calls, original = [], UncertainMean._cdf
+    monkeypatch.setattr(UncertainMean, "_cdf", lambda self, y: calls.append(1) or original(self, y))
     law = TweedieFamily(1.0, 1).marginal(np.full(3, f), 0.01)
     assert np.isfinite(law.crps(np.rint(np.exp([f - 0.2, f, f + 0.1])))).all()
     assert 0 < len(calls) < 100
@@ -749,7 +733,6 @@ def test_cdf_where_f_is_far_less_certain_than_y(power, link):
     phi, sd = {1: 1.0, 1.5: 2.0, 2: 2.0, 3: 0.3}[power], 3.0
     f = 2.0
     law = TweedieFamily(np.full(1, phi), power, link).marginal(np.full(1, f), sd**2)
-    assert law._nodes() == 0
     for y in (1.0, 3.0, 12.0):
 
         def integrand(z, y=y):
@@ -776,3 +759,32 @@ def test_cdf_of_a_compound_law_increases_however_uncertain_its_mean():
     for value, f, sd in zip(values[0], law.parameters[0], law.parameters[1], strict=True):
         exact = ndtr(-f / sd) + integrate.quad(atom, 0, 3000, args=(f, sd), epsabs=1e-13, limit=200)[0]
         assert value == pytest.approx(exact, abs=1e-9)
+
+
+# ---------------------------------------------------------------------- quantiles of many rows by a spline
+@pytest.mark.parametrize("sd", [(0.02, 0.1), (0.1, 0.8)])
+@pytest.mark.parametrize(("power", "phi"), [(1, 1.0), (1, 3.0), (1.5, 1.0), (2, 0.5), (3, 0.2)])
+def test_quantiles_of_many_rows_are_those_of_a_search(power, phi, sd):
+    rng = np.random.default_rng(0)
+    f, sd = rng.normal(1.5, 0.7, 1200), rng.uniform(*sd, 1200)
+    family, levels = TweedieFamily(phi, power, "log"), [0.05, 0.5, 0.95]
+    together = family.marginal(f, sd**2).ppf(levels)
+    some = np.arange(0, 1200, 40)  # few rows are searched one by one
+    alone = family.marginal(f[some], sd[some] ** 2).ppf(levels)
+    if power == 1:
+        np.testing.assert_array_equal(together[some], alone)
+    np.testing.assert_allclose(together[some], alone, rtol=1e-6, atol=1e-6)
+    assert (np.diff(together, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("y", [0.0, 3.0, 40.0, 400.0])
+def test_density_of_counts_is_an_integral_however_far_the_count(y):
+    f, sd = 2.0, 0.7
+
+    def joint(u):
+        return np.exp(stats.poisson.logpmf(y, np.exp(u)) + stats.norm.logpdf(u, f, sd))
+
+    bend = np.log(max(y, 1.0))
+    expected = sum(integrate.quad(joint, a, b, epsabs=0, limit=200)[0] for a, b in pairwise(sorted([-6, f, bend, 9])))
+    law = TweedieFamily(np.ones(1), 1, "log").marginal(np.array([f]), np.array([sd**2]))
+    assert np.exp(law.logpdf(np.array([y])))[0] == pytest.approx(expected, rel=1e-6)

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils import check_random_state
 
-from skribbon.models._routes import Replicated, fastest_route
 from skribbon.models._tree import Tree, leaves_of, map_leaves
 from skribbon.models.architectures import (
     ACTIVATIONS,
@@ -26,6 +25,7 @@ from skribbon.models.architectures import (
     mlp,
     monotone,
 )
+from skribbon.models.autograd.derivatives import Replicated, fastest_route
 from skribbon.models.losses import Categorical, Tweedie
 
 N = 7

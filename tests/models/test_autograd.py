@@ -21,9 +21,8 @@ from spelling import assert_checked
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon.exceptions import SlowDerivativeWarning
 from skribbon.models import GaussianNLL, Huber, StudentT, as_parametric
-from skribbon.models._routes import Looped, Replicated, Supplied
 from skribbon.models.architectures import mlp
-from skribbon.models.derivatives import AutogradModel
+from skribbon.models.autograd.derivatives import AutogradModel, Looped, Replicated, Supplied
 from skribbon.models.losses import Bernoulli, Categorical
 from skribbon.models.mlp import MultilayerPerceptron
 

@@ -15,10 +15,17 @@ from autograd.misc import flatten
 from autograd.scipy.special import expit, gammaln
 from numpy.testing import assert_allclose
 
-from skribbon.models import _routes, derivatives
-from skribbon.models._routes import Looped, Replicated, Supplied, check_supplied, fastest_route
 from skribbon.models._tree import Tree, leaves_of, spread
-from skribbon.models.derivatives import AutogradLoss, AutogradModel
+from skribbon.models.autograd import derivatives
+from skribbon.models.autograd.derivatives import (
+    AutogradLoss,
+    AutogradModel,
+    Looped,
+    Replicated,
+    Supplied,
+    check_supplied,
+    fastest_route,
+)
 from skribbon.models.losses import Categorical, GaussianNLL, Huber, Tweedie
 
 N, D = 5, 3
@@ -152,8 +159,8 @@ def test_one_probe_row_is_enough():
 def test_chunks_of_rows_make_no_difference(name, monkeypatch):
     model = model_of(name)
     whole = model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)
-    monkeypatch.setattr(_routes, "CHUNK_FLOATS", 0)
-    monkeypatch.setattr(_routes, "MIN_CHUNK", 2)
+    monkeypatch.setattr(derivatives, "CHUNK_FLOATS", 0)
+    monkeypatch.setattr(derivatives, "MIN_CHUNK", 2)
     for chunked, expected in zip(
         (model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)), whole, strict=True
     ):

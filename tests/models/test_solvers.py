@@ -25,11 +25,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
+from skribbon._core import refits
+from skribbon._core.refits import minimise
 from skribbon._core.rows import Rows
 from skribbon.exceptions import NotStationaryWarning
-from skribbon.models import as_parametric, newton, polish
+from skribbon.models import as_parametric, polish
 from skribbon.models.architectures import mlp
-from skribbon.models.newton import minimise
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -103,7 +104,7 @@ def test_a_perfect_fit_is_a_minimum():
 
 
 def test_too_many_parameters_are_refused(monkeypatch):
-    monkeypatch.setattr(newton, "MAX_PARAMETERS", 3)
+    monkeypatch.setattr(refits, "MAX_PARAMETERS", 3)
     with pytest.raises(ValueError, match="4 parameters"):
         minimise(rows_of(LinearRegression().fit(X, Y), Y, np.ones(N)))
 
@@ -173,7 +174,7 @@ def test_polished_estimators_are_stationary(hidden):
     polished = AutogradRegressor(**{**loose.get_params(), "polish": True}).fit(X, Y)
     assert_allclose(polish(loose, X, Y).predict(X), polished.predict(X))
     assert RibbonRegressor(polished).fit(X, Y).stationarity_ < 1e-7
-    before, after = (newton._value(rows_of(estimator, Y, np.ones(N))) for estimator in (loose, polished))
+    before, after = (refits._value(rows_of(estimator, Y, np.ones(N))) for estimator in (loose, polished))
     assert after < before
 
 
@@ -315,7 +316,7 @@ def test_a_minimum_at_a_kink_ends_and_is_told(newton, monkeypatch):
     with pytest.warns(ConvergenceWarning):
         fitted.fit(ones, -np.ones(20))
     if not newton:
-        monkeypatch.setattr("skribbon.models.derivatives.AutogradModel.has_hessian", False)
+        monkeypatch.setattr("skribbon.models.autograd.derivatives.AutogradModel.has_hessian", False)
     with pytest.warns(ConvergenceWarning, match="polish stopped after .* steps with a gradient of"):
         polished = polish(fitted, ones, -np.ones(20), max_iter=1000)
     assert abs(polished.params_["a"]) < 1e-3

@@ -7,7 +7,6 @@ import pytest
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 
-import skribbon.plotting.influence
 from skribbon import RibbonRegressor
 from skribbon.inspection import influence_measures
 from skribbon.plotting import InfluenceDisplay
@@ -42,12 +41,11 @@ def test_points_are_those_of_the_table_and_the_largest_are_named():
     assert "80 rows" in display.ax_.get_title("left")
 
 
-def test_of_many_rows_the_influential_are_all_drawn(monkeypatch):
-    monkeypatch.setattr(skribbon.plotting.influence, "MOST_ROWS", 20)
-    display = InfluenceDisplay(np.linspace(0, 1, 100), np.zeros(100), np.arange(100.0)).plot()
-    assert len(display.shown) == 20
-    assert set(range(90, 100)) <= set(display.shown)
-    assert "20 of 100 rows" in display.ax_.get_title("left")
+def test_of_many_rows_the_influential_are_all_drawn():
+    display = InfluenceDisplay(np.linspace(0, 1, 9000), np.zeros(9000), np.arange(9000.0)).plot()
+    assert len(display.shown) == 3000
+    assert set(range(7500, 9000)) <= set(display.shown)
+    assert "3,000 of 9,000 rows" in display.ax_.get_title("left")
 
 
 def test_groups_axes_and_keywords():

@@ -6,17 +6,7 @@ from scipy.integrate import quad
 from scipy.linalg import helmert
 from scipy.special import expit, ndtri, softmax
 
-from skribbon._predict.softmax import (
-    _fast_mean_expit,
-    _mean_expit,
-    _probit_mixture,
-    _sum_over_pairs,
-    logistic_mean,
-    logistic_quantiles,
-    softmax_mean,
-    softmax_mean_path,
-    softmax_quantiles,
-)
+from skribbon._predict.softmax import logistic_mean, logistic_quantiles, mean_expit, softmax_mean, softmax_quantiles
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -64,7 +54,7 @@ def draws_of(f, S, basis, n_draws, seed=0):
 
 
 # ---------------------------------------------------------------------- two classes
-@pytest.mark.parametrize("variance", [0.0, 1e-6, 0.1, 0.29, 0.31, 1.0, 2.9, 3.1, 25.0, 1e4])
+@pytest.mark.parametrize("variance", [0.0, 1e-6, 0.1, 1.0, 3.0, 25.0, 1e4])
 def test_logistic_mean_is_the_integral(variance):
     std = np.sqrt(variance)
     for f in (-30.0, -3.0, 0.0, 0.7, 8.0):
@@ -86,15 +76,17 @@ def test_logistic_quantiles_are_those_of_the_log_odds():
     np.testing.assert_allclose(got[:, 0], 1 - expit(z)[:, ::-1], rtol=0, atol=1e-12)  # symmetric levels
 
 
-@pytest.mark.parametrize("variance", [0.0, 0.01, 1.0, 30.0])
-def test_two_classes_are_a_softmax_in_one_coordinate(variance):
-    basis, f = helmert(2).T, np.array([[-2.0], [0.0], [0.3], [5.0]])
-    difference = (basis[1] - basis[0])[0]  # the log-odds is this times f
-    S = np.full((4, 1, 1), variance / difference**2)
-    log_odds, spread = f[:, 0] * difference, np.full(4, variance)
-    np.testing.assert_allclose(softmax_mean(f, S, basis), logistic_mean(log_odds, spread), rtol=0, atol=1e-7)
-    expected = logistic_quantiles(log_odds, spread, LEVELS)
-    np.testing.assert_allclose(softmax_quantiles(f, S, basis, LEVELS), expected, rtol=0, atol=1e-7)
+@pytest.mark.parametrize(("mean", "variance"), [(-120, 40), (-60, 40), (-30, 8), (-20, 2), (-25, 40), (-9, 0.2)])
+def test_rare_class_has_relative_accuracy(mean, variance):
+    def integrand(x):
+        return np.exp(-np.logaddexp(0, -x) - (x - mean) ** 2 / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+    grid = np.linspace(mean - 1, mean + variance + 1, 1000)
+    mode, reach = grid[integrand(grid).argmax()], 12 * np.sqrt(variance)
+    expected = quad(integrand, mode - reach, mode + reach, epsabs=0, epsrel=1e-9, limit=500)[0]
+    np.testing.assert_allclose(mean_expit(np.array([float(mean)]), np.array([float(variance)])), expected, rtol=1e-7)
+    f, S, basis = np.array([[mean, -400.0]]), variance * np.eye(2)[None], np.array([[0.0, 0], [1, 0], [0, 1]])
+    assert softmax_mean(f, S, basis)[0, 1] == pytest.approx(expected, rel=1e-3)  # a third class that never wins
 
 
 # ---------------------------------------------------------------------- Monte Carlo
@@ -159,24 +151,26 @@ def permuted(f, S, basis, order):
 
 
 @pytest.mark.parametrize(("K", "stds"), [(3, (0.3, 1.0, 3.0)), (10, (0.3, 1.0, 3.0)), (40, (0.7,))])
-@pytest.mark.parametrize("scale", [2.0, 0.0])  # zero: all classes are tied at the mean
-def test_the_order_of_classes_does_not_matter(K, stds, scale):
+@pytest.mark.parametrize(
+    ("scale", "of_means", "of_quantiles"),
+    [(2.0, 1e-9, 1e-9), pytest.param(0.0, 1e-3, 0.02, id="tied")],  # tied classes: equal within the error of the nodes
+)
+def test_order_of_classes_does_not_matter(K, stds, scale, of_means, of_quantiles):
     f, S, basis = problem(K, stds=stds, scale=scale)
     order = np.random.default_rng(1).permutation(K)
     f_new, S_new = permuted(f, S, basis, order)
-    np.testing.assert_allclose(
-        softmax_mean(f_new, S_new, basis), softmax_mean(f, S, basis)[:, order], rtol=0, atol=1e-9
-    )
+    got, expected = softmax_mean(f_new, S_new, basis), softmax_mean(f, S, basis)[:, order]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=of_means)
     got, expected = softmax_quantiles(f_new, S_new, basis, LEVELS), softmax_quantiles(f, S, basis, LEVELS)[:, order]
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=of_quantiles)
 
 
 def test_exchangeable_classes_have_equal_probabilities():
     basis = helmert(6).T
     S = np.array([1.0, 9.0, 400.0])[:, None, None] * np.eye(5)
-    np.testing.assert_allclose(softmax_mean(np.zeros((3, 5)), S, basis), 1 / 6, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(softmax_mean(np.zeros((3, 5)), S, basis), 1 / 6, rtol=0, atol=1e-3)
     quantiles = softmax_quantiles(np.zeros((3, 5)), S, basis, LEVELS)
-    np.testing.assert_allclose(quantiles - quantiles[:, :1], 0, atol=1e-9)
+    np.testing.assert_allclose(quantiles - quantiles[:, :1], 0, atol=0.01)
 
 
 # ---------------------------------------------------------------------- limits
@@ -232,45 +226,24 @@ def test_quantiles_are_in_the_order_of_their_levels():
     np.testing.assert_allclose(softmax_quantiles(f, S, basis, levels[shuffled]), quantiles[:, :, shuffled], atol=1e-12)
 
 
-# ---------------------------------------------------------------------- paths
-def test_a_path_is_its_points_one_by_one():
-    f, S, basis = problem(10)
-    factors = np.array([0.0, 0.1, 0.5, 1.0, 3.0])
-    path = softmax_mean_path(f, S, basis, factors)
-    stacked = softmax_mean(f, factors[:, None, None, None] * S, basis)
-    assert path.shape == stacked.shape == (5, *f.shape[:1], 10)
-    np.testing.assert_allclose(path, stacked, rtol=0, atol=1e-3)
-    np.testing.assert_array_equal(stacked[3], softmax_mean(f, S, basis))
-    quantiles = softmax_quantiles(f, factors[:, None, None, None] * S, basis, LEVELS)
-    np.testing.assert_array_equal(quantiles[3], softmax_quantiles(f, S, basis, LEVELS))
-
-
-def test_a_path_of_few_nodes_is_right_on_average():
-    """What RibbonCV scores alphas by: averages over rows, of laws up to those that no alpha worth its name has."""
-    f, S, basis = problem(10, stds=(0.3, 1.0, 3.0, 10.0), seed=3)
-    factors = np.array([0.1, 1.0, 10.0])
-    own = np.random.default_rng(0).integers(10, size=len(f))
-    exact, rough = (softmax_mean_path(f, S, basis, factors, pairs) for pairs in (2**14, 2**10))
-    scores = [-np.log(P[:, np.arange(len(f)), own]).mean(axis=1) for P in (exact, rough)]
-    np.testing.assert_allclose(scores[1], scores[0], rtol=5e-3)
-    assert np.abs(rough - exact).max() < 0.02
-    np.testing.assert_array_equal(rough[0, ::4], exact[0, ::4])  # narrow laws have what they need
-
-
-@pytest.mark.parametrize("shift", [0.0, 400.0])
-def test_antithetic_pairs_share_their_exponentials(shift):
-    rng = np.random.default_rng(0)
-    m, root = rng.normal(size=(3, 5)) + shift * np.arange(5), np.tril(3 * rng.normal(size=(3, 4, 4)))
-    z = rng.standard_normal((4, 50))
-    eta = np.concatenate([np.zeros((3, 1, 50)), root @ z], axis=1)
-    expected = sum(softmax(m[:, :, None] + sign * eta, axis=1).sum(axis=2) for sign in (-1, 1))
-    np.testing.assert_allclose(_sum_over_pairs(m, root, z), expected, rtol=1e-12, atol=1e-290)
-
-
-def test_a_path_moves_continuously():
+# ---------------------------------------------------------------------- numbers of nodes
+def test_means_move_continuously_with_the_covariance():
     f, S, basis = problem(6, stds=(1.0,))
-    path = softmax_mean_path(f, S, basis, np.linspace(0, 2, 201))
-    assert np.abs(np.diff(path, n=2, axis=0)).max() < 1e-3  # no jumps where a row changes its route
+    path = np.array([softmax_mean(f, factor * S, basis) for factor in np.linspace(0, 2, 201)])
+    assert np.abs(np.diff(path, n=2, axis=0)).max() < 1e-3  # no jumps where a row takes more nodes
+
+
+def test_fewer_nodes_are_right_on_average():
+    """RibbonCV compares averages over rows at few nodes."""
+    f, S, basis = problem(10, stds=(0.3, 1.0, 3.0, 10.0), seed=3)
+    own = np.random.default_rng(0).integers(10, size=len(f))
+    for factor in (0.1, 1.0, 10.0):
+        exact, rough = (softmax_mean(f, factor * S, basis, pairs) for pairs in (2**14, 2**8))
+        scores = [-np.log(p[np.arange(len(f)), own]).mean() for p in (exact, rough)]
+        assert scores[1] == pytest.approx(scores[0], rel=5e-3)
+    narrow = slice(None, None, 4)
+    few, many = (softmax_mean(f[narrow], 0.1 * S[narrow], basis, pairs) for pairs in (2**8, 2**14))
+    np.testing.assert_array_equal(few, many)  # narrow distributions need no more
 
 
 def test_rows_do_not_depend_on_their_neighbours():
@@ -280,32 +253,3 @@ def test_rows_do_not_depend_on_their_neighbours():
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-12)
     assert softmax_mean(f[:0], S[:0], basis).shape == (0, 12)
     assert softmax_quantiles(f[:0], S[:0], basis, LEVELS).shape == (0, 12, 3)
-
-
-@pytest.mark.parametrize("variance", [0.0, 0.2, 1.0, 3.0, 50.0, 1e4])
-def test_the_sigmoid_as_a_mixture_of_probits(variance):
-    mean = np.linspace(-15, 15, 200).reshape(-1, 2)
-    exact, fast = (rule(mean, np.full(mean.shape, variance)) for rule in (_mean_expit, _fast_mean_expit))
-    np.testing.assert_allclose(fast, exact, rtol=1e-4, atol=0)
-    np.testing.assert_allclose(fast, exact, rtol=0, atol=1e-8)
-
-
-def test_mixtures_of_probits_far_out():
-    """Where the first term of a series, or zero and one, stand for them."""
-    mean, variance = np.meshgrid(np.linspace(-120, 120, 241), [0.31, 1.0, 2.0, 8.0, 40.0])
-    mixture, exact = _probit_mixture(mean, variance), _mean_expit(mean, variance)
-    np.testing.assert_allclose(mixture, exact, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(_fast_mean_expit(mean, variance), exact, rtol=1e-4, atol=0)
-
-
-@pytest.mark.parametrize(("mean", "variance"), [(-120, 40), (-60, 40), (-30, 8), (-20, 2), (-25, 40), (-9, 0.2)])
-def test_rare_classes_have_probabilities_to_relative_precision(mean, variance):
-    def integrand(x):
-        return np.exp(-np.logaddexp(0, -x) - (x - mean) ** 2 / (2 * variance)) / np.sqrt(2 * np.pi * variance)
-
-    grid = np.linspace(mean - 1, mean + variance + 1, 1000)
-    mode, reach = grid[integrand(grid).argmax()], 12 * np.sqrt(variance)
-    expected = quad(integrand, mode - reach, mode + reach, epsabs=0, epsrel=1e-9, limit=500)[0]
-    law = np.array([float(mean)]), np.array([float(variance)])
-    np.testing.assert_allclose(_mean_expit(*law), expected, rtol=1e-7)
-    np.testing.assert_allclose(_fast_mean_expit(*law), expected, rtol=1e-7)

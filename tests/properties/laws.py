@@ -656,7 +656,7 @@ def _is_comparable(s):
         and options.get("predictive", "gaussian") == "gaussian"
         and s.case.n < TREES
         and s.fitted.stationarity_ < SHORT
-        and s.fitted.ribbon_.null.shape[1] == 0  # along the others, the order decides which columns are dropped
+        and s.fitted.ribbon_.undetermined.shape[1] == 0  # along the others, the order decides which columns are dropped
         and s.case.rows in ("train", "near", "single")  # far away an exponential magnifies the solver's last digits
     )
 

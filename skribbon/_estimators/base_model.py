@@ -1,0 +1,263 @@
+"""Fit the user's estimator: weights, routing, seeds, tags, and rows that may be on Dask."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import wraps
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import has_fit_parameter
+
+from .._utils.checks import check_fitted, checked_weight, is_lazy
+from .._utils.compat import check_feature_names, check_n_features, routing_enabled
+from .._utils.threads import limit_blas
+from .._utils.unwrap import fitted_leaf, innermost, requesting_weights
+from ..models import as_parametric, takes_outputs
+from ..models.base import is_supported
+
+CALIBRATION_ROWS = 100_000  # of a Dask table that are enough to calibrate on
+SMALL_TABLE = 2**18  # entries of X, up to which several threads cannot gain much on a linear model
+MAX_SEED = np.iinfo(np.int32).max
+
+
+class Wrapper(MetaEstimatorMixin, BaseEstimator):
+    """A base model ``estimator``, or ``_default_estimator()`` if that is None; needs ``random_state``."""
+
+    _several_outputs = False  # whether y may have several columns if the base model takes them
+
+    # ------------------------------------------------------------------ fit
+    def _fit_base(self, X, y, sample_weight, estimator=None):
+        """Fit a clone of the base model, or of what stands for it, to all rows.
+
+        Returns
+        -------
+        fitted : dict
+            ``estimator_`` and what it knows of the features.
+        model : ParametricModel
+        weight : ndarray of shape (n_samples,)
+            What the base model really received, ones if none.
+        """
+        estimator = clone(self._get_estimator() if estimator is None else estimator)
+        self._check_kind(estimator)
+        _check_table(X)
+        regression = isinstance(self, RegressorMixin)
+        if regression and not _holds_numbers(y):
+            raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
+        leaf, _ = innermost(estimator)
+        if not is_supported(leaf):
+            as_parametric(leaf, y, sample_weight)  # raises before the work of a fit
+        if self.random_state is not None:
+            seed_all(estimator, check_random_state(self.random_state))
+        fit_params, weight = {}, None
+        if sample_weight is not None:
+            fit_params, weight = self._route_weight(estimator, checked_weight(sample_weight, X))
+        elif routing_enabled():
+            process_routing(self, "fit")
+        if isinstance(leaf, FrozenEstimator):  # whose fit looks at nothing
+            check_consistent_length(X, y)
+            if regression:
+                check_array(y, ensure_2d=False, input_name="y")
+        with _threads_that_pay(leaf, X):
+            estimator.fit(own_copy(estimator, X), y, **fit_params)
+        weight = np.ones(len(y)) if weight is None else weight
+        fitted = {"estimator_": estimator} | features_of(estimator)
+        return fitted, parametric_model(estimator, y, weight), weight
+
+    def _route_weight(self, estimator, sample_weight):
+        """Keyword arguments that carry the weights to the innermost model, and the weights it will see."""
+        leaf, prefix = innermost(estimator)
+        frozen = isinstance(leaf, FrozenEstimator)
+        if routing_enabled():
+            params = process_routing(self, "fit", sample_weight=sample_weight).estimator.fit
+            consumed = frozen or leaf.get_metadata_routing().consumes("fit", ["sample_weight"])
+            return params, sample_weight if consumed else None
+        if not frozen and not has_fit_parameter(leaf, "sample_weight"):
+            raise ValueError(f"{type(leaf).__name__}.fit takes no sample_weight; fit without it.")
+        return {f"{prefix}sample_weight": sample_weight}, sample_weight
+
+    def _check_kind(self, estimator):
+        """A classifier belongs in a classifier and a regressor in a regressor."""
+        own, other = "regressor", "classifier"
+        if isinstance(self, ClassifierMixin):
+            own, other = other, own
+        if get_tags(estimator).estimator_type == other:
+            name = type(self).__name__.replace(own.capitalize(), other.capitalize())
+            raise TypeError(f"estimator={estimator!r} is a {other}; use {name}.")
+
+    # ------------------------------------------------------------------ scikit-learn's conventions
+    def _get_estimator(self):
+        """The base model, or the default with weights requested if routing is on."""
+        return requesting_weights(self._default_estimator()) if self.estimator is None else self.estimator
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata routing of this estimator: ``sample_weight`` goes to the base model's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self._get_estimator(), method_mapping=mapping)
+        )
+
+    def __sklearn_tags__(self):
+        tags, estimator = super().__sklearn_tags__(), self._get_estimator()
+        try:
+            base = get_tags(estimator)
+        except (AttributeError, TypeError):  # not an estimator at all; fit will say so
+            return tags
+        tags.input_tags = base.input_tags
+        tags.non_deterministic = base.non_deterministic
+        tags.target_tags.positive_only = base.target_tags.positive_only
+        tags.target_tags.multi_output = self._several_outputs and takes_outputs(estimator)
+        tags.array_api_support = False
+        return tags
+
+
+# ---------------------------------------------------------------------- base models
+def parametric_model(estimator, y, weight):
+    """A fitted estimator as a ParametricModel that knows which columns its innermost model expects."""
+    leaf = fitted_leaf(estimator)
+    with np.errstate(invalid="ignore", over="ignore"):
+        model = as_parametric(estimator, y, weight)
+    if not np.isfinite(model.theta).all():
+        raise ValueError(
+            f"The fitted parameters of {type(leaf).__name__} are not finite, as happens without a penalty if all "
+            "counts are zero. Check the target, scale the columns of X, or penalise the model."
+        )
+    return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
+
+
+def targets_of(model, y):
+    """y as the fitted model takes it: (n,), or (n, m) of m outputs."""
+    m = len(model.loss.by_output)
+    if m == 0 and np.ndim(y) == 2:
+        return column_or_1d(y)
+    if m and np.shape(y)[1:] != (m,):
+        raise ValueError(f"The base model was fitted with {m} outputs, got y of shape {np.shape(y)}.")
+    return y
+
+
+def seed_all(estimator, rng, override=False):
+    """Give every random_state inside that is None, or every one, a number drawn from ``rng``."""
+    params = estimator.get_params(deep=True)
+    names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and (override or v is None))
+    return estimator.set_params(**{name: rng.randint(MAX_SEED) for name in names})
+
+
+def own_copy(estimator, X):
+    """X, or a copy of X if a parameter inside the estimator lets it overwrite its input."""
+    return copy.deepcopy(X) if hasattr(X, "copy") and _overwrites(estimator) else X  # in the same order in memory
+
+
+def _overwrites(estimator):
+    params = estimator.get_params(deep=True)
+    frozen = [part.estimator for part in (estimator, *params.values()) if isinstance(part, FrozenEstimator)]
+    switched_off = {name.split("__")[-1] for name, value in params.items() if value is False}
+    return bool(switched_off & {"copy", "copy_X"}) or any(map(_overwrites, frozen))  # which show no parameters
+
+
+def _threads_that_pay(leaf, X):
+    """One thread for a linear model of a small table: those of BLAS and OpenMP would wait for each other in every step.
+
+    A fit of a few milliseconds takes up to fifty times as long if the cores are not all free.
+    """
+    small = np.prod(getattr(X, "shape", np.inf)) <= SMALL_TABLE
+    return limit_blas() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
+
+
+def _holds_numbers(y):
+    """Whether y (n,) is numeric."""
+    try:
+        y.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for
+
+
+# ---------------------------------------------------------------------- fitted estimators
+def adopt(estimator, fitted):
+    """The estimator with a whole fit taken over at once, in place of all that an earlier one left.
+
+    Until here fit has touched nothing, so that there is no half-fitted state, whatever goes wrong.
+    """
+    parameters = {k: v for k, v in vars(estimator).items() if k.startswith("__") or not k.endswith("_")}
+    estimator.__dict__ = {**parameters, **fitted}
+    return estimator
+
+
+def features_of(estimator):
+    """Fitted attributes of an estimator that describe the columns of X, as a dict."""
+    names = "n_features_in_", "feature_names_in_"
+    return {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+
+
+def validated(estimator, X):
+    """X as the base model of a fitted estimator takes it; a copy if the base model would overwrite it."""
+    check_fitted(estimator)
+    _check_table(X)
+    if estimator.model_.preprocess:  # transformers check X, may take text or columns in any order, and may overwrite it
+        return own_copy(estimator.estimator_, X) if hasattr(estimator, "estimator_") else X
+    if len(getattr(X, "shape", (0, 0))) == 1:
+        check_array(X)  # says how to reshape
+    if hasattr(estimator, "n_features_in_"):
+        check_feature_names(estimator, X, reset=False)
+        check_n_features(estimator, X, reset=False)
+    return X
+
+
+def _check_table(X):
+    """Refuse lazy tables: Dask collections and unevaluated queries."""
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, and this needs rows in memory: pass some of them, X.head(...) or "
+            "X.compute(). RibbonRegressor, RibbonClassifier and RibbonCV are fitted to Dask collections as they are."
+        )
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
+
+
+# ---------------------------------------------------------------------- Dask
+def dask_room():
+    """The package's room for Dask, which is imported with the first Dask collection."""
+    try:
+        from .. import _dask
+    except ImportError as error:
+        raise ImportError(
+            f"X is a Dask collection, and its rows need Dask whole: pip install 'skribbon[dask]' ({error})."
+        ) from error
+    return _dask
+
+
+def calibration_rows(estimator, X, y, sample_weight, groups):
+    """Calibration rows in memory: of Dask collections at most CALIBRATION_ROWS, as exchangeable as all of them."""
+    if not is_lazy(X):
+        return X, y, sample_weight, groups
+    lazy = dask_room()
+    return lazy.some_rows(lazy.Table.of(X, y, sample_weight, groups), is_classifier(estimator), CALIBRATION_ROWS)
+
+
+def lazily(method):
+    """A predict method that returns Dask collections for Dask collections."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def predict(self, X, *args, **kwargs):
+        if not is_lazy(X):
+            return method(self, X, *args, **kwargs)
+        bound = signature.bind(self, X, *args, **kwargs)
+        bound.apply_defaults()
+        arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}
+        return dask_room().lazily_predicted(self, method.__name__, X, arguments)
+
+    return predict

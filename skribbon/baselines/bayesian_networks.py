@@ -1,0 +1,374 @@
+"""Bayesian neural networks by Hamiltonian Monte Carlo or variational inference. Only ``fit`` imports NumPyro."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from importlib.util import find_spec
+from numbers import Real
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from .._estimators.base_model import adopt
+from .._utils.checks import check_count
+from .._utils.typing import RandomState
+from ..models.architectures import Activation, mlp
+from ..models.losses import Bernoulli, Categorical, Tweedie
+from ..noise.scale import ConstantNoise, Noise
+from ._members import MemberClassification, MemberRegression
+
+
+@dataclass(repr=False, eq=False)
+class BayesianNetwork(BaseEstimator):
+    """Independent Gaussian priors on all weights and biases, X standardised; needs ``_infer`` and ``_fitted``.
+
+    Draws are parameter vectors of one network, held as arrays: predictions need NumPy alone.
+    """
+
+    hidden_layer_sizes: tuple[int, ...] = (20,)
+    _: KW_ONLY
+    activation: Activation = "tanh"
+    prior_scale: float = 1.0
+    n_draws: int = 500
+    verbose: int = 0
+    random_state: RandomState = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Draw networks from the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        return adopt(self, self._fitted(X, y))
+
+    def _fit_network(self, X, t, loss, **fields):
+        """Draw from the posterior; returns what is fitted, and the draws of a regressor's noise."""
+        self._check_parameters()
+        if find_spec("numpyro") is None:
+            raise ImportError(f"{type(self).__name__} needs NumPyro: pip install skribbon[bayes].")
+        scaler = StandardScaler().fit(X)
+        Z = scaler.transform(X)
+        architecture = mlp(self.hidden_layer_sizes, self.activation)
+        columns = 1 if loss.output_map is None else len(loss.output_map)
+        start = architecture.init(Z, columns, np.random.RandomState(0))
+        penalties = [(0.0, 0.0)] * len(start)
+        fields |= {"loss": loss, "output_map": loss.output_map, "preprocess": (scaler,)}
+        network = architecture.parametric(start, penalties, **fields)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        draws = self._infer(_posterior(network, float(self.prior_scale)), Z, t, seed)
+        thetas = np.asarray(draws["theta"], dtype=float)
+        finite = np.isfinite(thetas).all(axis=1)
+        if not finite.all():
+            raise ValueError(f"{(~finite).sum()} of {len(thetas)} draws are not finite; lower prior_scale.")
+        inferred = {name: value for name, value in vars(self).items() if name.endswith("_")}  # features, diagnostics
+        fitted = {"model_": network.at(thetas.mean(axis=0)), "members_": [network.at(theta) for theta in thetas]}
+        return inferred | fitted, None if "sigma" not in draws else np.asarray(draws["sigma"], dtype=float)
+
+    def _check_parameters(self):
+        check_count(self.n_draws, "n_draws", 2)
+        if not isinstance(self.prior_scale, Real) or not np.isfinite(self.prior_scale) or self.prior_scale <= 0:
+            raise ValueError(f"prior_scale must be a number > 0, got {self.prior_scale!r}.")
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class RegressionNetwork(RegressorMixin, MemberRegression, BayesianNetwork):
+    """Bayesian network that standardises y too."""
+
+    noise: Literal["train", "posterior", "heteroskedastic"] | float | Noise = "train"
+
+    def _fitted(self, X, y):
+        noise = None if self._infers_noise() else self._resolve_noise()
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        scaler = StandardScaler().fit(y[:, None])
+        t = scaler.transform(y[:, None])[:, 0]
+        fitted, sigma = self._fit_network(X, t, Tweedie(), target_transformer=scaler)
+        if self._infers_noise():
+            noise = ConstantNoise(np.mean(sigma**2))
+        elif isinstance(noise, ConstantNoise) and isinstance(self.noise, Real):
+            noise = ConstantNoise(self.noise / scaler.scale_[0] ** 2)  # the user's number is on the scale of y
+        return self._with_law(fitted, X, y, np.ones(len(y)), noise)
+
+    def _infers_noise(self):
+        return isinstance(self.noise, str) and self.noise == "posterior"
+
+
+class ClassificationNetwork(ClassifierMixin, MemberClassification, BayesianNetwork):
+    """Bayesian network of logits, one for two classes."""
+
+    def _fitted(self, X, y):
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        classes, t = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
+        loss = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
+        fitted, _ = self._fit_network(X, t, loss, classes=classes)
+        return fitted | {"classes_": classes}
+
+
+# ---------------------------------------------------------------------- the model
+def _posterior(network, prior_scale):
+    """The Bayesian model of a MultilayerPerceptron, as NumPyro wants it: a function of X and the target."""
+    import jax
+    import numpyro
+    from jax import numpy as jnp
+    from numpyro import distributions as dist
+
+    activations = {
+        "identity": lambda z: z,
+        "tanh": jnp.tanh,
+        "relu": jax.nn.relu,
+        "logistic": jax.nn.sigmoid,
+        "softplus": jax.nn.softplus,
+    }
+    phi, p, loss = activations[network.activation], len(network.theta), network.loss
+
+    def model(X, t):
+        theta = numpyro.sample("theta", dist.Normal(0.0, prior_scale).expand([p]).to_event(1))
+        weights, biases = network.unpack(theta)
+        a = X
+        for W, b in zip(weights[:-1], biases[:-1], strict=True):
+            a = phi(a @ W + b)
+        f = a @ weights[-1] + biases[-1]
+        if isinstance(loss, Tweedie):
+            sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
+            law = dist.Normal(f[:, 0], sigma)
+        else:
+            law = dist.Bernoulli(logits=f[:, 0]) if isinstance(loss, Bernoulli) else dist.Categorical(logits=f)
+        numpyro.sample("t", law, obs=t)
+
+    return model
+
+
+# ---------------------------------------------------------------------- Hamiltonian Monte Carlo
+@dataclass(repr=False, eq=False, kw_only=True)
+class _Nuts(BayesianNetwork):
+    n_warmup: int = 500
+    n_chains: int = 1
+
+    def _infer(self, model, X, t, seed):
+        from jax.random import PRNGKey
+        from numpyro.infer import MCMC, NUTS
+
+        check_count(self.n_warmup, "n_warmup")
+        check_count(self.n_chains, "n_chains")
+        mcmc = MCMC(
+            NUTS(model),
+            num_warmup=self.n_warmup,
+            num_samples=-(-self.n_draws // self.n_chains),
+            num_chains=self.n_chains,
+            chain_method="sequential",
+            progress_bar=bool(self.verbose),
+        )
+        mcmc.run(PRNGKey(seed), X, t)
+        self.n_divergences_ = int(mcmc.get_extra_fields()["diverging"].sum())
+        return mcmc.get_samples()
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class NutsRegressor(_Nuts, RegressionNetwork):
+    """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
+
+    X and y are standardised; on that scale weights and biases have independent normal priors, and the noise's
+    standard deviation a half-normal one. Meant for small networks.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Number of draws to keep, over all chains.
+    verbose : int, default=0
+        If positive, show NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
+    noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
+        for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
+    n_warmup : int, default=500
+    n_chains : int, default=1
+        Number of chains, run one after the other.
+
+    Attributes
+    ----------
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the posterior mean of its parameters.
+    n_divergences_ : int
+        Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
+    noise_ : Noise
+        On the scale of the standardised y.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from skribbon.baselines import NutsRegressor
+    >>> NutsRegressor(hidden_layer_sizes=(10,), n_draws=200)
+    NutsRegressor(hidden_layer_sizes=(10,), n_draws=200)
+    """
+
+
+class NutsClassifier(_Nuts, ClassificationNetwork):
+    """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
+
+    X is standardised; weights and biases have independent normal priors. Meant for small networks.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Number of draws to keep, over all chains.
+    verbose : int, default=0
+        If positive, show NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
+    n_warmup : int, default=500
+    n_chains : int, default=1
+        Number of chains, run one after the other.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the posterior mean of its parameters.
+    n_divergences_ : int
+        Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from skribbon.baselines import NutsClassifier
+    >>> NutsClassifier(hidden_layer_sizes=(10,), n_draws=200)
+    NutsClassifier(hidden_layer_sizes=(10,), n_draws=200)
+    """
+
+
+# ---------------------------------------------------------------------- variational inference
+@dataclass(repr=False, eq=False, kw_only=True)
+class _Svi(BayesianNetwork):
+    n_steps: int = 5000
+    learning_rate: float = 0.01
+
+    def _infer(self, model, X, t, seed):
+        from jax.random import PRNGKey, split
+        from numpyro.infer import SVI, Trace_ELBO
+        from numpyro.infer.autoguide import AutoNormal
+        from numpyro.optim import Adam
+
+        check_count(self.n_steps, "n_steps")
+        guide = AutoNormal(model)
+        run_key, draw_key = split(PRNGKey(seed))
+        # gradients come of single draws: without a decay the means would not settle within the laws' own widths
+        optimiser = Adam(lambda step: self.learning_rate * (1 - step / (self.n_steps + 1)))
+        svi = SVI(model, guide, optimiser, Trace_ELBO())
+        result = svi.run(run_key, self.n_steps, X, t, progress_bar=bool(self.verbose))
+        self.loss_curve_ = np.asarray(result.losses, dtype=float)
+        return guide.sample_posterior(draw_key, result.params, sample_shape=(self.n_draws,))
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class SviRegressor(_Svi, RegressionNetwork):
+    """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
+
+    X and y are standardised; on that scale weights and biases have independent normal priors, and the noise's
+    standard deviation a half-normal one.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Number of draws to keep.
+    verbose : int, default=0
+        If positive, show NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
+    noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
+        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
+        for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
+    n_steps : int, default=5000
+        Steps of Adam.
+    learning_rate : float, default=0.01
+        At the first step; it decays linearly to zero.
+
+    Attributes
+    ----------
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the mean of the drawn parameters.
+    loss_curve_ : ndarray of shape (n_steps,)
+        Minus the evidence lower bound, one draw each.
+    noise_ : Noise
+        On the scale of the standardised y.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from skribbon.baselines import SviRegressor
+    >>> SviRegressor(hidden_layer_sizes=(10,), n_steps=1000)
+    SviRegressor(hidden_layer_sizes=(10,), n_steps=1000)
+    """
+
+
+class SviClassifier(_Svi, ClassificationNetwork):
+    """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
+
+    X is standardised; weights and biases have independent normal priors.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(20,)
+    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
+    prior_scale : float, default=1.0
+        Standard deviation of the prior.
+    n_draws : int, default=500
+        Number of draws to keep.
+    verbose : int, default=0
+        If positive, show NumPyro's progress bar.
+    random_state : int, RandomState or None, default=None
+    n_steps : int, default=5000
+        Steps of Adam.
+    learning_rate : float, default=0.01
+        At the first step; it decays linearly to zero.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+    members_ : list of ParametricModel
+        The drawn networks.
+    model_ : ParametricModel
+        The network at the mean of the drawn parameters.
+    loss_curve_ : ndarray of shape (n_steps,)
+        Minus the evidence lower bound, one draw each.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from skribbon.baselines import SviClassifier
+    >>> SviClassifier(hidden_layer_sizes=(10,), n_steps=1000)
+    SviClassifier(hidden_layer_sizes=(10,), n_steps=1000)
+    """
