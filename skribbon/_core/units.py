@@ -332,7 +332,7 @@ class SecondPass:
         return score_sums(block, u)
 
     def _influential(self, block, h, V):
-        some = np.flatnonzero((h >= self.min_leverage) & (block.weight > 0))
+        some = np.flatnonzero(h >= self.min_leverage)
         some = some[largest(h[some], self.at_most)]
         E = block.R[some].transpose(0, 2, 1) @ V[some]
         return Influential(h[some], block.weight[some], E, self.at_most)

@@ -1,6 +1,7 @@
 """What each row does to its own fit: the second pass against the hat matrix, exact refits and plain sums."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,7 +67,10 @@ def test_leverages_are_traces_of_the_hat_matrix(rows, curvature):
     assert_allclose(training.record.growth, 1 / (1 - training.record.leverage))
 
 
-def test_effective_parameters_are_the_sum_of_leverages(rows):
+@pytest.mark.parametrize("fractions", [False, True])
+def test_effective_parameters_are_the_sum_of_leverages(rows, fractions):
+    if fractions:
+        rows = replace(rows, weight=np.random.default_rng(1).uniform(0.1, 2.0, N))
     training = Training.from_rows(rows, GaussNewton())
     rank = rows.model.loss.curvature_rank
     assert_allclose(training.units.parameters.sum() * rank, training.effective_parameters, rtol=1e-8)
@@ -92,6 +96,23 @@ def test_scores_of_least_squares_grow_by_powers_of_one_minus_leverage(correction
     G = Z * (r * (1 - h) ** power)[:, None]
     off = G - training.moments.g_bar
     assert_allclose(training.H_Fc, off.T @ (rows.weight[:, None] * off) / rows.n, rtol=1e-9)
+
+
+def test_leverages_of_a_classifier_count_as_one_half_at_most():
+    """Beyond that, one Newton step with constant curvature is unreliable."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.arange(60) < 2, rng.normal(size=60)]).astype(float)  # a category of two rows
+    y = (X[:, 1] + rng.normal(size=60) > 0).astype(int)
+    y[:2] = 0, 1
+    model = as_parametric(LogisticRegression(C=1e4).fit(X, y), y, np.ones(60))
+    rows = Rows(model, X, model.encode_target(y), np.ones(60))
+    training = Training.from_rows(rows, Hessian(), "HC3")
+    C, A = plain_hat(training)
+    h, u = (C * A)[:, 0, 0], rows.map(lambda block: block.u)[:, 0]
+    assert h[:2].min() > 0.45 and h.max() > 0.5
+    u = np.clip(u / (1 - np.minimum(h, 0.5)), -1, 1)  # no gradient of a log loss is longer
+    off = u[:, None] * model.rows(X) - training.moments.g_bar
+    assert_allclose(training.H_Fc, off.T @ off / 60, rtol=1e-7, atol=1e-9)
 
 
 def test_leave_one_out_of_ridge_is_a_refit_without_the_row():
