@@ -53,11 +53,6 @@ def scale_rows(A, scale):
     return A.multiply(scale[:, None]).tocsr() if sparse.issparse(A) else A * scale[:, None]
 
 
-def stack_rows(pieces):
-    """Concatenation of arrays with the same columns; sparse if they are."""
-    return sparse.vstack(pieces).tocsr() if sparse.issparse(pieces[0]) else np.concatenate(pieces)
-
-
 def right_multiply(A, T):
     """A @ T for a stack A (..., p) and T (p, r), in half the time if T is square and triangular."""
     flat, (p, r) = A.reshape(-1, A.shape[-1]), T.shape  # as a stack, numpy would multiply thin matrices one by one

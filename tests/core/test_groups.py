@@ -437,3 +437,23 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
 
 def _scores(block):
     return block.tangent.scores(block.u)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_hat_matrices_of_a_classifiers_groups_count_as_one_half_at_most():
+    """A group that a column belongs to decides that column's coefficient alone."""
+    table = np.column_stack([GROUP[0] == GROUP, X[:, 0]]).astype(float)
+    labels = (X[:, 0] + np.random.default_rng(0).normal(size=N) > 0).astype(int)
+    ribbon = RibbonClassifier(LogisticRegression(C=1e3), correction="HC3")
+    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(table, labels, None, GROUP))
+    rows, M = training.rows, training.H_r.inverse_root / np.sqrt(N)
+    J, u, C = rows.map(lambda block: (block.tangent.jacobian()[:, 0], block.u[:, 0], block.C[:, 0, 0]))
+    codes = rows.groups.code
+    for g in (codes[0], codes[np.flatnonzero(codes != codes[0])[0]]):
+        own = codes == g
+        K, S = J[own].T @ (C[own, None] * J[own]), J[own].T @ u[own]
+        values, E = np.linalg.eigh(M.T @ K @ M)
+        assert (values.max() > 0.9) == (g == codes[0])
+        phi = (1 / (1 - np.minimum(values, 0.5)) - 1) / np.where(values > 1e-12, values, np.inf)
+        phi = np.where(values > 1e-8, phi, 1.0)
+        np.testing.assert_allclose(training.group_steps(1)[g], M @ (E * phi) @ E.T @ M.T @ S, rtol=1e-6, atol=1e-9)
