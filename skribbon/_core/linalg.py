@@ -1,6 +1,7 @@
 """Small dense linear algebra: Gram matrices, roots, and the factored curvature."""
 
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from scipy import sparse
@@ -55,7 +56,8 @@ def scale_rows(A, scale):
 
 def right_multiply(A, T):
     """A @ T for a stack A (..., p) and T (p, r), in half the time if T is square and triangular."""
-    flat, (p, r) = A.reshape(-1, A.shape[-1]), T.shape  # as a stack, numpy would multiply thin matrices one by one
+    p, r = T.shape
+    flat = A.reshape(prod(A.shape[:-1]), p)  # as a stack, numpy would multiply thin matrices one by one
     below, above = bandwidth(T) if p == r > 0 and len(flat) > 1 else (1, 1)
     triangular = below == 0 or above == 0
     product = blas.dtrmm(1.0, T.T, flat.T, lower=below == 0).T if triangular else flat @ T
@@ -96,24 +98,30 @@ def pivoted_cholesky(R):
     return U, pivots, np.abs(R[np.ix_(rest, rest)] - U[:, r:].T @ U[:, r:]).max(initial=0.0)
 
 
+def upper_root(S):
+    """Upper-triangular U with U U' = S, (p, p); None if S is singular up to rounding, indefinite or not finite."""
+    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on, since LAPACK has only U'U
+    U = regular_cholesky(R)
+    return None if U is None else U.T[::-1, ::-1] / scale[::-1, None]
+
+
 def psd_root(S):
     """C (p, r) with C C' = S, positive semi-definite up to rounding; r is the rank, and C upper-triangular if r = p."""
-    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on, since LAPACK has no U U'
-    U = regular_cholesky(R)
-    if U is None:
+    C = upper_root(S)
+    if C is None:
+        R, scale = of_unit_diagonal(S)
         U, pivots, _ = pivoted_cholesky(R)
-        U = U[:, np.argsort(pivots)]
-    return U.T[::-1, ::-1] / scale[::-1, None]
+        C = U.T[np.argsort(pivots)] / scale[:, None]
+    return C
 
 
 def triangular_root(root):
-    """Lower-triangular L with L L' = root root', or ``root`` (p, r) itself if that product is singular or overflows."""
+    """Upper-triangular U with U U' = root root', or ``root`` (p, r) itself if that product is singular or overflows."""
     if root.shape[1] < root.shape[0]:
         return root
     with np.errstate(over="ignore", invalid="ignore"):
-        R, scale = of_unit_diagonal(root @ root.T)
-    U = regular_cholesky(R) if np.isfinite(R).all() else None
-    return root if U is None else U.T / scale[:, None]
+        U = upper_root(root @ root.T)
+    return root if U is None else U
 
 
 class Factor:
@@ -196,26 +204,21 @@ class Dense(Factor):
     def solve(self, B):
         """H^- B for B (p,) or (p, m)."""
         X, scale = np.zeros_like(B, dtype=float), self._scale[self._kept]
+        if not self.rank:  # LAPACK takes no empty matrix
+            return X
         solved = cho_solve((self._factor, False), (B[self._kept].T * scale).T, check_finite=False)
         X[self._kept] = (solved.T * scale).T
         return X
 
     def sandwich_root(self, S):
-        if not self.rank:
-            return self.inverse_root
-        scale = self._scale[self._kept]
-        S = S[np.ix_(self._kept, self._kept)]
-        S *= scale[:, None]
-        S *= scale
-        K = np.triu(lapack.dsygst(S.T, self._factor, overwrite_a=1)[0])  # M' S M with M M' = H^-, its upper triangle
-        K += np.triu(K, 1).T
-        return right_multiply(self.inverse_root, psd_root(K))
+        M = self.inverse_root
+        return right_multiply(M, triangular_root(right_multiply(psd_root(S).T, M).T))
 
     @cached_property
     def inverse_root(self):
         """M (p, r) with M M' = H^-, upper-triangular if r = p."""
         M = np.zeros((len(self.matrix), self.rank))
-        if self.rank:  # LAPACK takes no empty matrix
+        if self.rank:
             M[self._kept] = lapack.dtrtri(self._factor)[0] * self._scale[self._kept, None]
         return M
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .linalg import batch_gram
+from .linalg import row_covariances
 from .rows import Sums
 
 MAX_LEVERAGE = 0.99  # cap on leverages: a row that determines its own prediction says nothing about the noise
@@ -47,7 +47,7 @@ class Hat:
     def __call__(self, block):
         """C and A, (b, k, k) each, and V = J M, (b, k, q)."""
         V = block.tangent.jvp(self.M)
-        return self.curvature(block), batch_gram(V) * self.share(block)[:, None, None], V
+        return self.curvature(block), row_covariances(V) * self.share(block)[:, None, None], V
 
     def share(self, block):
         """Weight of one copy of each row, over n, (b,)."""
@@ -339,7 +339,8 @@ class SecondPass:
 
     def _single_rows(self, block, C, A, V):
         """Number of rows with an eigenvalue of C A above MAX_LEVERAGE, and H_r^-1 J_i' C_i / n of these, (m k, p)."""
-        suspects = np.flatnonzero((np.einsum("nkl,nlk->n", C, A) > MAX_LEVERAGE) & (block.weight > 0))
+        trace = np.einsum("nkl,nlk->n", C, A)
+        suspects = np.flatnonzero((trace > MAX_LEVERAGE) & np.isfinite(trace) & (block.weight > 0))
         largest = np.linalg.eigvals(C[suspects] @ A[suspects]).real.max(axis=1, initial=0.0)
         some = suspects[largest > MAX_LEVERAGE]
         moves = self.hat.share(block)[some, None, None] * (C[some] @ V[some])

@@ -47,7 +47,7 @@ SCALED = TransformedTargetRegressor(Ridge(), transformer=StandardScaler())
 BASES = {
     "ols": (LinearRegression(), [LinearRegression()] * 3),
     "ridge": (Ridge(3.0), [Ridge(3.0)] * 3),
-    "ridge by target": (Ridge([0.1, 30.0, 2.0]), [Ridge(0.1), Ridge(30.0), Ridge(2.0)]),
+    "ridge by target": (Ridge(np.array([0.1, 30.0, 2.0])), [Ridge(0.1), Ridge(30.0), Ridge(2.0)]),
     "pipeline": (make_pipeline(StandardScaler(), Ridge()), [make_pipeline(StandardScaler(), Ridge())] * 3),
     "scaled": (SCALED, [SCALED] * 3),
 }
@@ -499,7 +499,9 @@ def test_newton_draws_are_joint_and_exact():
 @pytest.mark.parametrize("fit", FITS)
 def test_one_output_is_a_ribbon_of_its_own(fit):
     names = ["a", "b", "c"]
-    joint = RibbonRegressor(Ridge([1.0, 5.0, 2.0]), store_loo=True).fit(X, pd.DataFrame(Y, columns=names), **FITS[fit])
+    joint = RibbonRegressor(Ridge(np.array([1.0, 5.0, 2.0])), store_loo=True).fit(
+        X, pd.DataFrame(Y, columns=names), **FITS[fit]
+    )
     one, alone = joint.output("b"), RibbonRegressor(Ridge(5.0), store_loo=True).fit(X, Y[:, 1], **FITS[fit])
     assert_allclose(one.predict(NEW), alone.predict(NEW), rtol=1e-10)
     for kind in ("prediction", "confidence", "jackknife+"):
