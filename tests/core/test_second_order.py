@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 
 import skribbon._estimators.ribbon
 from skribbon import RibbonClassifier, RibbonRegressor
-from skribbon._core.ribbon import ReweightedCurvature, group_gammas
+from skribbon._core.draws import newton_shifts
+from skribbon._core.ribbon import DirichletSums, ReweightedCurvature, group_gammas
 from skribbon._estimators.base_model import MAX_SEED
 from skribbon.exceptions import NewtonStepWarning
 from skribbon.models import polish
@@ -163,3 +164,28 @@ def test_too_many_draws_of_too_many_parameters_are_refused(monkeypatch):
         newton(RibbonRegressor, Ridge()).fit(X, Y)
     monkeypatch.setattr(skribbon._estimators.ribbon, "machine_bytes", lambda: 8 * 4 * B * 16 * 2)
     newton(RibbonRegressor, Ridge()).fit(X, Y)
+
+
+def test_the_second_part_of_a_newton_step_halves_its_error_at_least():
+    """Against refits at the same weights, to machine precision."""
+    rng = np.random.default_rng(0)
+    n = 150
+    design = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
+    y = rng.poisson(np.exp(design @ [0.5, -0.4, 0.3])).astype(float)
+    base = PoissonRegressor(alpha=0.0, tol=1e-12, max_iter=1000)
+    ribbon = RibbonRegressor(base, correction="HC0", predictive="newton", n_draws=40, random_state=0)
+    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(design[:, :2], y, None, None))
+    drawn = DirichletSums(1.0, 40, 3, training.scores[0])
+    weights = training.rows.map(lambda block: drawn.weights(block)[0])[:, :-1]
+    Z, theta = training.rows.model.rows(training.rows.X), training.rows.model.theta
+    both, errors = newton_shifts(training, 1.0, 40, 3), []
+    for w, shift in zip(weights.T, both.T, strict=True):
+        refit = theta.copy()
+        for _ in range(50):
+            mu = np.exp(Z @ refit)
+            refit = refit - np.linalg.solve((Z * (w * mu)[:, None]).T @ Z, Z.T @ (w * (mu - y)))
+        mu = np.exp(Z @ theta)
+        first = -np.linalg.solve((Z * (w * mu)[:, None]).T @ Z, Z.T @ (w * (mu - y)))
+        errors.append([np.linalg.norm(refit - theta - step) for step in (first, shift)])
+    first, second = np.median(errors, axis=0)
+    assert second < first / 2
