@@ -155,6 +155,7 @@ class Training:
 
     def group_steps(self, k=0):
         """Steps of theta (G, p) of the k-th power of :attr:`group_units`; by default to the fits without a group."""
+        self.warn_of_single_rows()
         return self.group_units.stack.in_order(len(self.rows.groups.count), k)
 
     @cached_property
@@ -278,6 +279,8 @@ class Training:
     def ribbon(self, alpha, closed_form, n_draws, seed, newton=False):
         """Distribution of theta, in closed form or from draws of the Dirichlet weights."""
         self.warn_of_few_groups()
+        if self.rows.groups is None and (self.correction == "auto" or self.resolved in ("HC1", "HC2")):
+            _ = self.mean_leverages  # warns if there are as many parameters as observations
         if self._needs_unit_leverages:
             self.warn_of_single_rows()
         units, single = self.rows.units, self.single_directions
