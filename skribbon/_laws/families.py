@@ -161,11 +161,15 @@ class UncertainMean(Law):
         with np.errstate(all="ignore"):
             ratio = self._ratio(y)
             few = ratio <= HERMITE
-            count, grid, out = np.where(few, 1 + 2 * np.ceil(10 * ratio), 0), np.empty((y.size, 5)), np.empty(y.shape)
+            count, grid, out = (
+                np.where(few, 1 + 2 * np.ceil(10 * ratio), 0),
+                np.empty((y.size, 5)),
+                np.full(y.shape, np.nan),
+            )
             if not few.all():
                 grid[~few] = self.take(np.flatnonzero(~few))._grid(y[~few])
                 count[~few] = -8 * np.ceil((grid[~few, 4] - grid[~few, 3]) / STEP / 8)
-        for n in np.unique(count):
+        for n in np.unique(count[np.isfinite(count)]):  # an infinite mean leaves no number to evaluate at
             rows = np.flatnonzero(count == n)
             law = self if rows.size == y.size else self.take(rows)
             f, log_weight = law._few_nodes(int(n)) if n > 0 else law._many_nodes(int(-n), *grid[rows].T[..., None])

@@ -26,6 +26,31 @@ MEMORY = 4 * 2**30  # a case that asks for more than this gets a MemoryError
 
 # each broke a law once, and stands for a kind of fault
 ONCE_BROKEN = [
+    Case(
+        family="glm",
+        model="TweedieRegressor",
+        params={"alpha": 1.0, "tol": 1e-09, "max_iter": 200, "power": 0, "link": "log"},
+        options={"alpha": 3500.0, "curvature": "fisher", "random_state": 0},
+        n=21,
+        y="integers",
+        twin="alpha",
+        seed=101547,
+    ),
+    Case(
+        family="network",
+        model="MLPClassifier",
+        params={"hidden_layer_sizes": (3,), "activation": "relu", "solver": "lbfgs", "alpha": 0.0, "random_state": 0},
+        options={"alpha": 35.0, "correction": "HC2", "random_state": 0},
+        n=59,
+        d=1,
+        x=("integers",),
+        x_scale=1000.0,
+        y="rare",
+        classes=5,
+        container="list",
+        rows="near",
+        seed=165096,
+    ),
     # a covariance whose root has no square
     Case(
         family="sgd",
