@@ -482,3 +482,15 @@ def test_many_classes_on_many_rows_are_compared_on_some_of_them(monkeypatch):
     error = np.abs(some.cv_results_["mean_test_nll"] - whole.cv_results_["mean_test_nll"]).max()
     assert 0 < error < 0.1
     assert len(RibbonCV(base, store_folds=True, **options).fit(X[:600], y[:600]).estimator_._folds_.weight) == 600
+
+
+@pytest.mark.parametrize("base", [Ridge(), LinearRegression()], ids=["Ridge", "LinearRegression"])
+@pytest.mark.parametrize("cv", [5, "loo"])
+def test_a_table_of_one_output_has_the_scores_of_its_column(base, cv):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=200)
+    ribbon = RibbonRegressor(base, noise="dof", law="normal")
+    table, column = (RibbonCV(ribbon, cv=cv).fit(X, target).cv_results_ for target in (y[:, None], y))
+    np.testing.assert_allclose(table["mean_test_nll"], column["mean_test_nll"], rtol=1e-9)
+    np.testing.assert_allclose(table["mean_test_coverage"], column["mean_test_coverage"], rtol=1e-9)
