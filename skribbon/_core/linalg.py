@@ -224,12 +224,12 @@ class Dense(Factor):
 
     @property
     def diagonal(self):
-        """Of the matrix, (p,)."""
+        """Diagonal of the matrix, (p,)."""
         return np.diag(self.matrix)
 
     @property
     def inverse_diagonal(self):
-        """Of H^-, (p,)."""
+        """Diagonal of the inverse H^-, (p,)."""
         return np.einsum("ij,ij->i", self.inverse_root, self.inverse_root)
 
     @property

@@ -48,7 +48,7 @@ class Block:
         return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
 
     def reweighted(self, weight):
-        """The same rows with other weights, zero where they were; what is known of them already is not found again."""
+        """Copy with other weights, where zeros stay zero; cached derivatives are kept."""
         other = copy(self)
         other.weight = weight
         return other
@@ -187,7 +187,7 @@ class Groups:
 
     @classmethod
     def of(cls, code, weight):
-        """Of the numbers of all rows' groups, and their frequencies."""
+        """Build from the group number and the frequency of every row."""
         return cls(code, np.bincount(code), np.bincount(code, weights=weight))
 
     @property
@@ -294,11 +294,11 @@ class Rows:
         return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
 
     def at(self, model):
-        """The same rows seen by another model."""
+        """Copy of the rows with another model."""
         return replace(self, model=model)
 
     def output(self, j, model):
-        """The same rows with one of several outputs, seen by a model of it."""
+        """Rows with column j of y as their target, and a model of that output."""
         return replace(self, model=model, y=self.y[:, j])
 
     def around(self):
