@@ -12,12 +12,12 @@ Sets and splits
     simulated: linear models of 5 features, 100 training and 1,000 test rows, 200 repetitions each of normal, lognormal,
     bimodal, Student-3 and heteroskedastic noise of variance 1. No boosting here: trees cannot follow a line.
     uci: the published 20 splits of boston, concrete, energy, power and yacht; a network of 50 tanh units, features and
-    target standardised, trained by L-BFGS. Its weight decay, of 8 values from 0.01 to 30, has the smallest squared
+    target standardized, trained by L-BFGS. Its weight decay, of 8 values from 0.01 to 30, has the smallest squared
     error of five folds over the first split's training rows (at most 5,000 of them), and is kept for all splits.
     california: 3 splits with 20 % test rows, two networks of 64 units each, weight decay likewise.
     networks: MLPRegressor() as it is, with two layers of 100 units and with early stopping, behind a StandardScaler, on
     500, 1,000, 5,000 and 15,000 rows of california and of the uci sets but yacht, and on all training rows where these
-    are fewer than 1,000; target standardised, one seed, a tenth of the rows for tests.
+    are fewer than 1,000; target standardized, one seed, a tenth of the rows for tests.
 
 Candidates
     default (RibbonRegressor), RibbonCV, before (constant normal noise by degrees of freedom), paper (HC0, training
@@ -28,7 +28,7 @@ Candidates
 Measures
     Coverage at 50, 80, 90 and 95 %; for the 90 % interval misses below and above, coverage of the worst fifth by
     predicted width, of the near nine tenths and the farthest tenth by Mahalanobis distance, interval score, mean and
-    median width; NLL, CRPS; distance in total variation of ten bins of the (for counts randomised) probability integral
+    median width; NLL, CRPS; distance in total variation of ten bins of the (for counts randomized) probability integral
     transform from the uniform law; seconds to fit. Means over splits and jackknife standard errors; fifths and bins are
     averaged over splits before the worst or the distance is taken. Splits share rows, so the errors are those of the
     splits alone.
@@ -73,7 +73,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import RibbonWarning
-from skribbon.metrics import expected_calibration_error, nll_scorer
+from skribbon.metrics import expected_calibration_error, neg_nll_scorer
 
 EVERY = [name for name in CANDIDATES if name != "best constant"]
 CANDIDATES_OF = {
@@ -178,7 +178,7 @@ def bench_cost():
 def cost_of_tuning(title, base, X, y):
     alphas, folds = np.logspace(-4, 4, 50), KFold(5)
     tuned = RibbonCV(RibbonRegressor(base), alphas=alphas, scoring="nll", cv=folds)
-    search = GridSearchCV(RibbonRegressor(base), {"alpha": alphas}, scoring=nll_scorer, cv=folds)
+    search = GridSearchCV(RibbonRegressor(base), {"alpha": alphas}, scoring=neg_nll_scorer, cv=folds)
     runs = {
         "six": (5, lambda: [RibbonRegressor(base).fit(X, y) for _ in range(6)]),
         "tuned": (5, lambda: tuned.fit(X, y)),

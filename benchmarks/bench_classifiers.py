@@ -2,7 +2,7 @@
 
 The protocol, which was fixed before any test row of the table was looked at:
 
-- Data: adult, bank marketing, german credit, breast cancer, wine, digits; numbers standardised, categories one-hot.
+- Data: adult, bank marketing, german credit, breast cancer, wine, digits; numbers standardized, categories one-hot.
 - Rows: n of them for training, drawn with classes in proportion; at most 2,000 of the others for testing.
 - Models: logistic regression with C = 1 and C = 1e4, a network of 20 tanh units by lbfgs with weight decay 1e-4 and 1,
   and ``MLPClassifier()``.

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_conformal.py [set ...] [--splits 20]
 
-Networks of 50 tanh units (California Housing: 64) on standardised columns and targets, weight decays as written below
+Networks of 50 tanh units (California Housing: 64) on standardized columns and targets, weight decays as written below
 and not tuned; a quarter of the training rows for calibration; all published splits of the UCI sets. Prints coverage of
 90 % intervals, mean width, interval score, and coverage in the fifth of the rows with the widest intervals.
 """
@@ -38,7 +38,7 @@ def intervals(network, X, y, train, test):
     calibration, fit = train[: len(train) // 4], train[len(train) // 4 :]
     ribbon = RibbonRegressor(network).fit(X[fit], y[fit])
     yield "model", ribbon.predict_interval(X[test], LEVEL)
-    for score in ("absolute", "normalised", "distribution"):
+    for score in ("absolute", "normalized", "distribution"):
         ribbon.conformalize(X[calibration], y[calibration], score=score)
         yield f"split, {score}", ribbon.predict_interval(X[test], LEVEL, kind="conformal")
     tuned = RibbonCV(RibbonRegressor(network), alphas=[1.0], dampings=None, cv=FOLDS, store_folds=True)

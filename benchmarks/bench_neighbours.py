@@ -6,7 +6,7 @@ Written before a test row was looked at, and run once:
 
 Sets and splits
     boston, concrete, energy and yacht, the last five of the twenty published splits: test rows on which no default was
-    chosen, though calibration has been measured on them. Columns and target standardised by the training rows.
+    chosen, though calibration has been measured on them. Columns and target standardized by the training rows.
 
 Network
     50 tanh units, at most 500 iterations of L-BFGS, seed 0, weight decays as in bench_conformal.py, which nobody tuned.

@@ -41,7 +41,7 @@ BOXES = (
         "My data are ...",
         (
             ("grouped: patients, schools", "ribbon.fit(X, y, groups=patient)"),
-            ("a time series", "ribbon.fit(X, y, groups=blocks(times))"),
+            ("a time series", "ribbon.fit(X, y, groups=time_blocks(times))"),
             ("counted: one row stands for several", "ribbon.fit(X, y, sample_weight=counts)"),
             ("skewed, or noisier in places", "RibbonRegressor(Ridge())  # finds it: noise_, law_"),
             ("counts, amounts", "RibbonRegressor(PoissonRegressor()).fit(X, y)"),
@@ -64,8 +64,8 @@ BOXES = (
         "Can I trust it?",
         (
             ("coverage on unseen rows", "cross_val_interval(ribbon, X, y)"),
-            ("scores for searches", "GridSearchCV(ribbon, grid, scoring=metrics.nll_scorer)"),
-            ("is one linear step enough?", "ribbon.check_linearisation(X, y)"),
+            ("scores for searches", "GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer)"),
+            ("is one linear step enough?", "ribbon.check_linearization(X, y)"),
             ("is the model at its minimum?", "ribbon.stationarity_  # near 0"),
             ("what was chosen", "inspection.summary(ribbon)"),
             ("prefer no result to a doubtful one", "warnings.simplefilter('error', RibbonWarning)"),

@@ -31,7 +31,7 @@ PALE, MIDDLE = "#D9E8F5", "#8DBBDF"  # opaque, so that the band on top keeps its
 
 
 def perceptron(units, alpha):
-    """A small network on standardised inputs and target, trained to its minimum, as Ribbon needs it."""
+    """A small network on standardized inputs and target, trained to its minimum, as Ribbon needs it."""
     network = MLPRegressor(
         hidden_layer_sizes=(units,), activation="tanh", solver="lbfgs", alpha=alpha, max_iter=5000, random_state=0
     )

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 
 from skribbon import RibbonCV, RibbonRegressor
-from skribbon.metrics import nll_scorer
+from skribbon.metrics import neg_nll_scorer
 from skribbon.plotting import AlphaPathDisplay
 
 rng = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def timed(search):
 # %%
 # The default score of a regressor, R², looks at predictions only, which alpha does not move: all alphas tie. The
 # scorers of :mod:`skribbon.metrics` look at intervals or densities.
-search = GridSearchCV(ribbon, {"alpha": alphas}, scoring={"nll": nll_scorer, "r2": "r2"}, refit="nll", cv=folds)
+search = GridSearchCV(ribbon, {"alpha": alphas}, scoring={"nll": neg_nll_scorer, "r2": "r2"}, refit="nll", cv=folds)
 search_seconds = timed(search)
 print(f"spread of R² over all alphas: {np.ptp(search.cv_results_['mean_test_r2']):.1e}")
 
@@ -60,10 +60,10 @@ display.ax_[0].plot(alphas[::4], -search.cv_results_["mean_test_nll"][::4], "ko"
 # %%
 # The ridge penalty as well: RibbonCV inside GridSearchCV, which names the penalty by two levels of ``estimator__``.
 penalties = {"estimator__estimator__alpha": np.logspace(-1, 2, 7)}
-both = GridSearchCV(tuned, penalties, scoring=nll_scorer, cv=folds).fit(X_train, y_train).best_estimator_
+both = GridSearchCV(tuned, penalties, scoring=neg_nll_scorer, cv=folds).fit(X_train, y_train).best_estimator_
 print("penalty   alpha   NLL of new rows")
 for model in (ribbon.fit(X_train, y_train), tuned.estimator_, both.estimator_):
-    print(f"{model.estimator.alpha:7.2f} {model.alpha:7.2f} {-nll_scorer(model, X_test, y_test):17.3f}")
+    print(f"{model.estimator.alpha:7.2f} {model.alpha:7.2f} {-neg_nll_scorer(model, X_test, y_test):17.3f}")
 
 # %%
 # Next: a classifier is tuned the same way, :ref:`sphx_glr_auto_examples_plot_classification.py`.

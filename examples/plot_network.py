@@ -2,8 +2,8 @@
 A small network, and where it has seen nothing
 ==============================================
 
-Does it work for a neural network? Ribbon linearises the network at its minimum, so the network has to be at one.
-:func:`skribbon.models.polish` takes it there, ``check_linearisation`` compares with refits, and the band opens where
+Does it work for a neural network? Ribbon linearizes the network at its minimum, so the network has to be at one.
+:func:`skribbon.models.polish` takes it there, ``check_linearization`` compares with refits, and the band opens where
 there are no data.
 """
 
@@ -54,7 +54,7 @@ print(f"{np.mean((y - polished.predict(X)) ** 2):.4f} after")
 # Is one linear step enough? At the training rows it moves predictions much as refits at the same drawn weights do. It
 # moves the parameters much further than they, along directions of little consequence to these rows, so the comparison
 # speaks for inputs like them.
-report = ribbon.check_linearisation(X, y, n_refits=10, random_state=0).to_frame()
+report = ribbon.check_linearization(X, y, n_refits=10, random_state=0).to_frame()
 print(report.drop(columns="converged").median().round(2).to_string())
 
 # %%

@@ -95,6 +95,6 @@ for ax, name in zip(right, fits, strict=True):
     ax.spines["left"].set_visible(False)
 
 # %%
-# Rows that follow each other in time depend on each other as well: :func:`skribbon.blocks` makes groups of them, and
+# Rows that follow each other in time depend on each other as well: :func:`skribbon.time_blocks` groups them, and
 # :doc:`the guide </user_guide/groups>` has the rest. Next: rows with more than one target,
 # :ref:`sphx_glr_auto_examples_plot_several_outputs.py`.

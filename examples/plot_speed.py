@@ -64,5 +64,5 @@ axes[1].set(xlabel="width by 100 refits", ylabel="width by Ribbon")
 axes[1].legend(frameon=False)
 
 # %%
-# Next: how good the linear step is for a model of yours, ``check_linearisation`` says at the price of a few refits,
+# Next: how good the linear step is for a model of yours, ``check_linearization`` says at the price of a few refits,
 # :ref:`sphx_glr_auto_examples_plot_network.py`.

@@ -17,14 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import RibbonClassifier
-from skribbon.metrics import mean_set_size, nll_scorer, set_coverage_score
+from skribbon.metrics import mean_set_size, neg_nll_scorer, set_coverage_score
 
 X, y = load_digits(return_X_y=True)
 X_fit, X_rest, y_fit, y_rest = train_test_split(X, y, train_size=600, random_state=0, stratify=y)
 X_cal, X_test, y_cal, y_test = train_test_split(X_rest, y_rest, test_size=0.5, random_state=0, stratify=y_rest)
 base = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
 ribbon = RibbonClassifier(base).fit(X_fit, y_fit)
-print(f"accuracy {ribbon.score(X_test, y_test):.3f}, log likelihood {nll_scorer(ribbon, X_test, y_test):.3f}")
+print(f"accuracy {ribbon.score(X_test, y_test):.3f}, log likelihood {neg_nll_scorer(ribbon, X_test, y_test):.3f}")
 
 # %%
 # A set for every digit: mostly one label, two where the writing is doubtful.

@@ -26,7 +26,7 @@ network = MLPRegressor(
 base = make_pipeline(StandardScaler(), network)  # the network's own alpha is its weight decay, another thing
 
 # %%
-# ``alpha=1`` is the Bayesian bootstrap, linearised. RibbonCV leaves it there unless the log score of held-out rows is
+# ``alpha=1`` is the Bayesian bootstrap, linearized. RibbonCV leaves it there unless the log score of held-out rows is
 # better elsewhere by a standard error; with ``scoring="coverage"``, as in the paper, it takes the alpha whose held-out
 # coverage is nearest to the level. ``cv="loo"`` would replace the folds by one Newton step for each row from a single
 # fit; that is for models with many rows per parameter, and refused for a network like this one. ``dampings=None``

@@ -7,14 +7,14 @@ from ._estimators.classifier import RibbonClassifier
 from ._estimators.cross_val import cross_val_interval
 from ._estimators.cv import RibbonCV
 from ._estimators.regressor import RibbonRegressor
-from ._estimators.time_blocks import blocks
+from ._estimators.time_blocks import time_blocks
 from ._predict.classes import ClassProbabilities
 from ._predict.joint import JointPredictive
 from ._predict.predictive import Predictive
 from ._utils.lazy import when_used
 
 if TYPE_CHECKING:
-    from . import inspection
+    from . import baselines, inspection, plotting
     from .models.autograd import AutogradClassifier, AutogradRegressor
 
 __version__ = "0.1.0"
@@ -29,7 +29,7 @@ __all__ = [
     "RibbonClassifier",
     "RibbonRegressor",
     "__version__",
-    "blocks",
+    "baselines",
     "conformal",
     "cross_val_interval",
     "curvature",
@@ -38,6 +38,8 @@ __all__ = [
     "metrics",
     "models",
     "noise",
+    "plotting",
+    "time_blocks",
 ]
 
 # pandas, autograd and matplotlib are imported with these, and not before

@@ -9,7 +9,7 @@ import pytest
 import skribbon
 
 ROOT = Path(skribbon.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted(file for file in ROOT.rglob("*.py") if file.name != "conftest.py")  # which only tests import
 
 # The rooms of the package, from the bottom up, and the packages that each may import from outside. A room imports its
 # own files and the rooms above it in this table; rooms in one line do not import each other.
@@ -95,7 +95,7 @@ def test_outside_packages(file):
 
 
 def test_every_module_is_in_a_room():
-    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "exceptions.py"}
+    assert {file.name for file in FILES if file.parent == ROOT} == {"__init__.py", "exceptions.py"}
     assert {part_of(file) for file in FILES} - {"__init__"} == MAY_IMPORT.keys()
 
 

@@ -45,7 +45,7 @@ def shared_data(*path):
     return file
 
 
-def standardised(X):
+def standardized(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
@@ -60,7 +60,7 @@ def linnerud():
 
 def linnerud_counts():
     X, Y = load_linnerud(return_X_y=True)
-    return standardised(Y), X[:, 0]  # chin-ups
+    return standardized(Y), X[:, 0]  # chin-ups
 
 
 def uci(name):
@@ -70,7 +70,7 @@ def uci(name):
 
 def breast_cancer():
     X, y = load_breast_cancer(return_X_y=True)
-    return standardised(X[:, [0, 1, 4, 8, 9]]), y
+    return standardized(X[:, [0, 1, 4, 8, 9]]), y
 
 
 def iris():
@@ -85,9 +85,9 @@ def noisy_iris():
 
 
 def encoded(frame):
-    """Numbers standardised, categories as indicators less one."""
+    """Numbers standardized, categories as indicators less one."""
     frame = pd.get_dummies(frame, drop_first=True, dtype=float)
-    return standardised(frame.to_numpy(dtype=float))
+    return standardized(frame.to_numpy(dtype=float))
 
 
 def german_credit():
@@ -206,7 +206,7 @@ def test_gamma_regression_with_the_expected_hessian_is_another_sandwich():
 def test_a_loss_that_is_not_convex_takes_its_expected_hessian_by_itself():
     """Of an inverse Gaussian law with a log link the information of a row is 1/mu, its score (mu - y)/mu^2."""
     X, y = diabetes()
-    X = standardised(X)
+    X = standardized(X)
     model = TweedieRegressor(power=3, link="log", alpha=0, solver="lbfgs", tol=1e-10, max_iter=5000).fit(X, y)
     mu, Z = model.predict(X), np.column_stack([X, np.ones(len(X))])
     G = Z * ((mu - y) / mu**2)[:, None]
@@ -376,8 +376,8 @@ def newton(design, y, w, theta):
     raise AssertionError("Newton's method did not converge.")
 
 
-def median_linearisation_error(n, draws, rng):
-    """Median distance of the linearised update from the exact Poisson refit at the same weights."""
+def median_linearization_error(n, draws, rng):
+    """Median distance of the linearized update from the exact Poisson refit at the same weights."""
     design = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
     y = rng.poisson(np.exp(design @ [0.4, -0.3, 0.5])).astype(float)
     theta = newton(design, y, np.full(n, 1 / n), np.zeros(3))
@@ -388,9 +388,9 @@ def median_linearisation_error(n, draws, rng):
     return np.median(np.linalg.norm(exact - theta - (weights - 1 / n) @ IF, axis=1))
 
 
-def test_linearisation_error_falls_as_one_over_n():
+def test_linearization_error_falls_as_one_over_n():
     rng = np.random.default_rng(1)
     sizes = np.array([100, 400, 1600])
-    errors = [median_linearisation_error(n, 150, rng) for n in sizes]
+    errors = [median_linearization_error(n, 150, rng) for n in sizes]
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert -1.2 < slope < -0.8

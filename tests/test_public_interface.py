@@ -111,7 +111,7 @@ def without_type(function):
 # ---------------------------------------------------------------------- what is looked at, and that faults are seen
 def test_what_is_public():
     assert {"skribbon.RibbonCV", "skribbon.models.polish", "skribbon.plotting.CoverageDisplay"} <= OBJECTS.keys()
-    names = ("coverage_scorer", "coverage_error_scorer", "interval_score_scorer")
+    names = ("coverage_scorer", "neg_coverage_error_scorer", "neg_interval_score_scorer")
     assert SCORERS.keys() == {f"skribbon.metrics.{name}" for name in names}
     names = {name for _, name in own_methods(OBJECTS["skribbon.baselines.LaplaceRegressor"]).values()}
     assert {"fit", "predict_interval", "get_metadata_routing", "covariance_"} <= names  # three of them inherited

@@ -15,14 +15,14 @@ DECAYS = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 MOST_ROWS = 5000  # for the choice of a weight decay, and of counts
 
 
-def standardised(train, *arrays):
+def standardized(train, *arrays):
     mean, scale = train.mean(axis=0), train.std(axis=0)
     return [(a - mean) / np.where(scale > 0, scale, 1.0) for a in arrays]
 
 
-def standardised_case(name, split, base, X, y, train, test):
-    X_train, X_test = standardised(X[train], X[train], X[test])
-    t_train, t_test = standardised(y[train], y[train], y[test])
+def standardized_case(name, split, base, X, y, train, test):
+    X_train, X_test = standardized(X[train], X[train], X[test])
+    t_train, t_test = standardized(y[train], y[train], y[test])
     return Case(name, split, base, X_train, t_train, X_test, t_test, scale=y[train].std())
 
 
@@ -86,7 +86,7 @@ def network(units, decay, seed, max_iter=1000):
 def chosen_decay(units, X, y, max_iter, n_jobs):
     """Weight decay with the smallest squared error of five folds, over at most 5,000 of the rows."""
     rows = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
-    X, t = standardised(X[rows], X[rows])[0], standardised(y[rows], y[rows])[0]
+    X, t = standardized(X[rows], X[rows])[0], standardized(y[rows], y[rows])[0]
     search = GridSearchCV(
         network(units, 1.0, 0, max_iter),
         {"alpha": DECAYS},
@@ -107,7 +107,7 @@ def uci_cases(name, splits, n_jobs):
     decay = chosen_decay(50, X[trains[0]], y[trains[0]], max_iter, n_jobs)
     print(f"{name}: weight decay {decay}", flush=True)
     for k, train in enumerate(trains):
-        yield standardised_case(name, k, network(50, decay, k, max_iter), X, y, train, tests[k])
+        yield standardized_case(name, k, network(50, decay, k, max_iter), X, y, train, tests[k])
 
 
 def california_cases(splits, seeds, n_jobs, n_train=None):
@@ -120,7 +120,7 @@ def california_cases(splits, seeds, n_jobs, n_train=None):
             decay = chosen_decay(64, X[train], y[train], 400, n_jobs)
             print(f"california: weight decay {decay}", flush=True)
         for seed in range(seeds):
-            yield standardised_case("california", k * seeds + seed, network(64, decay, seed, 400), X, y, train, test)
+            yield standardized_case("california", k * seeds + seed, network(64, decay, seed, 400), X, y, train, test)
 
 
 # ---------------------------------------------------------------------- networks as people train them
@@ -139,4 +139,4 @@ def default_network_cases(name, networks=tuple(NETWORKS), sizes=SIZES):
     for n in [n for n in sizes if n <= len(train)] + [len(train)] * (len(train) < 1000):
         for title in networks:
             base = make_pipeline(StandardScaler(), MLPRegressor(**NETWORKS[title], random_state=0))
-            yield standardised_case(f"{name}, {n} rows, {title}", 0, base, X, y, train[:n], test)
+            yield standardized_case(f"{name}, {n} rows, {title}", 0, base, X, y, train[:n], test)

@@ -23,7 +23,7 @@ class Case:
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
-    scale: float = 1.0  # of a standardised y: scores are reported in units of the original one
+    scale: float = 1.0  # of a standardized y: scores are reported in units of the original one
     counts: bool = False
 
 
@@ -77,7 +77,7 @@ def scores(distribution, case):
 
 
 def histogram(distribution, y, seed):
-    """Shares of ten bins of the probability integral transform, randomised where a value has a probability."""
+    """Shares of ten bins of the probability integral transform, randomized where a value has a probability."""
     u = np.random.default_rng(seed).uniform(size=len(y))
     values = u * distribution.cdf(y) + (1 - u) * distribution.cdf_below(y)
     return list(np.histogram(values, bins=np.linspace(0, 1, 11))[0] / len(y))

@@ -9,7 +9,7 @@ from _networks import after, network
 from sklearn.frozen import FrozenEstimator
 
 from skribbon import RibbonCV, RibbonRegressor
-from skribbon.metrics import crps_scorer
+from skribbon.metrics import neg_crps_scorer
 
 UNITS, DECAY, LEVEL = 64, 0.3, 0.9
 PAPER = {  # ID, ALL, OOD, CRPS, seconds
@@ -51,7 +51,7 @@ def network_of(cell):
 
 @lru_cache(maxsize=1)
 def split():
-    """Standardised X, y and which test rows are far: the upper tenth of Mahalanobis distances to the training rows."""
+    """Standardized X, y and which test rows are far: the upper tenth of Mahalanobis distances to the training rows."""
     X, y = california()
     order = np.random.default_rng(0).permutation(len(y))
     train, validation, test = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
@@ -100,7 +100,7 @@ def scores(method, seconds):
         "id": 100 * inside[~far].mean(),
         "all": 100 * inside.mean(),
         "ood": 100 * inside[far].mean(),
-        "crps": -crps_scorer(method, X[test], y[test]),
+        "crps": -neg_crps_scorer(method, X[test], y[test]),
         "rmse": np.sqrt(np.mean((method.predict(X[test]) - y[test]) ** 2)),
         "width": np.mean(interval[:, 1] - interval[:, 0]),
         "seconds": seconds + predicting,
@@ -131,7 +131,7 @@ def report(values, folder):
     return "\n\n".join(parts)
 
 
-SETTING = f"""One split into 60 % training, 20 % validation and 20 % test rows; features standardised on the training
+SETTING = f"""One split into 60 % training, 20 % validation and 20 % test rows; features standardized on the training
 rows; OOD is the tenth of the test rows with the largest Mahalanobis distance. One hidden layer of {UNITS} tanh units,
 641 parameters, weight decay {DECAY}, at most 400 iterations of L-BFGS (the paper states neither); mean and standard
 deviation over networks. The first four rows follow the paper: noise from training residuals, 100 draws, Ribbon without

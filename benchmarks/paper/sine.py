@@ -187,7 +187,7 @@ to sin(x) or to OOD inputs. That alpha = 1 stands here rather than an alpha tune
 after both had been seen on such trials; the second table has the others. "{DEFAULTS}" is `RibbonRegressor(network)`
 with nothing set: the normal law in closed form in place of 100 draws, and Student's quantiles."""
 READING = """Where ours differ: trained to convergence, the members of a deep ensemble agree even more than the paper's,
-and Laplace covers better. Dropout needs more than ten units, and underfits. Linearised methods open far wider out of
+and Laplace covers better. Dropout needs more than ten units, and underfits. Linearized methods open far wider out of
 distribution than refits do, whose networks saturate there: they cover by width."""
 CHOICES = """Do the open choices matter? Ribbon alone, over more trials; all other things as above."""
 GRID = {

@@ -46,7 +46,7 @@ def covariance(alpha, n_refits):
     drawn = RibbonClassifier(
         base, alpha=alpha, correction="HC0", predictive="pushforward", n_draws=20_000, random_state=0
     ).fit(X, y)
-    report = formula.check_linearisation(X, y, n_refits=n_refits, random_state=1)
+    report = formula.check_linearization(X, y, n_refits=n_refits, random_state=1)
     whiten = np.linalg.inv(np.linalg.cholesky(formula.covariance_))
     return {
         "draws": relative_variances(whiten @ drawn.ribbon_.shifts),
@@ -66,7 +66,7 @@ def update_error(n, n_refits):
     """Root mean squared distance of the linear step from the refit."""
     X, y = logistic_data(n, 0)
     ribbon = RibbonClassifier(LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10)).fit(X, y)
-    report = ribbon.check_linearisation(X, y, n_refits=n_refits, random_state=0)
+    report = ribbon.check_linearization(X, y, n_refits=n_refits, random_state=0)
     error = report.shifts - report.refitted_shifts
     return {"error": np.sqrt((error**2).sum(axis=0).mean()), "move": np.sqrt((report.shifts**2).sum(axis=0).mean())}
 

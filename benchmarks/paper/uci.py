@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skribbon import RibbonCV, RibbonRegressor
-from skribbon.metrics import crps_scorer, interval_coverage_score, nll_scorer
+from skribbon.metrics import interval_coverage_score, neg_crps_scorer, neg_nll_scorer
 
 UNITS = 50
 SETS = ("boston", "concrete", "energy", "yacht")
@@ -62,9 +62,9 @@ def row(name, method, k, refits):
     interval, predicting = timed(lambda: fitted.predict_interval(X_test))
     return {
         "coverage": interval_coverage_score(t_test, interval),
-        "nll": -nll_scorer(fitted, X_test, t_test) + np.log(scale),
+        "nll": -neg_nll_scorer(fitted, X_test, t_test) + np.log(scale),
         "rmse": scale * np.sqrt(np.mean((fitted.predict(X_test) - t_test) ** 2)),
-        "crps": -scale * crps_scorer(fitted, X_test, t_test),
+        "crps": -scale * neg_crps_scorer(fitted, X_test, t_test),
         "seconds": seconds + predicting,
     }
 

@@ -83,8 +83,6 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
     >>> from skribbon._core.refits import minimise
     >>> from skribbon._core.rows import Rows
     >>> from skribbon.models import as_parametric

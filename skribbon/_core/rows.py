@@ -55,7 +55,7 @@ class Block:
 
     @cached_property
     def tangent(self):
-        """The model linearised at these rows."""
+        """The model linearized at these rows."""
         return self.model.tangent(self.Z)
 
     @property

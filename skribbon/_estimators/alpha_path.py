@@ -26,7 +26,7 @@ from ..exceptions import (
     warn_user,
 )
 from ..metrics.distributions import calibration_error
-from ..noise.scale import SAMPLE, ConstantNoise, JointNoise, Standardised, correlation_of, standard_error
+from ..noise.scale import SAMPLE, ConstantNoise, JointNoise, Standardized, correlation_of, standard_error
 
 PATH_FLOATS = 2**22  # floats of one array along the path of alphas: 32 MB
 MIN_GAIN = 0.005  # nats, or share of another score, below which alpha and temperature stay 1: no user would notice
@@ -240,7 +240,7 @@ def _law_of_output(folds, alpha, j):
         parts.append([residuals, np.broadcast_to(own.dispersion, len(fold.y)), variance, weight])
     rows = [np.concatenate(column) for column in zip(*parts, strict=True)]
     some = some_of(len(rows[0]), SAMPLE)
-    return Standardised.of(*(column[some] for column in rows)).law("auto")
+    return Standardized.of(*(column[some] for column in rows)).law("auto")
 
 
 # ---------------------------------------------------------------------- scores along the path

@@ -78,8 +78,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
@@ -155,8 +153,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.predict_proba_samples(X[70:71, 2:], n_samples=3, random_state=0)[:, 0].round(2)
@@ -182,8 +178,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.predict_proba_interval(X[70:71, 2:]).round(2)
@@ -201,7 +195,7 @@ class ClassificationMethods:
         *,
         score: ClassScoreName = "lac",
         class_conditional: bool = False,
-        randomised: bool = False,
+        randomized: bool = False,
         random_state: RandomState = None,
     ) -> Self:
         """Learn from held-out rows how large label sets must be to reach their nominal coverage.
@@ -225,10 +219,10 @@ class ClassificationMethods:
             the most probable classes up to a total probability, which gives larger sets for harder rows.
         class_conditional : bool, default=False
             Whether the guarantee holds for each true class, from that class's own calibration rows.
-        randomised : bool, default=False
+        randomized : bool, default=False
             Whether the last class of an "aps" set is included at random, so that coverage hardly exceeds the level.
         random_state : int, RandomState or None, default=None
-            Seed of that randomisation.
+            Seed of that randomization.
 
         Returns
         -------
@@ -236,8 +230,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
         >>> ribbon.predict_set(X[[0, 50, 100], :2], confidence_level=0.9)
@@ -245,17 +237,17 @@ class ClassificationMethods:
                [False, False,  True],
                [False,  True,  True]])
         """
-        if randomised and score != "aps":
-            raise ValueError("randomised=True is for score='aps'.")
+        if randomized and score != "aps":
+            raise ValueError("randomized=True is for score='aps'.")
         X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
         probabilities, y = self.predict_proba(X_cal), check_target(self, y_cal)
         check_consistent_length(probabilities, y)
         own = self.model_.encode_target(y).astype(int)
         weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
-        u = _uniform(randomised, random_state, len(own))
+        u = _uniform(randomized, random_state, len(own))
         conformal = calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u)
         warn_of_training_rows(self, X_cal, y, weight)
-        self.conformal_ = replace(conformal, randomised=randomised)
+        self.conformal_ = replace(conformal, randomized=randomized)
         return self
 
     @lazily
@@ -287,7 +279,7 @@ class ClassificationMethods:
             Whether a set may be empty, when no class conforms. Otherwise it contains at least the most probable class,
             and coverage somewhat exceeds the level.
         random_state : int, RandomState or None, default=None
-            Seed for randomised sets.
+            Seed for randomized sets.
 
         Returns
         -------
@@ -296,8 +288,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
         >>> ribbon.predict_set(X[:, :2], confidence_level=[0.8, 0.95]).sum(axis=1).mean(axis=0).round(2)
@@ -316,7 +306,7 @@ class ClassificationMethods:
             if not hasattr(self, "conformal_"):
                 raise NotFittedError("A set needs calibration rows: call conformalize(X_cal, y_cal) first.")
             probabilities = self.predict_proba(X)
-            u = _uniform(self.conformal_.randomised, random_state, len(probabilities))
+            u = _uniform(self.conformal_.randomized, random_state, len(probabilities))
             sets = conformal_set(self.conformal_, probabilities, confidence_level, groups, sample_weight, u)
         if not allow_empty:
             best = np.eye(len(self.classes_), dtype=bool)[self.predict_proba(X).argmax(axis=1)]
@@ -339,8 +329,6 @@ class ClassificationMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonClassifier().fit(X.iloc[50:, 2:], y[50:])
         >>> ribbon.predict_frame(X.iloc[70:71, 2:]).round(2)
@@ -364,9 +352,9 @@ class ClassificationMethods:
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
 
 
-def _uniform(randomised, random_state, n):
-    """Uniform random numbers (n,), or zero without randomisation."""
-    return check_random_state(random_state).uniform(size=n) if randomised else 0.0
+def _uniform(randomized, random_state, n):
+    """Uniform random numbers (n,), or zero without randomization."""
+    return check_random_state(random_state).uniform(size=n) if randomized else 0.0
 
 
 def _base_has(name):
@@ -379,13 +367,13 @@ def _base_has(name):
 class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     r"""Class probabilities with their own uncertainty, from a single fit.
 
-    The base model is fitted once. The Bayesian bootstrap, linearised by influence functions, gives its parameters the
+    The base model is fitted once. The Bayesian bootstrap, linearized by influence functions, gives its parameters the
     robust covariance
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
 
     with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The resulting
-    distribution of the logits is carried through the softmax itself, not through a linearisation of it.
+    distribution of the logits is carried through the softmax itself, not through a linearization of it.
 
     Parameters
     ----------
@@ -472,9 +460,6 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from skribbon import RibbonClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
     >>> ribbon.predict_proba(X[[0, 70]]).round(2)
@@ -586,8 +571,6 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
         Examples
         --------
-        >>> from sklearn.datasets import load_iris
-        >>> from skribbon import RibbonClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
         >>> ribbon.with_alpha(1.0, temperature=0.5).predict_proba(X[70:71, 2:]).round(2)

@@ -64,7 +64,6 @@ def cross_val_interval(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
     >>> from skribbon import RibbonRegressor, cross_val_interval
     >>> from skribbon.metrics import interval_coverage_score
     >>> X, y = load_diabetes(return_X_y=True)

@@ -141,9 +141,6 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonCV
     >>> X, y = load_diabetes(return_X_y=True)
     >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)
     >>> round(tuned.alpha_, 2)

@@ -21,8 +21,8 @@ MAX_ROWS = 2000  # at which predictions are compared
 
 
 @dataclass(frozen=True, eq=False)
-class LinearisationReport:
-    """Linearised and refitted models at a few draws of the weights.
+class LinearizationReport:
+    """Linearized and refitted models at a few draws of the weights.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class LinearisationReport:
                 f"with a relative error of {median['newton_prediction_error']:.2g}"
             )
         return (
-            f"LinearisationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
+            f"LinearizationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
             f"predictions move by {median['size_ratio']:.2f} times what the refits move, with a correlation of "
             f"{median['correlation']:.3f} and a relative error of {median['prediction_error']:.2f}; parameters "
             f"{median['parameter_error']:.2f}{newton} (medians)"
@@ -121,13 +121,13 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
         converged.append(report.converged)
         if verbose:
             seconds = time.perf_counter() - start
-            print(f"[linearisation] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
+            print(f"[linearization] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
     refitted = np.stack(refitted, axis=1)
     some = rng.permutation(len(rows.y))[:MAX_ROWS]
     Z = model.rows(rows.X[some])
     f = model.raw(Z)[:, :, None]
     moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
-    return LinearisationReport(
+    return LinearizationReport(
         alpha,
         weights,
         model.uncentred(shifts),

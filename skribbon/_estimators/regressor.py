@@ -101,8 +101,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
         >>> distribution.mean().round(1), distribution.std().round(1)
@@ -159,8 +157,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> y_pred, y_std = ribbon.predict(X[:2], return_std=True)
@@ -219,8 +215,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
@@ -285,9 +279,9 @@ class RegressionMethods:
         groups : array-like of shape (m,), default=None
             Group labels. The guarantee then holds within each group, from that group's own calibration rows. Not to be
             confused with the ``groups`` of ``fit``, which mark rows that depend on each other.
-        score : {"distribution", "normalised", "absolute"}, default="distribution"
+        score : {"distribution", "normalized", "absolute"}, default="distribution"
             How unusual an observation is: "distribution" is how far out it lies in its predictive distribution, so that
-            intervals keep the shape of that distribution; "normalised" is its distance from the prediction in predicted
+            intervals keep the shape of that distribution; "normalized" is its distance from the prediction in predicted
             standard deviations; "absolute" is that distance in units of y. For counts, interval ends are whole numbers,
             so coverage exceeds the level.
         bins : int or array-like of shape (b - 1,), default=None
@@ -300,8 +294,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X[:250], y[:250]).conformalize(X[250:400], y[250:400])
         >>> ribbon.predict_interval(X[400:402], confidence_level=0.9, kind="conformal").round(0)
@@ -352,8 +344,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_quantiles(X[:1], [0.1, 0.5, 0.9]).round(0)
@@ -403,8 +393,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_std(X[:2], kind="epistemic").round(1)
@@ -437,8 +425,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> draws = ribbon.predict_samples(X, n_samples=5, kind="confidence", random_state=0)
@@ -464,8 +450,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predict_frame(X[:2]).round(1)
@@ -510,8 +494,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.log_density(X[:2], y[:2]).round(2)
@@ -536,8 +518,6 @@ class RegressionMethods:
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ribbon.predictive_cdf(X[:2], y[:2]).round(2)
@@ -582,7 +562,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     r"""Prediction intervals for a differentiable regressor, from a single fit.
 
     The base model is fitted once. Its Bayesian-bootstrap distribution, that of refits at weights
-    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, is then linearised by influence functions,
+    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, is then linearized by influence functions,
 
     .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
 
@@ -707,9 +687,6 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor(Ridge(alpha=0.1)).fit(X[:400], y[:400])
     >>> ribbon.predict_interval(X[400:403], confidence_level=0.9).round(0)
@@ -822,8 +799,6 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
         Examples
         --------
-        >>> from sklearn.datasets import load_linnerud
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_linnerud(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor(noise="dof").fit(X, y)
         >>> ribbon.output("Waist").predict_interval(X[:1]).round(0)

@@ -33,7 +33,7 @@ from ..exceptions import (
 )
 from ..models.base import training_rows
 from .base_model import MAX_SEED, Wrapper, dask_room, own_copy, parametric_model, targets_of, validated
-from .linearization import LinearisationReport, compare_with_refits
+from .linearization import LinearizationReport, compare_with_refits
 
 SEEN_LIMIT = 1e-3  # how far a row may reach into an undetermined direction, in units of a training row
 SAME_ROWS = 0.01  # mean gradient of calibration rows, in standard errors, below which they are the training rows
@@ -274,8 +274,6 @@ class BaseRibbon(UncertainParameters):
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
         >>> ratio = ribbon.with_alpha(4.0).predict_std(X, kind="epistemic") / ribbon.predict_std(X, kind="epistemic")
@@ -293,7 +291,7 @@ class BaseRibbon(UncertainParameters):
             other.__dict__.update(other._of_left_out(self.loo_distribution_.scaled(factor), *self._left_out_))
         return other
 
-    def check_linearisation(
+    def check_linearization(
         self,
         X: MatrixLike,
         y: ArrayLike,
@@ -303,7 +301,7 @@ class BaseRibbon(UncertainParameters):
         n_refits: int = 5,
         random_state: RandomState = None,
         verbose: int = 0,
-    ) -> LinearisationReport:
+    ) -> LinearizationReport:
         """Compare the linear step, and the Newton step, with exact refits at the same Dirichlet weights.
 
         Each refit minimises the base model's own objective at drawn weights, starting from the fitted parameters, to a
@@ -324,16 +322,14 @@ class BaseRibbon(UncertainParameters):
 
         Returns
         -------
-        LinearisationReport
+        LinearizationReport
             Prints as a summary; ``to_frame()`` has a row per refit.
 
         Examples
         --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skribbon import RibbonRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> ribbon = RibbonRegressor().fit(X, y)
-        >>> report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
+        >>> report = ribbon.check_linearization(X, y, n_refits=3, random_state=0)
         >>> report.to_frame()[["prediction_error", "size_ratio", "correlation"]].round(2)
                prediction_error  size_ratio  correlation
         refit

@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from .._utils.checks import check_count
 
 
-def blocks(
+def time_blocks(
     times_or_n: ArrayLike | int, length: int | str | None = None, by: ArrayLike | None = None
 ) -> NDArray[np.intp]:
     """Labels of consecutive time blocks, to be passed as ``groups``.
@@ -39,10 +39,10 @@ def blocks(
     Examples
     --------
     >>> import pandas as pd
-    >>> from skribbon import blocks
-    >>> blocks(9, length=4)
+    >>> from skribbon import time_blocks
+    >>> time_blocks(9, length=4)
     array([0, 0, 0, 0, 1, 1, 1, 1, 1])
-    >>> blocks(pd.date_range("2026-01-01", periods=6), length="3D")
+    >>> time_blocks(pd.date_range("2026-01-01", periods=6), length="3D")
     array([0, 0, 0, 1, 1, 1])
     """
     import pandas as pd

@@ -25,8 +25,6 @@ class NoiseLaw:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> RibbonRegressor(law="student").fit(X, y).law_.name
     'student'
@@ -50,7 +48,7 @@ class NoiseLaw:
         raise TypeError(f"{type(self).__name__} must define marginal(f, dispersion, variance).")
 
     def logpdf(self, z: FloatArray) -> FloatArray:
-        """Log density of standardised noise.
+        """Log density of standardized noise.
 
         Parameters
         ----------
@@ -69,7 +67,6 @@ class NormalLaw(NoiseLaw):
 
     Examples
     --------
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.noise import NormalLaw
     >>> RibbonRegressor(law=NormalLaw())  # law="normal" says the same
     RibbonRegressor(law=NormalLaw())
@@ -99,8 +96,6 @@ class StudentLaw(NoiseLaw):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.noise import StudentLaw
     >>> X, y = load_diabetes(return_X_y=True)
     >>> RibbonRegressor(law=StudentLaw(5.0), noise="dof").fit(X, y).predict_interval(X[:1], 0.99).round(0)
@@ -157,7 +152,6 @@ class EmpiricalLaw(NoiseLaw):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.noise import EmpiricalLaw
     >>> z = np.random.default_rng(0).exponential(size=500) - 1
     >>> law = EmpiricalLaw(z)
@@ -309,7 +303,7 @@ class Tabulated(LocationScale):
         return row, place - row
 
     def _placed(self, y):
-        """Standardised y, the nodes, which of them is the last below y, and the cdf at that node and the next."""
+        """Standardized y, the nodes, which of them is the last below y, and the cdf at that node and the next."""
         z, (nodes, cdf) = np.broadcast_arrays(self._z(y), self.parameters[2])[0], self._shape.table
         row, along = self._rows(np.broadcast_to(self.parameters[2], z.shape))
         i = np.clip(np.searchsorted(nodes, z) - 1, 0, len(nodes) - 2)

@@ -30,8 +30,6 @@ class ClassProbabilities:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from skribbon import RibbonClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> distribution = RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:])
     >>> distribution.mean().round(2)

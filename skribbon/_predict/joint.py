@@ -72,8 +72,6 @@ class JointPredictive:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_linnerud
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_linnerud(return_X_y=True)
     >>> distribution = RibbonRegressor(noise="dof").fit(X, y).predict_distribution(X[:1])
     >>> distribution.mean().round(0), distribution.interval(0.9).shape

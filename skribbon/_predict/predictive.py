@@ -98,8 +98,6 @@ class Predictive:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> distribution = RibbonRegressor().fit(X, y).predict_distribution(X[:2])
     >>> distribution.quantile(0.95).round(0)

@@ -25,5 +25,5 @@ PredictiveName: TypeAlias = Literal["gaussian", "pushforward", "direct", "newton
 IntervalKind: TypeAlias = Literal["prediction", "confidence"]
 PromiseKind: TypeAlias = Literal["prediction", "confidence", "conformal", "jackknife+", "cv+"]
 QuantileKind: TypeAlias = Literal["prediction", "confidence", "conformal"]
-ScoreName: TypeAlias = Literal["distribution", "normalised", "absolute"]
+ScoreName: TypeAlias = Literal["distribution", "normalized", "absolute"]
 ClassScoreName: TypeAlias = Literal["lac", "aps"]

@@ -26,7 +26,7 @@ from ._members import MemberClassification, MemberRegression
 
 @dataclass(repr=False, eq=False)
 class BayesianNetwork(BaseEstimator):
-    """Independent Gaussian priors on all weights and biases, X standardised; needs ``_infer`` and ``_fitted``.
+    """Independent Gaussian priors on all weights and biases, X standardized; needs ``_infer`` and ``_fitted``.
 
     Draws are parameter vectors of one network, held as arrays: predictions need NumPy alone.
     """
@@ -84,7 +84,7 @@ class BayesianNetwork(BaseEstimator):
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class RegressionNetwork(RegressorMixin, MemberRegression, BayesianNetwork):
-    """Bayesian network that standardises y too."""
+    """Bayesian network that standardizes y too."""
 
     noise: Literal["train", "posterior", "heteroskedastic"] | float | Noise = "train"
 
@@ -181,7 +181,7 @@ class _Nuts(BayesianNetwork):
 class NutsRegressor(_Nuts, RegressionNetwork):
     """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
 
-    X and y are standardised; on that scale weights and biases have independent normal priors, and the noise's
+    X and y are standardized; on that scale weights and biases have independent normal priors, and the noise's
     standard deviation a half-normal one. Meant for small networks.
 
     Parameters
@@ -211,7 +211,7 @@ class NutsRegressor(_Nuts, RegressionNetwork):
     n_divergences_ : int
         Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
     noise_ : Noise
-        On the scale of the standardised y.
+        On the scale of the standardized y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -226,7 +226,7 @@ class NutsRegressor(_Nuts, RegressionNetwork):
 class NutsClassifier(_Nuts, ClassificationNetwork):
     """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
 
-    X is standardised; weights and biases have independent normal priors. Meant for small networks.
+    X is standardized; weights and biases have independent normal priors. Meant for small networks.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ class _Svi(BayesianNetwork):
 class SviRegressor(_Svi, RegressionNetwork):
     """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
-    X and y are standardised; on that scale weights and biases have independent normal priors, and the noise's
+    X and y are standardized; on that scale weights and biases have independent normal priors, and the noise's
     standard deviation a half-normal one.
 
     Parameters
@@ -321,7 +321,7 @@ class SviRegressor(_Svi, RegressionNetwork):
     loss_curve_ : ndarray of shape (n_steps,)
         Minus the evidence lower bound, one draw each.
     noise_ : Noise
-        On the scale of the standardised y.
+        On the scale of the standardized y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -336,7 +336,7 @@ class SviRegressor(_Svi, RegressionNetwork):
 class SviClassifier(_Svi, ClassificationNetwork):
     """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
-    X is standardised; weights and biases have independent normal priors.
+    X is standardized; weights and biases have independent normal priors.
 
     Parameters
     ----------

@@ -264,7 +264,6 @@ class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
     >>> from skribbon.baselines import BootstrapRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> bootstrap = BootstrapRegressor(n_members=50, random_state=0).fit(X, y)
@@ -306,7 +305,6 @@ class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from skribbon.baselines import BootstrapClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> bootstrap = BootstrapClassifier(n_members=20, random_state=0).fit(X[50:, 2:], y[50:])
@@ -396,9 +394,6 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.baselines import BayesianBootstrapRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> refits = BayesianBootstrapRegressor(Ridge(0.1), n_members=200, random_state=0).fit(X, y)
@@ -447,7 +442,6 @@ class BayesianBootstrapClassifier(_BayesianBootstrap, RetrainedClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from skribbon.baselines import BayesianBootstrapClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> refits = BayesianBootstrapClassifier(n_members=20, start="optimum", random_state=0).fit(X[50:, 2:], y[50:])
@@ -529,7 +523,6 @@ class DeepEnsembleRegressor(_DeepEnsemble, RetrainedRegressor):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.baselines import DeepEnsembleRegressor
     >>> X = np.linspace(-2, 2, 40)[:, None]
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
@@ -574,7 +567,6 @@ class DeepEnsembleClassifier(_DeepEnsemble, RetrainedClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from sklearn.neural_network import MLPClassifier
     >>> from skribbon.baselines import DeepEnsembleClassifier
     >>> X, y = load_iris(return_X_y=True)
@@ -661,7 +653,6 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon import AutogradRegressor
     >>> from skribbon.baselines import MCDropoutRegressor
     >>> from skribbon.models.architectures import mlp
@@ -708,7 +699,6 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from skribbon.baselines import MCDropoutClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> dropout = MCDropoutClassifier(random_state=0).fit(X, y)

@@ -122,7 +122,7 @@ class _Laplace(UncertainParameters):
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
-    r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearised predictions.
+    r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearized predictions.
 
     H is the mean curvature of the loss, J'J / n for least squares, so the covariance is that of a correctly specified
     Bayesian model: no sandwich corrects it if the model is wrong.
@@ -165,7 +165,6 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
     >>> from skribbon.baselines import LaplaceRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> laplace = LaplaceRegressor(prior_precision=1e-4).fit(X[:400], y[:400])
@@ -197,7 +196,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
 class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
     r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
 
-    The distribution of the logits is carried through the softmax itself, not through a linearisation of it.
+    The distribution of the logits is carried through the softmax itself, not through a linearization of it.
 
     Parameters
     ----------
@@ -235,8 +234,6 @@ class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from skribbon.baselines import LaplaceClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> laplace = LaplaceClassifier(LogisticRegression(max_iter=1000)).fit(X, y)

@@ -229,7 +229,7 @@ def by_residual(unit):
 
 SCORES = {
     "distribution": Score(distribution_score, above_median, distribution_ends),
-    "normalised": by_residual(Predictive.std),
+    "normalized": by_residual(Predictive.std),
     "absolute": by_residual(_ones),
 }
 
@@ -293,13 +293,11 @@ class Calibration:
         Edges between bins of the predicted standard deviation, if these are the groups.
     of_classes : bool
         Whether the groups are the classes.
-    randomised : bool
-        Whether class scores are randomised by uniform random numbers.
+    randomized : bool
+        Whether class scores are randomized by uniform random numbers.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor().fit(X[:200], y[:200]).conformalize(X[200:], y[200:], score="absolute")
     >>> ribbon.conformal_.thresholds([0.5, 0.9], 1).round(0)
@@ -314,7 +312,7 @@ class Calibration:
     group: NDArray[np.intp] | None = None
     edges: FloatArray | None = None
     of_classes: bool = False
-    randomised: bool = False
+    randomized: bool = False
 
     @classmethod
     def of_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:

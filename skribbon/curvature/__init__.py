@@ -61,8 +61,6 @@ def resolve_curvature(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import Ridge
     >>> from skribbon.curvature import resolve_curvature
     >>> from skribbon.models import as_parametric
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])

@@ -37,14 +37,12 @@ class Curvature(BaseEstimator):
     --------
     A curvature is a parameter of an estimator, and its own parameters can be set through it.
 
-    >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import Hessian
-    >>> from skribbon.metrics import nll_scorer
+    >>> from skribbon.metrics import neg_nll_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor(curvature=Hessian())
-    >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1e-3]}, scoring=nll_scorer).fit(X, y)
+    >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1e-3]}, scoring=neg_nll_scorer).fit(X, y)
     >>> search.best_params_
     {'curvature__damping': 0.0}
     """

@@ -37,9 +37,6 @@ class Hessian(DenseCurvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from skribbon import RibbonClassifier
     >>> from skribbon.curvature import Hessian
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LogisticRegression(max_iter=1000)
@@ -69,9 +66,6 @@ class GaussNewton(DenseCurvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import GaussNewton
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor(Ridge(alpha=0.1), curvature=GaussNewton(damping=1e-4)).fit(X, y)
@@ -102,9 +96,6 @@ class EmpiricalFisher(DenseCurvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import EmpiricalFisher
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor(Ridge(alpha=0.1), curvature=EmpiricalFisher()).fit(X, y)
@@ -145,9 +136,6 @@ class LastLayer(Curvature):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.neural_network import MLPRegressor
-    >>> from skribbon import RibbonRegressor
     >>> X = np.linspace(-2, 2, 20)[:, None]
     >>> y = np.sin(X[:, 0])
     >>> network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=0.01, random_state=0)

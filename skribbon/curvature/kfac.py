@@ -143,9 +143,6 @@ class KFAC(Curvature):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.neural_network import MLPRegressor
-    >>> from skribbon import RibbonRegressor
     >>> X = np.linspace(-2, 2, 20)[:, None]
     >>> y = np.sin(X[:, 0])
     >>> network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=0.01, random_state=0)

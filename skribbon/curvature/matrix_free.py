@@ -98,9 +98,6 @@ class MatrixFree(Curvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import MatrixFree
     >>> X, y = load_diabetes(return_X_y=True)
     >>> exact = RibbonRegressor(Ridge(alpha=0.1)).fit(X, y)

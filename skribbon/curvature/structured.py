@@ -51,9 +51,6 @@ class Diagonal(Curvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import Diagonal
     >>> X, y = load_diabetes(return_X_y=True)
     >>> exact = RibbonRegressor(Ridge(alpha=0.1)).fit(X, y)
@@ -123,7 +120,7 @@ class LowRank(Curvature):
 
     .. math:: H = U \Lambda U' + \mathrm{diag}(d)
 
-    Found by a randomised range finder with power iterations: a few passes over the rows, p x rank numbers, no p x p
+    Found by a randomized range finder with power iterations: a few passes over the rows, p x rank numbers, no p x p
     array. Exact at rank p.
 
     Parameters
@@ -138,9 +135,6 @@ class LowRank(Curvature):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.curvature import LowRank
     >>> X, y = load_diabetes(return_X_y=True)
     >>> exact = RibbonRegressor(Ridge(alpha=0.1)).fit(X, y)
@@ -169,19 +163,19 @@ class LowRank(Curvature):
         """Leading eigenvalues (r,) and eigenvectors (p, r); the rank doubles until it holds the energy asked for."""
         p = len(diagonal)
         if isinstance(self.rank, Integral) and self.rank >= 1:
-            return randomised_eigh(product, p, int(self.rank), self.n_iter)
+            return randomized_eigh(product, p, int(self.rank), self.n_iter)
         if not isinstance(self.rank, Real) or not 0 < self.rank < 1:
             raise ValueError(f"rank must be an integer >= 1 or a share of the trace below 1, got {self.rank!r}.")
         size = 50
         while True:
-            values, U = randomised_eigh(product, p, size, self.n_iter)
+            values, U = randomized_eigh(product, p, size, self.n_iter)
             enough = np.searchsorted(np.cumsum(values), self.rank * diagonal.sum()) + 1
             if enough <= len(values) or len(values) == p:
                 return values[:enough], U[:, :enough]
             size *= 2
 
 
-def randomised_eigh(product, p, rank, n_iter):
+def randomized_eigh(product, p, rank, n_iter):
     """Leading eigenvalues (r,), largest first, and eigenvectors (p, r) of a positive semi-definite operator."""
     size = min(p, rank + 10)  # random directions beyond the rank make the leading eigenvectors accurate
     if size == p:

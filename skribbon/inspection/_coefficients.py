@@ -58,8 +58,6 @@ def coefficients(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import coefficients
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X[["bmi", "bp"]], y)
@@ -111,8 +109,6 @@ def contrast(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import contrast
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X[["bmi", "bp"]], y)
@@ -160,8 +156,6 @@ def wald_test(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import wald_test
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -486,8 +480,6 @@ class Summary:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import summary
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> shown = summary(RibbonRegressor().fit(X[["bmi", "bp"]], y))
@@ -530,9 +522,6 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import summary
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> print(summary(RibbonRegressor(Ridge(), noise="dof").fit(X[["bmi", "bp"]], y)))  # doctest: +ELLIPSIS

@@ -78,8 +78,6 @@ def influence(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import influence
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -149,8 +147,6 @@ def variance_contributions(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import variance_contributions
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -212,8 +208,6 @@ def leave_out(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import leave_out
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -283,8 +277,6 @@ def influence_measures(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import influence_measures
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> table = influence_measures(RibbonRegressor().fit(X, y), X, y)

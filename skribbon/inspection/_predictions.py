@@ -66,7 +66,7 @@ def predictions(
         these rows, and adds their noise, independent from row to row; the interval uses Student's t with
         Welch-Satterthwaite degrees of freedom.
     weights : array-like of shape (n_samples,), default=None
-        Multiply each row's prediction, or observation, such as the exposure of a rate; for a mean they are normalised
+        Multiply each row's prediction, or observation, such as the exposure of a rate; for a mean they are normalized
         to add up to one. A row that stands for several observations must be repeated instead.
     confidence_level : float, default=0.9
 
@@ -84,8 +84,6 @@ def predictions(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import predictions
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -171,8 +169,6 @@ def comparisons(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import comparisons
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -233,11 +229,7 @@ def slopes(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import LinearRegression
-    >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import PolynomialFeatures
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import slopes
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> curve = make_pipeline(PolynomialFeatures(2, include_bias=False), LinearRegression())
@@ -308,8 +300,6 @@ def partial_dependence(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.inspection import partial_dependence
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X, y)

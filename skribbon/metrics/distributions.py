@@ -208,8 +208,6 @@ def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_sta
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.metrics import pit_values
     >>> X, y = load_diabetes(return_X_y=True)
     >>> pit_values(RibbonRegressor().fit(X, y), X[:2], y[:2]).round(2)
@@ -246,8 +244,6 @@ def coverage_curve(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.metrics import coverage_curve
     >>> X, y = load_diabetes(return_X_y=True)
     >>> coverage_curve(RibbonRegressor().fit(X, y), X, y, confidence_levels=[0.5, 0.9])[1].round(2)

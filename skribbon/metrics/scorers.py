@@ -19,7 +19,7 @@ def _require(estimator, method, scorer):
     if not hasattr(estimator, method):
         raise TypeError(
             f"{scorer} needs {method}, but {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
-            "classifiers with nll_scorer, brier_scorer or ece_scorer."
+            "classifiers with neg_nll_scorer, neg_brier_scorer or neg_ece_scorer."
         )
 
 
@@ -38,8 +38,6 @@ class IntervalScorer:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.metrics import coverage_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
@@ -125,9 +123,7 @@ def make_interval_scorer(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.metrics import make_interval_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> scorer = make_interval_scorer("interval_score", confidence_level=0.8)
@@ -147,11 +143,13 @@ def make_interval_scorer(
 
 
 coverage_scorer = make_interval_scorer("coverage")
-coverage_error_scorer = make_interval_scorer("coverage_error")
-interval_score_scorer = make_interval_scorer("interval_score")
+neg_coverage_error_scorer = make_interval_scorer("coverage_error")
+neg_interval_score_scorer = make_interval_scorer("interval_score")
 
 
-def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def neg_nll_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     """Mean predictive log density of a regressor, mean log probability of a classifier.
 
     Parameters
@@ -168,20 +166,20 @@ def nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
-    >>> from skribbon.metrics import nll_scorer
+    >>> from skribbon.metrics import neg_nll_scorer
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> round(nll_scorer(RibbonRegressor().fit(X, y), X, y), 2)
+    >>> round(neg_nll_scorer(RibbonRegressor().fit(X, y), X, y), 2)
     -5.37
     """
     estimator, X = last_step(estimator, X)
     if hasattr(estimator, "predict_proba"):
         return -log_loss(y, estimator.predict_proba(X), sample_weight=sample_weight, labels=estimator.classes_)
-    return average(_distribution(estimator, X, "log_density", "nll_scorer").logpdf(y), sample_weight)
+    return average(_distribution(estimator, X, "log_density", "neg_nll_scorer").logpdf(y), sample_weight)
 
 
-def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def neg_crps_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     r"""Minus the continuous ranked probability score of a regressor.
 
     .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt
@@ -200,17 +198,15 @@ def crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_we
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
-    >>> from skribbon.metrics import crps_scorer
+    >>> from skribbon.metrics import neg_crps_scorer
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> round(crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
+    >>> round(neg_crps_scorer(RibbonRegressor().fit(X, y), X, y), 1)
     -30.1
     """
-    return -average(_distribution(estimator, X, "predict_quantiles", "crps_scorer").crps(y), sample_weight)
+    return -average(_distribution(estimator, X, "predict_quantiles", "neg_crps_scorer").crps(y), sample_weight)
 
 
-def energy_scorer(
+def neg_energy_scorer(
     estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
     """Minus the energy score of a regressor with several outputs, from 200 joint draws with a fixed seed.
@@ -229,18 +225,16 @@ def energy_scorer(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_linnerud
-    >>> from skribbon import RibbonRegressor
-    >>> from skribbon.metrics import energy_scorer
+    >>> from skribbon.metrics import neg_energy_scorer
     >>> X, y = load_linnerud(return_X_y=True)
-    >>> round(energy_scorer(RibbonRegressor(noise="dof").fit(X, y), X, y))
+    >>> round(neg_energy_scorer(RibbonRegressor(noise="dof").fit(X, y), X, y))
     -13
     """
-    _require(estimator, "predict_samples", "energy_scorer")
+    _require(estimator, "predict_samples", "neg_energy_scorer")
     return -energy_score(y, estimator.predict_samples(X, 200, random_state=0), sample_weight=sample_weight)
 
 
-def brier_scorer(
+def neg_brier_scorer(
     estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
     r"""Minus the Brier score of a classifier, summed over classes.
@@ -261,19 +255,18 @@ def brier_scorer(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from skribbon import RibbonClassifier
-    >>> from skribbon.metrics import brier_scorer
+    >>> from skribbon.metrics import neg_brier_scorer
     >>> X, y = load_iris(return_X_y=True)
-    >>> round(brier_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
+    >>> round(neg_brier_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
     -0.05
     """
     proba, labels = estimator.predict_proba(X), estimator.classes_
     return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
 
 
-def ece_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def neg_ece_scorer(
+    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
     """Minus the expected calibration error of a classifier.
 
     Parameters
@@ -290,12 +283,9 @@ def ece_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_wei
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from skribbon import RibbonClassifier
-    >>> from skribbon.metrics import ece_scorer
+    >>> from skribbon.metrics import neg_ece_scorer
     >>> X, y = load_iris(return_X_y=True)
-    >>> round(ece_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
+    >>> round(neg_ece_scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y), 2)
     -0.08
     """
     labels = estimator.classes_

@@ -195,7 +195,6 @@ class mlp(Architecture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models.architectures import mlp
     >>> X = np.zeros((5, 3))
     >>> f = mlp(hidden=(8, 4), activation="softplus")
@@ -271,7 +270,6 @@ class cnn(Architecture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models.architectures import cnn
     >>> X = np.zeros((5, 64))
     >>> f = cnn((8, 8), channels=(4,))
@@ -356,7 +354,6 @@ class linear_in_features(Architecture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models.architectures import linear_in_features
     >>> X = np.linspace(0, 1, 5)[:, None]
     >>> f = linear_in_features(lambda X: np.hstack([np.sin(X), np.cos(X), X]))
@@ -393,7 +390,6 @@ class michaelis_menten(Architecture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models.architectures import michaelis_menten
     >>> params = {"log_v": np.log(3.0), "log_k": np.log(0.5)}
     >>> michaelis_menten()(params, np.array([[0.5], [1.0]])).ravel()
@@ -428,7 +424,6 @@ class monotone(Architecture):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models.architectures import monotone
     >>> X = np.linspace(-2, 2, 50)[:, None]
     >>> f = monotone()

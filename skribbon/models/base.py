@@ -29,7 +29,7 @@ TRAIN_LONGER = (
 
 
 class Tangent:
-    r"""A model linearised at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
+    r"""A model linearized at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
 
     A model that knows its Jacobian gets all of this for free; one with a structure to exploit (a linear predictor, a
     network of layers) has a tangent of its own, which forms J only where somebody asks for it.
@@ -134,8 +134,6 @@ class ParametricModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
     >>> from skribbon.models import as_parametric
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 2.0])
     >>> model = as_parametric(LinearRegression().fit(X, y), y, np.ones(3))
@@ -184,7 +182,7 @@ class ParametricModel:
         return self.tangent(Z).jacobian()
 
     def tangent(self, Z: Any) -> Tangent:
-        """The model linearised at a block of rows: its raw prediction, and products with its Jacobian.
+        """The model linearized at a block of rows: its raw prediction, and products with its Jacobian.
 
         Parameters
         ----------
@@ -476,8 +474,6 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import Ridge
     >>> from skribbon.models import as_parametric
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])
     >>> model = as_parametric(Ridge(alpha=3.0).fit(X, y), y, np.ones(3))
@@ -512,8 +508,6 @@ def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArr
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.neural_network import MLPRegressor
     >>> from skribbon.models import as_parametric, with_theta
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0])
     >>> network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", random_state=0).fit(X, y)
@@ -566,8 +560,6 @@ def polish(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.neural_network import MLPRegressor
     >>> from skribbon.models import polish
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> y = np.sin(3 * X[:, 0])

@@ -295,7 +295,6 @@ class Tweedie(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models import Tweedie
     >>> Tweedie().value(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
     array([0., 2.])
@@ -388,7 +387,6 @@ class SquaredErrors(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models import SquaredErrors
     >>> SquaredErrors(2).value(np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]]))
     array([2.])
@@ -430,7 +428,6 @@ class Huber(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models import Huber
     >>> Huber(1.0).value(np.array([[0.0], [0.0]]), np.array([0.5, 3.0]))
     array([0.125, 2.5  ])
@@ -482,7 +479,6 @@ class StudentT(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models import StudentT
     >>> StudentT(df=3).gradient(np.array([[1.0], [100.0]]), np.zeros(2)).round(2)
     array([[1.  ],
@@ -518,7 +514,6 @@ class GaussianNLL(Loss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon.models import GaussianNLL
     >>> GaussianNLL().value(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]), np.array([2.0, 2.0])).round(2)
     array([2.  , 1.19])
@@ -564,15 +559,15 @@ class HuberWithScale(Loss):
         self.epsilon = float(epsilon)
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        return f[:, 1] * (1 + self._standardised(f, y)[1])
+        return f[:, 1] * (1 + self._standardized(f, y)[1])
 
-    def _standardised(self, f, y):
+    def _standardized(self, f, y):
         z = (y - f[:, 0]) / f[:, 1]
         outside = 2 * self.epsilon * np.abs(z) - self.epsilon**2
         return z, np.where(np.abs(z) <= self.epsilon, z**2, outside)
 
     def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        z, rho = self._standardised(f, y)
+        z, rho = self._standardized(f, y)
         psi = 2 * np.clip(z, -self.epsilon, self.epsilon)
         return np.stack([-psi, 1 + rho - psi * z], axis=1)
 
@@ -581,7 +576,7 @@ class HuberWithScale(Loss):
         return R @ R.transpose(0, 2, 1)
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        z, _ = self._standardised(f, y)
+        z, _ = self._standardized(f, y)
         root = np.sqrt(2 / f[:, 1]) * (np.abs(z) <= self.epsilon)
         return np.stack([root, root * z], axis=1)[:, :, None]
 

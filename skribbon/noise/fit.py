@@ -12,7 +12,7 @@ from .._laws.shapes import FEWEST, NORMAL
 from .._predict.joint import output_latent
 from .._predict.target import TargetScale
 from ..exceptions import FamilyWarning, warn_user
-from .scale import SAMPLE, HeteroskedasticNoise, Standardised, fit_noise, fit_noises
+from .scale import SAMPLE, HeteroskedasticNoise, Standardized, fit_noise, fit_noises
 
 CLEARLY = 2.5  # warn from this Kolmogorov distance times sqrt(n): sampling variability reaches it once in 100,000 fits
 MATTERS = 0.05  # never warn of a smaller distance: it hardly changes intervals, however many rows show it
@@ -71,11 +71,11 @@ def fit_law(law, model, noise, latent, training, dispersion, stated):
     dispersion = dispersion * model.loss.noise_scale(f)
     # a row with a leverage above 0.5 determines most of its own prediction, and leaving it out tells nothing
     residuals, telling = rows.y - model.loss.mean(f[:, 0]), np.where(training.leverages < 0.5, rows.weight, 0.0)
-    return Standardised.of(residuals, dispersion, latent().covariance[:, 0, 0], telling).of_unit_size().law(law)
+    return Standardized.of(residuals, dispersion, latent().covariance[:, 0, 0], telling).of_unit_size().law(law)
 
 
 def warn_of_family(model, training, noise):
-    """Warn if randomised quantile residuals of left-out rows clearly contradict the model's family.
+    """Warn if randomized quantile residuals of left-out rows clearly contradict the model's family.
 
     Rows of fractional weight are left out: a rate weighted by its exposure has a different law from a single count.
     """

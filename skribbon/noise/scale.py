@@ -36,8 +36,6 @@ class Noise(BaseEstimator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.noise import Noise
     >>> class MedianNoise(Noise):
     ...     def fit(self, training):
@@ -96,8 +94,6 @@ class ConstantNoise(Noise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.noise import ConstantNoise
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
     >>> ribbon = RibbonRegressor(noise=ConstantNoise(0.25)).fit(X, y)  # noise=0.25 says the same
@@ -127,8 +123,6 @@ class TrainNoise(ConstantNoise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
     >>> round(RibbonRegressor(noise="train").fit(X, y).noise_.dispersion_, 3)
     0.541
@@ -160,8 +154,6 @@ class DofNoise(TrainNoise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
     >>> round(RibbonRegressor(noise="dof").fit(X, y).noise_.dispersion_, 3)
     0.676
@@ -186,8 +178,6 @@ class LooNoise(TrainNoise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
     >>> round(RibbonRegressor(noise="loo").fit(X, y).noise_.dispersion_, 3)
     0.867
@@ -229,8 +219,6 @@ class HeteroskedasticNoise(Noise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skribbon import RibbonRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 2, size=(400, 1))
     >>> y = X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=400)
@@ -346,8 +334,6 @@ class JointNoise(Noise):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_linnerud
-    >>> from skribbon import RibbonRegressor
     >>> X, y = load_linnerud(return_X_y=True)
     >>> noise = RibbonRegressor(noise="dof").fit(X, y).noise_
     >>> noise.correlation.round(2)
@@ -439,7 +425,7 @@ def _losses(phi, squared):
 
 
 class LogLinearScale(BaseEstimator):
-    """log g(x) linear in standardised columns: a penalised gamma regression, with leave-one-out in closed form.
+    """log g(x) linear in standardized columns: a penalised gamma regression, with leave-one-out in closed form.
 
     Attributes
     ----------
@@ -531,7 +517,7 @@ def standard_error(values, weight, group=None):
 
 # ---------------------------------------------------------------------- the shape of the noise
 @dataclass(frozen=True, eq=False)
-class Standardised:
+class Standardized:
     """Held-out residuals in units of their own predicted standard deviation.
 
     Attributes

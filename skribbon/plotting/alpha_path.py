@@ -57,9 +57,6 @@ class AlphaPathDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> from skribbon import RibbonCV
     >>> from skribbon.plotting import AlphaPathDisplay
     >>> X, y = load_diabetes(return_X_y=True)
     >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)

@@ -53,9 +53,6 @@ class CoverageDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import CoverageDisplay
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor().fit(X[:300], y[:300])
@@ -288,11 +285,6 @@ class ReliabilityDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from skribbon import RibbonClassifier
     >>> from skribbon.plotting import ReliabilityDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> base = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:300], y[:300])

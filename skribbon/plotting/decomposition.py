@@ -50,8 +50,6 @@ class UncertaintyDecompositionDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import UncertaintyDecompositionDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, y)

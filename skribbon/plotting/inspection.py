@@ -65,8 +65,6 @@ class CoefficientDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import CoefficientDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> display = CoefficientDisplay.from_estimator(RibbonRegressor().fit(X, y))
@@ -236,8 +234,6 @@ class PartialDependenceDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import PartialDependenceDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     >>> ribbon = RibbonRegressor().fit(X, y)
@@ -441,8 +437,6 @@ class InfluenceDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import InfluenceDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> display = InfluenceDisplay.from_estimator(RibbonRegressor().fit(X, y), X, y, n_labels=3)

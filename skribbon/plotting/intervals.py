@@ -72,8 +72,6 @@ class IntervalDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skribbon import RibbonRegressor
     >>> from skribbon.plotting import IntervalDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor().fit(X[:300], y[:300])
@@ -375,11 +373,6 @@ class ProbabilityIntervalDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from skribbon import RibbonClassifier
     >>> from skribbon.plotting import ProbabilityIntervalDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X[:300], y[:300])

@@ -32,14 +32,14 @@ class Spread(RegressorMixin, BaseEstimator):
         return self.ribbon.predict_std(X)
 
 
-@pytest.mark.parametrize("score", ["absolute", "normalised"])
+@pytest.mark.parametrize("score", ["absolute", "normalized"])
 def test_split_conformal(score):
     from mapie.conformity_scores import AbsoluteConformityScore, ResidualNormalisedScore
     from mapie.regression import SplitConformalRegressor
 
     ribbon = RibbonRegressor(Ridge(), law="normal").fit(X[FIT], Y[FIT])
     theirs = AbsoluteConformityScore()
-    if score == "normalised":
+    if score == "normalized":
         theirs = ResidualNormalisedScore(residual_estimator=Spread(ribbon), prefit=True, sym=True)
     mapie = SplitConformalRegressor(ribbon, confidence_level=LEVELS, conformity_score=theirs, prefit=True)
     _, expected = mapie.conformalize(X[CAL], Y[CAL]).predict_interval(X[NEW])
@@ -66,6 +66,6 @@ def test_sets(score):
     ).conformalize(X[CAL], CLASSES[CAL])
     told = {"conformity_score_params": {"include_last_label": "randomized"}} if score == "aps" else {}
     _, expected = mapie.predict_set(X[NEW], **told)
-    settings = {"score": score, "randomised": score == "aps", "random_state": 7}
+    settings = {"score": score, "randomized": score == "aps", "random_state": 7}
     ours = ribbon.conformalize(X[CAL], CLASSES[CAL], **settings).predict_set(X[NEW], LEVELS, random_state=7)
     np.testing.assert_array_equal(ours, expected)

@@ -67,24 +67,24 @@ def test_sets_are_all_classes_that_score_no_higher(score, K):
 
 
 # ---------------------------------------------------------------------- the promise
-@pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomised": True, "random_state": 1}])
+@pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomized": True, "random_state": 1}])
 def test_exactly_the_promised_share_is_covered(settings):
     ribbon, X, y = fitted()
     share = each_once(ribbon, X, y, LEVEL, **settings).mean()
-    if "randomised" in settings:  # the new row has a chance of its own
+    if "randomized" in settings:  # the new row has a chance of its own
         assert abs(share - LEVEL) < 0.2
     else:
         assert share == np.ceil(POOL * LEVEL) / POOL
 
 
-def test_promise_of_randomised_sets_over_many_chances():
+def test_promise_of_randomized_sets_over_many_chances():
     ribbon, X, y = fitted()
     own, covered = np.searchsorted(ribbon.classes_, y), []
     for seed in range(300):
         rng = np.random.RandomState(seed)
         i = rng.randint(POOL)
         others = np.arange(POOL) != i
-        ribbon.conformalize(X[others], y[others], score="aps", randomised=True, random_state=rng)
+        ribbon.conformalize(X[others], y[others], score="aps", randomized=True, random_state=rng)
         covered.append(ribbon.predict_set(X[[i]], LEVEL, random_state=rng)[0, own[i]])
     assert abs(np.mean(covered) - 0.7) < 4 * np.sqrt(0.21 / 300)
 
@@ -149,9 +149,9 @@ def test_state_is_kept_forgotten_and_carried():
         ribbon.conformalize(X, y)
 
 
-def test_randomised_sets_are_reproducible():
+def test_randomized_sets_are_reproducible():
     ribbon, X, y = fitted()
-    ribbon.conformalize(X, y, score="aps", randomised=True, random_state=0)
+    ribbon.conformalize(X, y, score="aps", randomized=True, random_state=0)
     one, same, other = (ribbon.predict_set(X, random_state=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -167,7 +167,7 @@ def test_randomised_sets_are_reproducible():
         (lambda r, X, y: r.conformalize(X, y[1:]), ValueError, "inconsistent numbers of samples"),
         (lambda r, X, y: r.conformalize(X, np.where(y == "ash", "elm", y)), ValueError, "elm"),
         (lambda r, X, y: r.conformalize(X, y, score="raps"), ValueError, "score must be one of 'lac', 'aps'"),
-        (lambda r, X, y: r.conformalize(X, y, randomised=True), ValueError, "is for score='aps'"),
+        (lambda r, X, y: r.conformalize(X, y, randomized=True), ValueError, "is for score='aps'"),
         (lambda r, X, y: r.conformalize(X, y, groups=y, class_conditional=True), ValueError, "mutually exclusive"),
         (lambda r, X, y: r.conformalize(X, y).predict_set(X, 1.5), ValueError, "strictly between 0 and 1"),
         (lambda r, X, y: r.conformalize(X, y).predict_set(X, groups=y), ValueError, "groups needs calibration rows"),

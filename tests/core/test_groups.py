@@ -246,7 +246,7 @@ def test_groups_that_blocks_cut_are_put_together(correction, monkeypatch):
 
 def test_linear_steps_are_refits_with_group_weights():
     ribbon = RibbonRegressor(Ridge(alpha=0.1), alpha=20.0, correction="HC0").fit(X, Y, groups=GROUP)
-    report = ribbon.check_linearisation(X, Y, groups=GROUP, n_refits=3, random_state=0)
+    report = ribbon.check_linearization(X, Y, groups=GROUP, n_refits=3, random_state=0)
     weights = pd.DataFrame(report.weights).groupby(GROUP)
     assert (weights.max() - weights.min()).to_numpy().max() == 0  # one weight for all rows of a group
     assert report.to_frame()["correlation"].min() > 0.98
@@ -254,10 +254,10 @@ def test_linear_steps_are_refits_with_group_weights():
     uneven = np.sort(np.minimum(rng.geometric(0.03, N), G))
     strong = RibbonRegressor(Ridge(alpha=300.0, fit_intercept=False), alpha=2000.0, correction="HC0")
     strong.fit(X + 2, Y + 5, groups=uneven)
-    errors = strong.check_linearisation(X + 2, Y + 5, groups=uneven, n_refits=2, random_state=0).to_frame()
+    errors = strong.check_linearization(X + 2, Y + 5, groups=uneven, n_refits=2, random_state=0).to_frame()
     assert errors["prediction_error"].max() < 0.05  # the penalty keeps its share, whatever the weights add up to
     with pytest.raises(ValueError, match="groups must be what the estimator was fitted with"):
-        ribbon.check_linearisation(X, Y)
+        ribbon.check_linearization(X, Y)
 
 
 # ---------------------------------------------------------------------- confidence

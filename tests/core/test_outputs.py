@@ -426,7 +426,7 @@ def test_alpha_draws_and_pickle():
     assert_allclose(ratio, np.sqrt((len(X) + 1) / (4 * len(X) + 1)))
     again = pickle.loads(pickle.dumps(ribbon))
     assert_allclose(again.predict_samples(NEW, 3, random_state=0), ribbon.predict_samples(NEW, 3, random_state=0))
-    assert ribbon.check_linearisation(X, Y, n_refits=2, random_state=0).to_frame()["correlation"].min() > 0.9
+    assert ribbon.check_linearization(X, Y, n_refits=2, random_state=0).to_frame()["correlation"].min() > 0.9
     assert ribbon.score(X, Y) == pytest.approx(LinearRegression().fit(X, Y).score(X, Y))
 
 
@@ -618,7 +618,12 @@ def test_metrics_of_several_outputs():
 def test_scorers_of_several_outputs():
     ribbon = RibbonRegressor(noise="dof").fit(X, Y)
     singles = [ribbon.output(j) for j in range(3)]
-    for scorer in (metrics.nll_scorer, metrics.crps_scorer, metrics.coverage_scorer, metrics.interval_score_scorer):
+    for scorer in (
+        metrics.neg_nll_scorer,
+        metrics.neg_crps_scorer,
+        metrics.coverage_scorer,
+        metrics.neg_interval_score_scorer,
+    ):
         alone = [scorer(one, X, Y[:, j]) for j, one in enumerate(singles)]
         assert scorer(ribbon, X, Y) == pytest.approx(np.mean(alone))
     weighted = metrics.make_interval_scorer("width", multioutput=[0.0, 1.0, 0.0])
@@ -626,9 +631,9 @@ def test_scorers_of_several_outputs():
     with pytest.raises(ValueError, match="one number"):
         metrics.make_interval_scorer("width", multioutput="raw_values")
     draws = ribbon.predict_samples(X, 200, random_state=0)
-    assert metrics.energy_scorer(ribbon, X, Y) == pytest.approx(-metrics.energy_score(Y, draws))
+    assert metrics.neg_energy_scorer(ribbon, X, Y) == pytest.approx(-metrics.energy_score(Y, draws))
     search = GridSearchCV(
-        RibbonRegressor(Ridge(), noise="dof"), {"alpha": [0.1, 1.0]}, scoring=metrics.energy_scorer, cv=2
+        RibbonRegressor(Ridge(), noise="dof"), {"alpha": [0.1, 1.0]}, scoring=metrics.neg_energy_scorer, cv=2
     )
     assert search.fit(X, Y).best_score_ < 0
     _, covered = metrics.coverage_curve(ribbon, X, Y, confidence_levels=[0.5, 0.9])

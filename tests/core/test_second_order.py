@@ -81,7 +81,7 @@ def median_errors(n, seeds, alpha=1.0, n_refits=10):
         Z = rows.normal(size=(n, 2))
         y = (Z @ [1.0, -0.5] + 0.3 + rows.logistic(size=n) > 0).astype(int)
         ribbon = RibbonClassifier(LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-12), alpha=alpha)
-        report = ribbon.fit(Z, y).check_linearisation(Z, y, n_refits=n_refits, random_state=seed)
+        report = ribbon.fit(Z, y).check_linearization(Z, y, n_refits=n_refits, random_state=seed)
         exact = report.refitted_shifts
         errors.append([np.linalg.norm(a - exact, axis=0) for a in (report.shifts, report.newton_shifts)])
     return np.median(np.concatenate(errors, axis=1), axis=1)
@@ -101,7 +101,7 @@ def test_steps_are_closer_to_refits_than_linear_ones(name):
     y = {"logistic": Y > 0, "classes": np.digitize(Y, [-0.5, 0.5]), "poisson": np.round(np.exp(Y / 2))}[name]
     base = PoissonRegressor(alpha=0.1) if name == "poisson" else LogisticRegression(C=1.0)
     ribbon = (RibbonRegressor if name == "poisson" else RibbonClassifier)(base).fit(X, y)
-    table = ribbon.check_linearisation(X, y, n_refits=20, random_state=0).to_frame().median()
+    table = ribbon.check_linearization(X, y, n_refits=20, random_state=0).to_frame().median()
     assert table["newton_prediction_error"] < 0.4 * table["prediction_error"]
     assert table["newton_parameter_error"] < 0.4 * table["parameter_error"]
 
@@ -117,7 +117,7 @@ def test_a_network_is_evaluated_at_its_draws():
     model, shifts = ribbon.model_, ribbon.ribbon_.shifts
     drawn = ribbon.predict_distribution(x, "confidence").latent.draws[:, 0]
     assert_allclose(drawn[:, 4], model.raw(x, model.theta + shifts[:, 4])[:, 0], atol=1e-12)
-    table = ribbon.check_linearisation(x, y, n_refits=10, random_state=0).to_frame().median()
+    table = ribbon.check_linearization(x, y, n_refits=10, random_state=0).to_frame().median()
     assert table["newton_prediction_error"] < 0.6 * table["prediction_error"]
 
 
@@ -153,7 +153,7 @@ def test_flat_directions_count_as_the_least_curvature():
 def test_curvatures_that_weights_do_not_change_are_refused(curvature):
     with pytest.raises(ValueError, match="predictive='newton' needs a curvature that depends on the weights"):
         newton(RibbonRegressor, Ridge(), curvature=curvature).fit(X, Y)
-    report = RibbonRegressor(Ridge(), curvature=curvature).fit(X, Y).check_linearisation(X, Y, n_refits=1)
+    report = RibbonRegressor(Ridge(), curvature=curvature).fit(X, Y).check_linearization(X, Y, n_refits=1)
     assert report.newton_shifts is None
     assert not report.to_frame().columns.str.startswith("newton").any()
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.curvature import KFAC, Curvature, Diagonal, GaussNewton, LowRank, MatrixFree
-from skribbon.metrics import brier_scorer, interval_coverage_score, nll_scorer
+from skribbon.metrics import interval_coverage_score, neg_brier_scorer, neg_nll_scorer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skribbon.exceptions.LeverageWarning"),  # a poor curvature overstates them
@@ -139,7 +139,7 @@ def test_pickle_and_repeatable_draws(curvature):
 def test_grid_search_over_curvatures():
     base = frozen("regressor")
     names = ["ggn", "kfac", "diag", "low_rank", "last_layer", "matrix_free"]
-    search = GridSearchCV(RibbonRegressor(base, random_state=0), {"curvature": names}, scoring=nll_scorer, cv=3)
+    search = GridSearchCV(RibbonRegressor(base, random_state=0), {"curvature": names}, scoring=neg_nll_scorer, cv=3)
     with warnings.catch_warnings():  # a fold's gradient is not zero at the parameters of all rows
         warnings.simplefilter("ignore")
         search.fit(X[TRAIN], Y[TRAIN])
@@ -151,7 +151,7 @@ def test_grid_search_over_curvatures():
 def test_grid_search_inside_a_curvature():
     grid = {"curvature__damping": ["auto", 0.1], "curvature__rank": [2, 0.9]}
     ribbon = RibbonClassifier(frozen("binary"), curvature=LowRank())
-    search = GridSearchCV(ribbon, grid, scoring=brier_scorer, cv=2, error_score="raise")
+    search = GridSearchCV(ribbon, grid, scoring=neg_brier_scorer, cv=2, error_score="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search.fit(X[TRAIN], BINARY[TRAIN])

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._core.rows import Rows
 from skribbon.curvature import KFAC, Diagonal, EmpiricalFisher, GaussNewton, Hessian, LastLayer, LowRank
-from skribbon.curvature.structured import randomised_eigh
+from skribbon.curvature.structured import randomized_eigh
 from skribbon.models import as_parametric
 from skribbon.models.losses import Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
@@ -112,7 +112,7 @@ def test_range_finder_on_a_known_spectrum():
     rng, p = np.random.default_rng(0), 400
     Q = np.linalg.qr(rng.normal(size=(p, p)))[0]
     spectrum = 0.7 ** np.arange(p)
-    values, U = randomised_eigh(lambda V: Q @ (spectrum[:, None] * (Q.T @ V)), p, 12, 3)
+    values, U = randomized_eigh(lambda V: Q @ (spectrum[:, None] * (Q.T @ V)), p, 12, 3)
     assert_allclose(values, spectrum[:12], rtol=1e-6)
     assert_allclose(np.abs(np.sum(U * Q[:, :12], axis=0)), 1, atol=1e-4)
     assert_allclose(U.T @ U, np.eye(12), atol=1e-12)

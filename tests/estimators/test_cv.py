@@ -38,10 +38,10 @@ def noisy_iris():
 
 
 SCORERS = {
-    "nll": metrics.nll_scorer,
-    "interval_score": metrics.interval_score_scorer,
-    "brier": metrics.brier_scorer,
-    "ece": metrics.ece_scorer,
+    "nll": metrics.neg_nll_scorer,
+    "interval_score": metrics.neg_interval_score_scorer,
+    "brier": metrics.neg_brier_scorer,
+    "ece": metrics.neg_ece_scorer,
 }
 
 
@@ -89,7 +89,7 @@ def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes,
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.01, 0.3, 3.0]
     built_in = RibbonCV(Ridge(0.1), alphas=alphas, scoring="nll", cv=cv).fit(X, y)
-    called = RibbonCV(Ridge(0.1), alphas=alphas, scoring=metrics.nll_scorer, cv=cv).fit(X, y)
+    called = RibbonCV(Ridge(0.1), alphas=alphas, scoring=metrics.neg_nll_scorer, cv=cv).fit(X, y)
     assert called.alpha_ == built_in.alpha_
     assert called.best_score_ == pytest.approx(built_in.best_score_, rel=1e-10)
     X, y = noisy_iris
@@ -283,7 +283,7 @@ def test_damping_is_chosen_with_alpha_and_without_refits(diabetes):
     tuned = RibbonCV(CountingRidge(alpha=1e-3), dampings=dampings, alphas=alphas, scoring="nll", cv=3).fit(X, y)
     assert CountingRidge.fits == 4
     grid = {"damping": dampings, "alpha": alphas}
-    search = GridSearchCV(RibbonRegressor(Ridge(alpha=1e-3)), grid, scoring=metrics.nll_scorer, cv=3).fit(X, y)
+    search = GridSearchCV(RibbonRegressor(Ridge(alpha=1e-3)), grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
     assert tuned.alpha_ == search.best_params_["alpha"]
     assert tuned.estimator_.damping == search.best_params_["damping"]
     frame = pd.DataFrame(tuned.cv_results_)
@@ -426,7 +426,7 @@ def test_a_callable_sees_the_temperature(noisy_iris):
     X, y = noisy_iris
     settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": 3}
     ours = RibbonCV(LOGISTIC, scoring="brier", **settings).fit(X, y)
-    called = RibbonCV(LOGISTIC, scoring=metrics.brier_scorer, **settings).fit(X, y)
+    called = RibbonCV(LOGISTIC, scoring=metrics.neg_brier_scorer, **settings).fit(X, y)
     np.testing.assert_allclose(called.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_brier"], rtol=1e-9)
 
 

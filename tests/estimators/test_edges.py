@@ -437,7 +437,7 @@ def test_observations_of_another_length_or_without_a_value():
     with pytest.raises(ValueError, match="NaN"):
         interval_coverage_score(gap, np.c_[Y, Y])
     with pytest.raises(ValueError, match="NaN"):
-        ribbon.check_linearisation(X, gap)
+        ribbon.check_linearization(X, gap)
     network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=50, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="NaN"):
         polish(network, X, gap)

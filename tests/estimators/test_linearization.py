@@ -33,7 +33,7 @@ def coefficients(estimator):
 def test_refits_are_those_of_scikit_learn(name):
     Ribbon, base, y = CASES[name]
     ribbon = Ribbon(base, alpha=0.7).fit(X, y)
-    report = ribbon.check_linearisation(X, y, n_refits=3, random_state=0)
+    report = ribbon.check_linearization(X, y, n_refits=3, random_state=0)
     assert report.converged.all()
     assert_allclose(report.weights.sum(axis=0), N)
     for weight, shift in zip(report.weights.T, report.refitted_shifts.T, strict=True):
@@ -44,7 +44,7 @@ def test_refits_are_those_of_scikit_learn(name):
 def test_the_linear_step_is_the_influence_of_every_row():
     """-H^-1 sum_i (w_i - 1/n) g_i for least squares, written down with numpy."""
     ribbon = RibbonRegressor().fit(X, Y)
-    report = ribbon.check_linearisation(X, Y, n_refits=2, random_state=1)
+    report = ribbon.check_linearization(X, Y, n_refits=2, random_state=1)
     Z = np.column_stack([X, np.ones(N)])
     residual = Y - Z @ ribbon.model_.theta
     shift = np.linalg.solve(Z.T @ Z, Z.T @ ((report.weights - 1) * residual[:, None]))
@@ -57,7 +57,7 @@ def test_error_falls_as_alpha_grows():
     errors = []
     for alpha in (1.0, 100.0):
         ribbon = RibbonClassifier(LogisticRegression(), alpha=alpha).fit(X, LABELS)
-        report = ribbon.check_linearisation(X, LABELS, n_refits=20, random_state=0)
+        report = ribbon.check_linearization(X, LABELS, n_refits=20, random_state=0)
         errors.append(report.to_frame()["prediction_error"].mean())
     assert 5 < errors[0] / errors[1] < 20
 
@@ -68,16 +68,16 @@ def test_a_network_in_a_pipeline_with_weights(capsys):
     )
     weight = np.random.default_rng(2).integers(1, 4, N).astype(float)
     ribbon = RibbonRegressor(make_pipeline(StandardScaler(), network), alpha=3.0).fit(X, Y, sample_weight=weight)
-    report = ribbon.check_linearisation(X, Y, weight, n_refits=2, random_state=0, verbose=1)
+    report = ribbon.check_linearization(X, Y, weight, n_refits=2, random_state=0, verbose=1)
     assert_allclose(report.weights.sum(axis=0), weight.sum())
     assert report.converged.all()
-    assert capsys.readouterr().out.count("[linearisation] refit") == 2
+    assert capsys.readouterr().out.count("[linearization] refit") == 2
     assert 0.5 < report.to_frame()["size_ratio"].median() < 2
 
 
 def test_what_it_says():
     ribbon = RibbonRegressor().fit(X, Y)
-    report = ribbon.check_linearisation(X, Y, n_refits=4, random_state=0)
+    report = ribbon.check_linearization(X, Y, n_refits=4, random_state=0)
     frame = report.to_frame()
     names = ["parameter_error", "prediction_error", "size_ratio", "correlation"]
     assert list(frame.columns) == [*names, *(f"newton_{name}" for name in names), "converged"]
@@ -88,12 +88,12 @@ def test_what_it_says():
     error = np.linalg.norm(report.predictions.reshape(-1, 4) - exact, axis=0) / np.linalg.norm(exact, axis=0)
     assert_allclose(frame["prediction_error"], error)
     with pytest.raises(ValueError, match="n_refits must be an integer >= 1"):
-        ribbon.check_linearisation(X, Y, n_refits=0)
+        ribbon.check_linearization(X, Y, n_refits=0)
 
 
 def test_other_rows_than_the_fitted_ones_are_refused():
     ribbon = RibbonRegressor(Ridge()).fit(X, Y)
     with pytest.raises(ValueError, match=r"must be what the estimator was fitted on: 200 observations, got 150"):
-        ribbon.check_linearisation(X[:150], Y[:150])
+        ribbon.check_linearization(X[:150], Y[:150])
     with pytest.raises(ValueError, match="got 400"):
-        ribbon.check_linearisation(X, Y, sample_weight=np.full(N, 2.0))
+        ribbon.check_linearization(X, Y, sample_weight=np.full(N, 2.0))

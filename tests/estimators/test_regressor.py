@@ -409,7 +409,7 @@ def test_raw_prediction_is_less_certain_away_from_the_data(name):
 
 
 @pytest.mark.parametrize("predictive", PREDICTIVES)
-def test_a_standardised_target_changes_nothing(predictive):
+def test_a_standardized_target_changes_nothing(predictive):
     X, y = linear_data()
     plain = RibbonRegressor(predictive=predictive, random_state=0).fit(X, y)
     scaled = TransformedTargetRegressor(LinearRegression(), transformer=StandardScaler())

@@ -462,8 +462,8 @@ def test_a_frozen_search_gives_the_model_that_it_chose():
     expected = RibbonRegressor(FrozenEstimator(search.best_estimator_)).fit(FRAME, Y)
     np.testing.assert_array_equal(found.predict_interval(FRAME), expected.predict_interval(FRAME))
     np.testing.assert_array_equal(found.predict(FRAME), search.predict(FRAME))
-    report = found.check_linearisation(FRAME, Y, n_refits=2, random_state=0)
-    assert report.to_frame().equals(expected.check_linearisation(FRAME, Y, n_refits=2, random_state=0).to_frame())
+    report = found.check_linearization(FRAME, Y, n_refits=2, random_state=0)
+    assert report.to_frame().equals(expected.check_linearization(FRAME, Y, n_refits=2, random_state=0).to_frame())
     unfinished = GridSearchCV(Ridge(), {"alpha": [1.0]}, refit=False).fit(X, Y)
     with pytest.raises(TypeError, match=r"GridSearchCV is not supported.* with refit=True"):
         RibbonRegressor(FrozenEstimator(unfinished)).fit(X, Y)

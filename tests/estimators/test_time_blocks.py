@@ -5,38 +5,40 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from skribbon import RibbonRegressor, blocks
+from skribbon import RibbonRegressor, time_blocks
 
 DAYS = pd.date_range("2026-01-10", periods=100, freq="D")
 SHUFFLE = np.random.default_rng(0).permutation(100)
 
 
 def test_rows_in_order():
-    np.testing.assert_array_equal(blocks(9, length=4), [0] * 4 + [1] * 5)  # a short rest is no block
-    np.testing.assert_array_equal(blocks(10, length=4), [0] * 4 + [1] * 4 + [2] * 2)
-    np.testing.assert_array_equal(blocks(3, length=10), [0] * 3)
-    assert len(np.unique(blocks(1000))) == 50  # 2 n^(1/3) rows each
-    assert len(np.unique(blocks(1))) == 1
+    np.testing.assert_array_equal(time_blocks(9, length=4), [0] * 4 + [1] * 5)  # a short rest is no block
+    np.testing.assert_array_equal(time_blocks(10, length=4), [0] * 4 + [1] * 4 + [2] * 2)
+    np.testing.assert_array_equal(time_blocks(3, length=10), [0] * 3)
+    assert len(np.unique(time_blocks(1000))) == 50  # 2 n^(1/3) rows each
+    assert len(np.unique(time_blocks(1))) == 1
 
 
 def test_times_in_any_order():
-    expected = blocks(100, length=8)
-    ours = blocks(DAYS[SHUFFLE], length=8)
+    expected = time_blocks(100, length=8)
+    ours = time_blocks(DAYS[SHUFFLE], length=8)
     np.testing.assert_array_equal(pd.factorize(ours[np.argsort(SHUFFLE)])[0], expected)
-    np.testing.assert_array_equal(blocks([5.0, 1.0, 1.0, 2.0], length=1), [0, 1, 1, 2])  # one time is not cut
+    np.testing.assert_array_equal(time_blocks([5.0, 1.0, 1.0, 2.0], length=1), [0, 1, 1, 2])  # one time is not cut
 
 
 def test_stretches_of_time():
-    weeks, months = blocks(DAYS, length="7D"), blocks(DAYS, length="MS")
+    weeks, months = time_blocks(DAYS, length="7D"), time_blocks(DAYS, length="MS")
     np.testing.assert_array_equal(weeks, np.arange(100) // 7)
     np.testing.assert_array_equal(months, pd.factorize(DAYS.strftime("%Y-%m"))[0])
-    np.testing.assert_array_equal(blocks(DAYS.tz_localize("UTC"), length="7D"), weeks)
+    np.testing.assert_array_equal(time_blocks(DAYS.tz_localize("UTC"), length="7D"), weeks)
 
 
 def test_several_series_are_kept_apart():
     times, station = np.tile(np.arange(6), 2), np.repeat(["north", "south"], 6)
-    np.testing.assert_array_equal(blocks(times, length=3, by=station), np.repeat([0, 1, 2, 3], 3))
-    np.testing.assert_array_equal(blocks(np.tile(DAYS[:6], 2), length="3D", by=station), np.repeat([0, 1, 2, 3], 3))
+    np.testing.assert_array_equal(time_blocks(times, length=3, by=station), np.repeat([0, 1, 2, 3], 3))
+    np.testing.assert_array_equal(
+        time_blocks(np.tile(DAYS[:6], 2), length="3D", by=station), np.repeat([0, 1, 2, 3], 3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_several_series_are_kept_apart():
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        blocks(*arguments)
+        time_blocks(*arguments)
 
 
 def test_standard_errors_are_near_those_of_a_kernel():
@@ -65,7 +67,7 @@ def test_standard_errors_are_near_those_of_a_kernel():
     for t in range(1, n):
         noise[t] = 0.7 * noise[t - 1] + e[t]
     x = np.sin(np.arange(n) / 500)[:, None]
-    ribbon = RibbonRegressor().fit(x, noise, groups=blocks(n))
+    ribbon = RibbonRegressor().fit(x, noise, groups=time_blocks(n))
     kernel = sm.OLS(noise, np.column_stack([x, np.ones(n)])).fit(cov_type="HAC", cov_kwds={"maxlags": 54})
     ours, plain = (np.sqrt(np.diag(one.covariance_)) for one in (ribbon, RibbonRegressor().fit(x, noise)))
     np.testing.assert_allclose(ours, kernel.bse, rtol=0.15)

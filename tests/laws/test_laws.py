@@ -653,7 +653,7 @@ def test_crps_of_a_law_with_an_atom(name):
         assert ours == pytest.approx(exact, rel=1e-3)
 
 
-def test_randomised_transform_of_draws_is_uniform():
+def test_randomized_transform_of_draws_is_uniform():
     rng = np.random.default_rng(9)
     for name in ("poisson", "over-dispersed counts", "rates", "compound Poisson-gamma"):
         law = law_at(name, np.full(20_000, 1.3))

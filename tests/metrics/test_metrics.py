@@ -116,21 +116,21 @@ def test_scorers_agree_with_the_metrics():
     X, y = load_diabetes(return_X_y=True)
     ribbon = RibbonRegressor(Ridge(0.1)).fit(X, y)
     mean, std = ribbon.predict(X, return_std=True)
-    assert metrics.nll_scorer(ribbon, X, y) == pytest.approx(-metrics.gaussian_nll(y, mean, std), rel=1e-10)
+    assert metrics.neg_nll_scorer(ribbon, X, y) == pytest.approx(-metrics.gaussian_nll(y, mean, std), rel=1e-10)
     # the scorer averages 99 quantiles: a midpoint rule
-    assert metrics.crps_scorer(ribbon, X, y) == pytest.approx(-metrics.crps_gaussian(y, mean, std), rel=3e-3)
+    assert metrics.neg_crps_scorer(ribbon, X, y) == pytest.approx(-metrics.crps_gaussian(y, mean, std), rel=3e-3)
     interval = ribbon.predict_interval(X, confidence_level=0.9)
     covered = metrics.interval_coverage_score(y, interval)
     assert metrics.coverage_scorer(ribbon, X, y) == covered
-    assert metrics.coverage_error_scorer(ribbon, X, y) == -abs(covered - 0.9)
+    assert metrics.neg_coverage_error_scorer(ribbon, X, y) == -abs(covered - 0.9)
     width = metrics.make_interval_scorer("width", confidence_level=0.5)
     assert width(ribbon, X, y) == pytest.approx(-2 * stats.norm.ppf(0.75) * std.mean(), rel=1e-10)
 
     X, y = load_iris(return_X_y=True)
     ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
     proba = ribbon.predict_proba(X)
-    assert metrics.nll_scorer(ribbon, X, y) == pytest.approx(-log_loss(y, proba))
-    assert metrics.brier_scorer(ribbon, X, y) == pytest.approx(-brier_score_loss(y, proba))
+    assert metrics.neg_nll_scorer(ribbon, X, y) == pytest.approx(-log_loss(y, proba))
+    assert metrics.neg_brier_scorer(ribbon, X, y) == pytest.approx(-brier_score_loss(y, proba))
 
 
 def test_crps_scorer_of_counts_agrees_with_draws():
@@ -139,20 +139,23 @@ def test_crps_scorer_of_counts_agrees_with_draws():
     y = rng.poisson(np.exp(0.5 * X[:, 0] + 1))
     ribbon = RibbonRegressor(PoissonRegressor(alpha=1e-3)).fit(X, y)
     draws = ribbon.predict_samples(X, n_samples=2000, random_state=0)
-    assert -metrics.crps_scorer(ribbon, X, y) == pytest.approx(metrics.crps_samples(y, draws), rel=0.02)
+    assert -metrics.neg_crps_scorer(ribbon, X, y) == pytest.approx(metrics.crps_samples(y, draws), rel=0.02)
 
 
 def test_grid_search_over_alpha_and_over_the_base_model():
     X, y = load_diabetes(return_X_y=True)
     grid = {"alpha": [0.01, 1.0, 100.0], "estimator__alpha": [0.01, 1.0]}
-    search = GridSearchCV(RibbonRegressor(Ridge()), grid, scoring=metrics.nll_scorer, cv=3).fit(X, y)
+    search = GridSearchCV(RibbonRegressor(Ridge()), grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
     assert len(np.unique(search.cv_results_["mean_test_score"])) == 6  # every candidate matters to the score
     assert search.best_params_["alpha"] != 0.01  # a hundred times the bootstrap's variance is worse
 
 
 def test_several_scorers_at_once_inside_and_around_a_pipeline():
     X, y = load_diabetes(return_X_y=True)
-    scoring = {"nll": metrics.nll_scorer, "coverage": metrics.make_interval_scorer("coverage", confidence_level=0.8)}
+    scoring = {
+        "nll": metrics.neg_nll_scorer,
+        "coverage": metrics.make_interval_scorer("coverage", confidence_level=0.8),
+    }
     around = GridSearchCV(
         RibbonRegressor(make_pipeline(StandardScaler(), Ridge())),
         {"alpha": [0.1, 1.0]},
@@ -164,7 +167,7 @@ def test_several_scorers_at_once_inside_and_around_a_pipeline():
     assert around.best_estimator_.predict_interval(X).shape == (len(y), 2)
 
 
-REGRESSION_SCORERS = ("nll", "crps", "coverage", "coverage_error", "interval_score")
+REGRESSION_SCORERS = ("neg_nll", "neg_crps", "coverage", "neg_coverage_error", "neg_interval_score")
 
 
 @pytest.mark.parametrize("name", REGRESSION_SCORERS)
@@ -179,7 +182,7 @@ def test_scorers_look_through_pipelines_and_searches(name):
     assert scorer(search, X, y) == scorer(search.best_estimator_[-1][-1], search.best_estimator_[0].transform(X), y)
 
 
-@pytest.mark.parametrize("scorer", [metrics.nll_scorer, metrics.brier_scorer, metrics.ece_scorer])
+@pytest.mark.parametrize("scorer", [metrics.neg_nll_scorer, metrics.neg_brier_scorer, metrics.neg_ece_scorer])
 def test_scorers_of_classifiers_look_through_a_pipeline(scorer):
     X, y = load_iris(return_X_y=True)
     inside = make_pipeline(StandardScaler(), RibbonClassifier(LogisticRegression()))
@@ -194,7 +197,7 @@ def test_a_report_of_coverage_tunes_nothing():
 
 def test_scorers_in_cross_validate_and_after_pickling():
     X, y = load_iris(return_X_y=True)
-    scoring = {"brier": metrics.brier_scorer, "ece": metrics.ece_scorer, "nll": metrics.nll_scorer}
+    scoring = {"brier": metrics.neg_brier_scorer, "ece": metrics.neg_ece_scorer, "nll": metrics.neg_nll_scorer}
     results = cross_validate(RibbonClassifier(LogisticRegression(max_iter=1000)), X, y, scoring=scoring, cv=3)
     assert np.isfinite([results["test_brier"], results["test_ece"], results["test_nll"]]).all()
     scorer = metrics.make_interval_scorer("width", confidence_level=0.5)
@@ -205,17 +208,17 @@ def test_scorers_in_cross_validate_and_after_pickling():
 def test_scorers_take_a_tuned_ribbon():
     X, y = load_diabetes(return_X_y=True)
     tuned = RibbonCV(Ridge(0.1), alphas=[0.1, 1.0, 10.0], scoring="nll").fit(X, y)
-    assert np.isfinite([metrics.nll_scorer(tuned, X, y), metrics.crps_scorer(tuned, X, y)]).all()
+    assert np.isfinite([metrics.neg_nll_scorer(tuned, X, y), metrics.neg_crps_scorer(tuned, X, y)]).all()
 
 
-@pytest.mark.parametrize("scorer", [metrics.crps_scorer, metrics.coverage_scorer], ids=["crps", "coverage"])
+@pytest.mark.parametrize("scorer", [metrics.neg_crps_scorer, metrics.coverage_scorer], ids=["crps", "coverage"])
 def test_scorers_of_regressors_say_what_classifiers_need(scorer):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match=r"RibbonClassifier has none; wrap .* score classifiers with nll_scorer"):
+    with pytest.raises(TypeError, match=r"RibbonClassifier has none; wrap .* score classifiers with neg_nll_scorer"):
         scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y)
 
 
 def test_a_plain_regressor_has_no_likelihood():
     X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(TypeError, match=r"nll_scorer needs log_density, but Ridge has none; wrap the model"):
-        metrics.nll_scorer(Ridge().fit(X, y), X, y)
+    with pytest.raises(TypeError, match=r"neg_nll_scorer needs log_density, but Ridge has none; wrap the model"):
+        metrics.neg_nll_scorer(Ridge().fit(X, y), X, y)

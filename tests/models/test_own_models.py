@@ -41,7 +41,7 @@ def test_parameters_are_those_of_curve_fit():
 
 
 @pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3"])
-def test_covariance_is_that_of_the_linearised_regression(correction):
+def test_covariance_is_that_of_the_linearized_regression(correction):
     """At the optimum a least-squares curve is its tangent: statsmodels' robust covariance of that regression."""
     ribbon = fitted(correction=correction, curvature="ggn")
     theta = ribbon.model_.theta
@@ -64,7 +64,7 @@ def test_the_classical_covariance_of_curve_fit_where_the_noise_is_constant():
 
 
 def test_refits_move_as_the_linear_step_does():
-    report = fitted(curvature="hessian").check_linearisation(X, RATE, n_refits=20, random_state=0)
+    report = fitted(curvature="hessian").check_linearization(X, RATE, n_refits=20, random_state=0)
     assert report.converged.all()
     for weight, shift in list(zip(report.weights.T, report.refitted_shifts.T, strict=True))[:5]:
         sigma = 1 / np.sqrt(np.maximum(weight, 1e-12))

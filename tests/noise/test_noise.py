@@ -11,7 +11,7 @@ from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegres
 
 from skribbon import AutogradRegressor, RibbonRegressor
 from skribbon._laws import LocationFamily, StudentLaw
-from skribbon.metrics import interval_coverage_score, nll_scorer
+from skribbon.metrics import interval_coverage_score, neg_nll_scorer
 from skribbon.models import StudentT
 from skribbon.models.architectures import mlp
 from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
@@ -44,7 +44,7 @@ def test_noise_that_depends_on_x_is_found():
     assert shaped.noise_.shrinkage_ > 0.5
     estimated, true = shaped.predict_std(X_test, kind="aleatoric"), np.exp(0.8 * X_test[:, 0])
     assert np.corrcoef(np.log(estimated), np.log(true))[0, 1] > 0.95
-    assert nll_scorer(shaped, X_test, y_test) > nll_scorer(flat, X_test, y_test) + 0.2
+    assert neg_nll_scorer(shaped, X_test, y_test) > neg_nll_scorer(flat, X_test, y_test) + 0.2
     quiet = X_test[:, 0] < -1
     coverage = [interval_coverage_score(y_test[quiet], r.predict_interval(X_test[quiet])) for r in (flat, shaped)]
     assert coverage[0] > 0.97
@@ -58,7 +58,7 @@ def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
         X, y = simulated(n, constant, seed)
         X_test, y_test = simulated(4000, constant, seed=100 + seed)
         flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
-        losses.append(nll_scorer(flat, X_test, y_test) - nll_scorer(shaped, X_test, y_test))
+        losses.append(neg_nll_scorer(flat, X_test, y_test) - neg_nll_scorer(shaped, X_test, y_test))
     assert np.mean(losses) < 0.02
 
 

@@ -12,7 +12,7 @@ from skribbon import RibbonCV, RibbonRegressor
 from skribbon._laws.shapes import sample_quantiles
 from skribbon.exceptions import FamilyWarning
 from skribbon.noise import EmpiricalLaw, NormalLaw, StudentLaw
-from skribbon.noise.scale import Standardised
+from skribbon.noise.scale import Standardized
 
 SHAPES = {
     "normal": stats.norm(),
@@ -180,7 +180,7 @@ def test_alpha_does_not_change_what_the_noise_looks_like():
 def test_residuals_are_brought_to_a_mean_square_of_one():
     rng = np.random.default_rng(0)
     residuals, weight = rng.normal(size=50), rng.integers(0, 3, 50).astype(float)
-    seen = Standardised.of(residuals, np.full(50, 4.0), np.full(50, 1.0), weight).of_unit_size()
+    seen = Standardized.of(residuals, np.full(50, 4.0), np.full(50, 1.0), weight).of_unit_size()
     assert np.average(seen.z**2, weights=seen.weight) == pytest.approx(1.0)
     assert seen.share == pytest.approx(0.95 * 0.8)
     np.testing.assert_allclose(seen.z / residuals[weight > 0], (seen.z / residuals[weight > 0])[0])

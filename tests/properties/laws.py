@@ -883,7 +883,7 @@ def conformal_promises_are_kept(s):
     base = np.asarray(getattr(s.fitted.estimator_, "predict_proba" if s.case.is_classifier else "predict")(rows))
     if not known or not np.isfinite(base.astype(float)).all():
         raise DoesNotApply
-    scores = ("lac", "aps") if s.case.is_classifier else ("distribution", "normalised", "absolute")
+    scores = ("lac", "aps") if s.case.is_classifier else ("distribution", "normalized", "absolute")
     ribbon = copy.copy(s.ribbon)  # what it learns from these rows is not for other laws
     if s.case.cv is not None:
         ribbon.estimator_ = copy.copy(s.fitted)

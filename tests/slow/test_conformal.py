@@ -179,7 +179,7 @@ def test_jackknife_leaves_groups_out_and_covers_rows_of_new_ones():
 
 
 # ---------------------------------------------------------------------- sets
-@pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomised": True}])
+@pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomized": True}])
 def test_sets_hold_the_true_class(settings):
     rng, covered, m = np.random.default_rng(0), [], 60
 

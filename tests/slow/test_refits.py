@@ -137,7 +137,7 @@ def median_error(ribbon, X, y, n_draws, rng):
 
 
 @pytest.mark.parametrize("name", UNPENALISED)
-def test_error_of_the_linearised_update_falls_as_one_over_n(name):
+def test_error_of_the_linearized_update_falls_as_one_over_n(name):
     ribbon, simulate = UNPENALISED[name]
     rng = np.random.default_rng(2)
     errors = [median_error(ribbon, *simulate(n, rng), 300, rng) for n in SIZES]

@@ -14,7 +14,7 @@ def median_errors(n):
         X = rows.normal(size=(n, 2))
         y = (X @ [1.0, -0.5] + 0.3 + rows.logistic(size=n) > 0).astype(int)
         ribbon = RibbonClassifier(LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-12)).fit(X, y)
-        report = ribbon.check_linearisation(X, y, n_refits=10, random_state=seed)
+        report = ribbon.check_linearization(X, y, n_refits=10, random_state=seed)
         steps = report.shifts, report.newton_shifts
         errors.append([np.linalg.norm(step - report.refitted_shifts, axis=0) for step in steps])
     return np.median(np.concatenate(errors, axis=1), axis=1)

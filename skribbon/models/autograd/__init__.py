@@ -101,7 +101,6 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skribbon import AutogradRegressor, RibbonRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0.1, 5, size=(200, 1))
@@ -229,7 +228,6 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from skribbon import AutogradClassifier
     >>> from skribbon.models.architectures import mlp
     >>> X, y = load_iris(return_X_y=True)

@@ -320,7 +320,7 @@ class AutogradModel(StoresFunctions, ParametricModel):
 
         return function
 
-    def linearised(self, Z, theta):
+    def linearized(self, Z, theta):
         """f (n, k) at theta, and the map from U (n, k) to sum_i J_i' U_i, (p,)."""
         # by leaves: the reverse derivative of taking slices of theta is slow
         pull, f = make_vjp(self.of_leaves(Z))(self.tree.split(theta))
@@ -371,7 +371,7 @@ class AutogradTangent(Tangent):
     def vjp(self, U):
         if not self._column_by_column(U.shape[2]):
             return super().vjp(U)
-        _, pull = self.model.linearised(self.Z, self.model.theta)
+        _, pull = self.model.linearized(self.Z, self.model.theta)
         return np.stack([pull(U[:, :, r]) for r in range(U.shape[2])], axis=1)
 
     def hessian_product(self, C, u, V):

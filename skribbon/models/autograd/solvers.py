@@ -37,7 +37,7 @@ class Objective:
         """Value and gradient; ``total`` is the sum of the weights unless a minibatch stands for other rows too."""
         model, total = self.model, self.weight.sum() if total is None else total
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # line searches look far ahead
-            f, pull = model.linearised(self.Z, theta)
+            f, pull = model.linearized(self.Z, theta)
             value = self.weight @ model.loss.value(f, self.y) / total + model.l2 @ theta**2 / 2
             slope = model.loss.gradient(f, self.y) * (self.weight / total)[:, None]
             return value, pull(slope) + model.l2 * theta
