@@ -19,7 +19,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor nightly lint format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
+.PHONY: help demo test coverage floor nightly lint size format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,10 +51,14 @@ nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (m
 	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade --pre $(if $(INDEX),--index-url $(INDEX)) scikit-learn numpy scipy
 	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
-lint: $(STAMP) ## Check style, docstrings, formatting and types
+lint: $(STAMP) ## Check style, docstrings, formatting, types and size
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/size.py
+
+size: $(PACKAGE) ## Count lines, files, constants and calls of a fit, and compare each with its limit
+	@$(BIN)/python .ci/size.py
 
 format: $(STAMP) ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix .

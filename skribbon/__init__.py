@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 from . import conformal, curvature, exceptions, metrics, models, noise
 from ._estimators.classifier import RibbonClassifier
-from ._estimators.cross_val import cross_val_interval
 from ._estimators.cv import RibbonCV
+from ._estimators.folds import cross_val_interval
 from ._estimators.regressor import RibbonRegressor
 from ._estimators.time_blocks import time_blocks
 from ._predict.classes import ClassProbabilities
 from ._predict.joint import JointPredictive
 from ._predict.predictive import Predictive
-from ._utils.lazy import when_used
+from ._utils.compat import import_when_used, show_versions
 
 if TYPE_CHECKING:
     from . import baselines, inspection, plotting
@@ -39,11 +39,12 @@ __all__ = [
     "models",
     "noise",
     "plotting",
+    "show_versions",
     "time_blocks",
 ]
 
 # pandas, autograd and matplotlib are imported with these, and not before
-__getattr__, __dir__ = when_used(
+__getattr__, __dir__ = import_when_used(
     globals(),
     AutogradClassifier=".models.autograd",
     AutogradRegressor=".models.autograd",

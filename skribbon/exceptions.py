@@ -1,6 +1,6 @@
 """Errors and warnings raised when a premise of the method fails.
 
-Every warning has a class of its own, so that it can be turned into an error, or ignored once it is understood.
+Every warning has its own class, so that a filter can ignore it or turn it into an error.
 """
 
 import re
@@ -26,11 +26,12 @@ __all__ = [
     "SlowDerivativeWarning",
     "SolverWarning",
     "UndeterminedDirectionWarning",
+    "VersionWarning",
 ]
 
 
 class CurvatureError(ValueError):
-    """The penalised curvature H_r is not positive semi-definite, so it has no meaningful inverse.
+    """The penalized curvature H_r is not positive semi-definite, so it has no meaningful inverse.
 
     Raised by ``fit`` if the parameters are not a minimum of the training loss, usually with ``curvature="hessian"``.
     Train the base model to convergence, use ``curvature="ggn"``, which is never indefinite, or set ``damping`` above
@@ -47,7 +48,7 @@ class RibbonWarning(UserWarning):
     --------
     >>> import warnings
     >>> from skribbon.exceptions import RibbonWarning
-    >>> warnings.simplefilter("error", RibbonWarning)  # prefer no result to a doubtful one
+    >>> warnings.simplefilter("error", RibbonWarning)
     """
 
 
@@ -81,7 +82,7 @@ class SelectionWarning(RibbonWarning):
 class LeverageWarning(RibbonWarning):
     """Some rows determine their own fitted value, so leave-one-out quantities at them are extrapolated.
 
-    Raised by ``fit`` if the correction or the noise model needs leverages. Penalise the base model more, or use a
+    Raised by ``fit`` if the correction or the noise model needs leverages. Penalize the base model more, or use a
     number for ``noise`` and ``correction="HC0"``, which need none.
     """
 
@@ -89,35 +90,34 @@ class LeverageWarning(RibbonWarning):
 class NewtonStepWarning(RibbonWarning):
     """Drawn weights leave so little curvature in some direction that the Newton step along it was bounded.
 
-    Raised by ``fit`` with ``predictive="newton"``, usually for classifiers whose classes are told apart by a few rows:
-    exact refits at such weights would be far away, or would not exist. Use a larger ``alpha``, penalise the base model
+    Raised by ``fit`` with ``predictive="newton"``, usually for classifiers whose classes only a few rows distinguish:
+    exact refits at such weights would be far away, or would not exist. Use a larger ``alpha``, penalize the base model
     more, or use ``predictive="pushforward"``, whose steps use the curvature of all rows.
     """
 
 
 class FewGroupsWarning(RibbonWarning):
-    """There are too few groups of rows to learn the uncertainty from the differences between them.
+    """There are too few groups of rows to estimate the uncertainty from the differences between groups.
 
-    Raised by ``fit`` with ``groups``. Student's t quantiles, with the number of groups minus one as degrees of freedom,
-    allow for a variance estimated from few groups; nothing can make up for having fewer groups than parameters. Collect
-    more groups, drop columns, or penalise the base model.
+    Raised by ``fit`` with ``groups``. Student's t quantiles allow for a variance estimated from few groups, but not for
+    fewer groups than parameters. Collect more groups, drop columns, or penalize the base model.
     """
 
 
 class SeparationWarning(RibbonWarning):
     """A classifier is right about its training rows far more often than its own probabilities suggest.
 
-    Raised by ``fit`` if the classes are separable, or a network has memorised its rows: the scores that the ribbon is
-    built from vanish, and so does its width, just where it should be widest. Penalise the base model more.
+    Raised by ``fit`` if the classes are separable, or a network has memorized its rows: the scores vanish, so intervals
+    are too narrow. Penalize the base model more.
     """
 
 
 class FamilyWarning(RibbonWarning):
-    """The family of a generalised linear model does not describe how observations spread around its means.
+    """The family of a generalized linear model does not describe how observations spread around its means.
 
     Raised by ``fit`` if the predictive distribution functions, evaluated at the observations, are far from uniform.
-    Confidence intervals remain valid; prediction intervals and densities are those of the family. Use another family,
-    or fit a transformed target by least squares, whose noise is learnt from the data.
+    Confidence intervals remain valid; prediction intervals and densities follow the family. Use another family,
+    or fit a transformed target by least squares, whose noise distribution is estimated from the data.
     """
 
 
@@ -125,9 +125,9 @@ class FlexibleModelWarning(RibbonWarning):
     """A network has so many effective parameters per row that its training rows cannot judge it.
 
     Raised by ``fit`` for a model that is not at a minimum, or that has nearly one parameter per row: corrections by
-    leverage would charge for parameters that training never used and make intervals many times too wide, and
-    leave-one-out would be too optimistic. ``damping="auto"`` has added a damping. :class:`~skribbon.RibbonCV` chooses
-    one on held-out rows instead; a number for ``damping`` is used as it is.
+    leverage would make intervals many times too wide, and leave-one-out would be too optimistic. ``damping="auto"``
+    has added a damping. :class:`~skribbon.RibbonCV` chooses one on held-out rows instead; a number for ``damping`` is
+    used unchanged.
     """
 
 
@@ -142,7 +142,7 @@ class SolverWarning(RibbonWarning):
     """An iterative solver stopped before it converged.
 
     Raised by :class:`~skribbon.curvature.MatrixFree`; uncertainty is understated along the flattest directions. Add
-    ``damping``, penalise the base model more, or raise ``max_iter``.
+    ``damping``, penalize the base model more, or raise ``max_iter``.
     """
 
 
@@ -157,9 +157,9 @@ class AlphaEdgeWarning(RibbonWarning):
 class CalibrationWarning(RibbonWarning):
     """The calibration rows cannot support the guarantee that was asked for.
 
-    Raised by ``conformalize`` if they are the rows that the model was fitted on, which reveal nothing about new ones,
-    and by the conformal kinds of the predict methods if there are too few of them for the level, so that ends are
-    infinite. Set rows aside for calibration, use more of them, or lower the level.
+    Raised by ``conformalize`` if the model was fitted on the calibration rows. Raised by conformal kinds of the predict
+    methods if these rows are too few for the level, so that bounds are infinite. Set rows aside for calibration, use
+    more of them, or lower the level.
     """
 
 
@@ -171,8 +171,16 @@ class SlowDerivativeWarning(RibbonWarning):
     """
 
 
+class VersionWarning(RibbonWarning):
+    """A stored estimator was loaded by another version of skribbon than the one that stored it.
+
+    Raised when a pickle, or a file of joblib or skops, is loaded. Predictions may differ between versions, or fail. Fit
+    the estimator again, or install the version that stored it.
+    """
+
+
 def warn_user(message, category):
-    """Warn at the line outside skribbon that led here, however deep the call."""
+    """Warn at the line outside skribbon that led here."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("skribbon", "functools"):
         level, frame = level + 1, frame.f_back
@@ -181,26 +189,23 @@ def warn_user(message, category):
 
 @contextmanager
 def noted_warnings(notes, place):
-    """Append (place, category, text) to ``notes`` for every warning inside, instead of showing it.
-
-    Warning filters still apply: an ignored warning is not noted, and one turned into an error is raised.
-    """
+    """Append (place, category, text) to ``notes`` for every warning inside that filters let through."""
     with warnings.catch_warnings(record=True) as caught:
         yield
     notes.extend((place, one.category, str(one.message)) for one in caught)
 
 
 def warn_once_per_kind(notes, n_folds):
-    """Show each kind of noted warning once, ignoring numbers, with the number of folds that it came from.
+    """Show each kind of noted warning once, ignoring numbers, with the number of folds that raised it.
 
-    A place is the number of a fold, or None for the fit to all rows, whose wording is preferred.
+    A place is the number of a fold, or None for the fit to all rows, whose text is preferred.
     """
     kinds = defaultdict(list)
     for place, category, text in notes:
         kinds[category, re.sub(r"[-+.\w]*\d[-+.\w]*", "#", text)].append((place, text))
-    for (category, _), said in kinds.items():
-        folds = len({place for place, _ in said} - {None})
-        texts = [text for place, text in said if place is None] or [said[0][1]]
-        where = ["the fit to all rows"] * any(place is None for place, _ in said)
+    for (category, _), seen in kinds.items():
+        folds = len({place for place, _ in seen} - {None})
+        texts = [text for place, text in seen if place is None] or [seen[0][1]]
+        where = ["the fit to all rows"] * any(place is None for place, _ in seen)
         where += [f"{folds} of {n_folds} folds"] * (folds > 0)
         warn_user(f"{texts[0]} (In {' and '.join(where)}.)" if folds else texts[0], category)

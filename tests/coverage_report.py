@@ -1,4 +1,4 @@
-"""What ``make coverage`` says at the end: what no test reaches, and whether lines and branches are each covered."""
+"""Summary of ``make coverage``: lines and branches that no test reaches, and whether the thresholds are met."""
 
 import json
 import sys

@@ -17,7 +17,7 @@ def blocks(text):
 def run_page(path):
     """Run the blocks of a page one after the other in one namespace, which comes back.
 
-    A block with prompts must print what it says. One without must only run.
+    A block with prompts must print its expected output. A block without prompts must only run.
     """
     namespace = {"__name__": "__main__"}
     for line, code in blocks(Path(path).read_text(encoding="utf-8")):

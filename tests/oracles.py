@@ -38,7 +38,7 @@ class Case:
 
 
 def people(n=N, seed=0):
-    """A table of numbers, text and truths."""
+    """A table of numbers, text and booleans."""
     rng = np.random.default_rng(seed)
     return pd.DataFrame(
         {
@@ -112,14 +112,14 @@ def case(name):
 
 
 def predicted(ribbon, estimator, X):
-    """(n, K): what the base model predicts, class probabilities at the temperature."""
+    """Predictions (n, K) of the base model, or class probabilities at the temperature."""
     if not hasattr(estimator, "predict_proba"):
         return estimator.predict(X)[:, None]
     return softmax(np.log(estimator.predict_proba(X)) / getattr(ribbon, "temperature", 1.0), axis=1)
 
 
 def at(ribbon, theta):
-    """The base model with other parameters."""
+    """Copy of the base model with other parameters."""
     return _with(ribbon.estimator_, ribbon.model_, theta)
 
 
@@ -156,7 +156,7 @@ def oracle(ribbon, function):
 
 
 def check(table, ribbon, function, rtol=2e-6):
-    """Estimates and standard errors of a table are those of the oracle."""
+    """Check that estimates and standard errors of a table equal the oracle's."""
     value, std = oracle(ribbon, function)
     np.testing.assert_allclose(table["estimate"], value, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(table["std_error"], std, rtol=rtol, atol=1e-8 * std.max())

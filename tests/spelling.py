@@ -1,4 +1,4 @@
-"""What the supported versions of scikit-learn spell or count differently."""
+"""Differences between the supported versions of scikit-learn."""
 
 import sklearn
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
@@ -19,7 +19,7 @@ def assert_checked(results, count, least):
 
 
 def logistic(**params):
-    """LogisticRegression whose ``l1_ratio`` says it all; before 1.8 ``penalty`` had to name the penalty too."""
+    """LogisticRegression with the penalty given by ``l1_ratio``; scikit-learn below 1.8 also needs ``penalty``."""
     if BEFORE_1_8 and "l1_ratio" in params:
         params["penalty"] = {0.0: "l2", 1.0: "l1"}.get(params["l1_ratio"], "elasticnet")
     return LogisticRegression(**params)

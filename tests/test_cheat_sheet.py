@@ -1,4 +1,4 @@
-"""What the one-page summary says exists."""
+"""Names on the one-page summary exist."""
 
 import ast
 import importlib.util
@@ -19,7 +19,7 @@ MODULES = {"inspection": inspection, "metrics": metrics, "plotting": plotting}
 
 
 def owners(node):
-    """What may have the attribute."""
+    """Objects that may have the attribute."""
     root = node.value
     if isinstance(root, ast.Name) and root.id in MODULES:
         return [MODULES[root.id]]
@@ -29,7 +29,7 @@ def owners(node):
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_line_names_what_there_is(code):
+def test_every_line_names_an_existing_attribute(code):
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Attribute) and node.attr not in ("simplefilter", "stationarity_"):
             assert any(hasattr(owner, node.attr) for owner in owners(node)), node.attr
@@ -37,11 +37,11 @@ def test_every_line_names_what_there_is(code):
             assert hasattr(skribbon, node.id) or hasattr(skribbon.exceptions, node.id)
 
 
-def test_lines_fit_into_their_boxes(tmp_path):
+def test_lines_fit_their_boxes(tmp_path):
     assert max(map(len, CODES)) <= 58
     SHEET.draw(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"cheat_sheet.svg", "cheat_sheet.pdf"}
 
 
-def test_the_page_has_every_line_of_the_sheet():
+def test_page_contains_every_line_of_the_sheet():
     assert set(CODES) <= set(SHEET.as_markdown().splitlines())

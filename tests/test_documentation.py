@@ -1,4 +1,4 @@
-"""The code on the pages runs, and the pages know of every public name."""
+"""Code on the pages runs, and the reference lists every public name."""
 
 import re
 from pathlib import Path
@@ -36,14 +36,14 @@ def test_code_on_page_runs(page, tmp_path, monkeypatch):
     run_page(page)
 
 
-def test_session_that_prints_something_else_fails(tmp_path):
+def test_session_with_different_output_fails(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\n>>> x + 1\n3\n```\n")
     with pytest.raises(AssertionError, match="Expected:\n    3\nGot:\n    2"):
         run_page(page)
 
 
-def test_error_in_block_names_the_line_of_the_page(tmp_path):
+def test_block_error_names_the_page_line(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n```python\ny = 1\n1 / 0\n```\n")
     with pytest.raises(ZeroDivisionError) as caught:
@@ -52,7 +52,7 @@ def test_error_in_block_names_the_line_of_the_page(tmp_path):
 
 
 def public_objects():
-    """What the package and its public modules offer, by qualified name; some of it under two names."""
+    """Public objects of the package and its modules by qualified name, some under two names."""
     modules = [
         skribbon,
         metrics,
@@ -81,7 +81,7 @@ def names_in_reference():
     return names
 
 
-def test_reference_has_every_public_name():
+def test_reference_lists_every_public_name():
     public, listed = public_objects(), names_in_reference()
     assert set(listed) <= set(public)
     documented = {id(public[name]) for name in listed}
@@ -89,8 +89,8 @@ def test_reference_has_every_public_name():
     assert len(documented) == len(listed)  # nothing twice
 
 
-def test_the_page_of_a_package_index_stands_alone():
-    """It is the wheel's description: no file of the clone is beside it, and its first code is README's."""
+def test_package_index_page_is_self_contained():
+    """The wheel's description links to no file of the clone, and its first code block is README's."""
     text = (ROOT / "doc" / "package.md").read_text(encoding="utf-8")
     assert not re.findall(r"\]\((?!https://)", text)
     assert "<img" not in text
@@ -98,6 +98,6 @@ def test_the_page_of_a_package_index_stands_alone():
     assert "long_description = file: doc/package.md" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
 
 
-def test_the_citation_has_the_version():
+def test_citation_has_the_current_version():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {skribbon.__version__}\n" in citation

@@ -1,4 +1,4 @@
-"""The gallery and the notebooks are fit to be shown; that they run is for ``make examples`` to say."""
+"""Form of the gallery and the notebooks; ``make examples`` runs them."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ def script(request):
     return request.param.read_text(encoding="utf-8")
 
 
-def test_both_kinds_are_there():
+def test_scripts_and_notebooks_exist():
     assert len(SCRIPTS) >= 12
     assert len(NOTEBOOKS) >= 2
 
@@ -53,25 +53,25 @@ def test_script_names_notebooks_that_exist(script):
     assert {name for name in re.findall(r"examples/(\w+\.ipynb)", script) if not (EXAMPLES / name).exists()} == set()
 
 
-def test_notebook_carries_no_results(notebook):
+def test_notebook_has_no_outputs(notebook):
     for cell in code_cells(notebook):
         assert cell["outputs"] == []
         assert cell["execution_count"] is None
 
 
-def test_notebook_says_only_which_kernel(notebook):
+def test_notebook_metadata_is_only_the_kernel(notebook):
     assert notebook["metadata"].keys() == {"kernelspec"}
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
     assert all(cell["metadata"] == {} for cell in notebook["cells"])
 
 
-def test_notebook_cells_have_names_of_their_own(notebook):
+def test_notebook_cell_ids_are_unique(notebook):
     names = [cell["id"] for cell in notebook["cells"]]
     assert len(set(names)) == len(names)
     assert not [name for name in names if re.fullmatch(r"[0-9a-f]{8}", name)]  # what a machine would call them
 
 
-def test_notebook_code_is_code(notebook):
+def test_notebook_code_is_valid_python(notebook):
     for cell in code_cells(notebook):
         ast.parse("".join(cell["source"]))
 
@@ -82,5 +82,5 @@ def test_no_absolute_paths(path):
 
 
 @pytest.mark.parametrize("text", ['open("/home/me/x.csv")', "'/mnt/x'", r'"C:\data"'])
-def test_absolute_paths_are_seen(text):
+def test_absolute_paths_are_detected(text):
     assert ABSOLUTE_PATH.search(text)

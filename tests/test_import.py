@@ -1,4 +1,4 @@
-"""Importing the package imports little besides scikit-learn; the rest comes when it is used."""
+"""Importing the package imports little besides scikit-learn; other packages are imported on first use."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-def test_what_comes_later():
-    """Of a bare import, and of a fit with intervals; scikit-learn may import pandas itself."""
+def test_optional_packages_are_imported_lazily():
+    """Neither an import nor a fit with intervals imports them; scikit-learn may import pandas itself."""
     code = f"""
 import sys
 import sklearn.linear_model
@@ -33,8 +33,8 @@ print([name for name in {LATE} if name in sys.modules])
     assert run(code).splitlines() == ["[]", "[]"]
 
 
-def test_names_are_there_when_they_are_used():
-    """Each in a package that has imported no other of them."""
+def test_lazy_names_import_on_first_use():
+    """Each name is used in a freshly imported package."""
     uses = [
         "skribbon.AutogradRegressor()",
         "skribbon.models.architectures.mlp",
@@ -53,7 +53,7 @@ for use in {uses}:
     run(code)
 
 
-def test_a_model_of_ones_own_is_known_as_soon_as_there_is_one():
+def test_custom_model_works_without_importing_models():
     code = """
 import numpy as np
 from skribbon import AutogradRegressor, RibbonRegressor
@@ -65,7 +65,7 @@ print(RibbonRegressor(model, noise="dof").fit(X, X[:, 0] + np.sin(50 * X[:, 0]))
 
 
 @pytest.mark.parametrize("package", [skribbon, skribbon.models])
-def test_names_are_listed_and_others_are_not_there(package):
+def test_dir_lists_public_names_and_unknown_names_raise(package):
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):
         package.nothing  # noqa: B018

@@ -23,7 +23,7 @@ import skribbon
 from skribbon._core.linalg import Dense
 from skribbon._core.ribbon import influence
 
-# the oracles here know nothing of small-sample corrections: the paper's own covariance
+# without small-sample corrections, as in the paper
 RibbonClassifier = partial(skribbon.RibbonClassifier, correction="HC0")
 RibbonRegressor = partial(skribbon.RibbonRegressor, correction="HC0")
 
@@ -166,20 +166,20 @@ def gamma(name, **kwargs):
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_least_squares_is_hc0(name):
+def test_least_squares_equals_hc0(name):
     ribbon, reference = ols(name)
     np.testing.assert_allclose(ribbon.model_.theta, reference.params, rtol=1e-6)
     assert_same_covariance(ribbon.covariance_, reference.cov_params())
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_logistic_regression_is_hc0(name):
+def test_logistic_regression_equals_hc0(name):
     ribbon, reference = logit(name)
     np.testing.assert_allclose(ribbon.model_.theta, reference.params, rtol=1e-6)
     assert_same_covariance(ribbon.covariance_, reference.cov_params())
 
 
-def test_logistic_regression_is_hc0_of_the_discrete_model_too():
+def test_logistic_regression_equals_hc0_of_the_discrete_model():
     _, y, design = load("breast cancer")
     ribbon, _ = logit("breast cancer")
     reference = sm.Logit(y, design).fit(cov_type="HC0", method="newton", tol=1e-10, disp=0)
@@ -187,24 +187,24 @@ def test_logistic_regression_is_hc0_of_the_discrete_model_too():
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_poisson_regression_is_hc0(name):
+def test_poisson_regression_equals_hc0(name):
     ribbon, reference = poisson(name)
     assert_same_covariance(ribbon.covariance_, reference.cov_params())
 
 
-def test_gamma_regression_is_hc0_with_the_observed_hessian():
+def test_gamma_regression_equals_hc0_with_the_observed_hessian():
     ribbon, reference = gamma("diabetes", curvature="hessian")
     assert_same_covariance(ribbon.covariance_, reference.cov_params())
 
 
-def test_gamma_regression_with_the_expected_hessian_is_another_sandwich():
+def test_gamma_regression_with_the_expected_hessian_differs():
     expected, reference = gamma("diabetes", curvature="ggn")
     difference = np.diag(expected.covariance_) / np.diag(reference.cov_params()) - 1
     assert np.abs(difference).max() > 0.01  # so that the comparison above can tell the two apart
 
 
-def test_a_loss_that_is_not_convex_takes_its_expected_hessian_by_itself():
-    """Of an inverse Gaussian law with a log link the information of a row is 1/mu, its score (mu - y)/mu^2."""
+def test_non_convex_loss_uses_the_expected_hessian_by_default():
+    """For an inverse Gaussian with log link, a row has information 1/mu and score (mu - y)/mu^2."""
     X, y = diabetes()
     X = standardized(X)
     model = TweedieRegressor(power=3, link="log", alpha=0, solver="lbfgs", tol=1e-10, max_iter=5000).fit(X, y)
@@ -217,14 +217,14 @@ def test_a_loss_that_is_not_convex_takes_its_expected_hessian_by_itself():
     assert np.abs(np.diag(exact) / np.diag(expected) - 1).max() > 0.1  # which it is not
 
 
-def test_dispersion_is_pearsons_over_the_degrees_of_freedom():
+def test_dispersion_equals_pearson_estimate():
     ribbon, reference = gamma("diabetes")
     assert ribbon.noise_.dispersion_ == pytest.approx(reference.scale, rel=1e-9)
     ribbon, reference = ols("diabetes", noise="dof")
     assert ribbon.noise_.dispersion_ == pytest.approx(reference.mse_resid, rel=1e-9)
 
 
-def test_leave_one_out_noise_is_the_press_statistic():
+def test_leave_one_out_noise_equals_the_press_statistic():
     X, y, design = load("diabetes")
     press = sm.OLS(y, design).fit().get_influence().resid_press
     ribbon = RibbonRegressor(noise="loo").fit(X, y)
@@ -248,7 +248,7 @@ def test_standard_error_of_the_mean_of_glms(fit, name):
 
 
 @pytest.mark.parametrize(("fit", "name"), [(ols, "diabetes"), (poisson, "diabetes")])
-def test_confidence_interval_is_the_link_scale_interval(fit, name):
+def test_confidence_interval_equals_the_link_scale_interval(fit, name):
     ribbon, reference = fit(name)
     X, _, design = load(name)
     frame = reference.get_prediction(design[:20]).summary_frame(alpha=0.1)
@@ -257,7 +257,7 @@ def test_confidence_interval_is_the_link_scale_interval(fit, name):
     np.testing.assert_allclose(upper, frame["mean_ci_upper"], rtol=RTOL)
 
 
-def test_logistic_probability_interval_is_the_link_scale_interval():
+def test_logistic_probability_interval_equals_the_link_scale_interval():
     ribbon, reference = logit("breast cancer")
     X, _, design = load("breast cancer")
     frame = reference.get_prediction(design[:20]).summary_frame(alpha=0.1)
@@ -266,7 +266,7 @@ def test_logistic_probability_interval_is_the_link_scale_interval():
     np.testing.assert_allclose(upper, frame["mean_ci_upper"], rtol=1e-6)
 
 
-def test_multinomial_contrasts_are_hc0():
+def test_multinomial_contrasts_equal_hc0():
     X, y, design = load("diabetes")
     X, design = X[:, [2, 3, 8]], design[:, [2, 3, 8, 10]]
     third = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
@@ -279,7 +279,7 @@ def test_multinomial_contrasts_are_hc0():
     assert_same_covariance(covariance, np.asarray(reference.cov_params()))
 
 
-def test_frequency_weights_are_those_of_statsmodels():
+def test_frequency_weights_equal_statsmodels():
     X, y, design = load("diabetes")
     m = np.random.default_rng(0).integers(1, 4, len(y))
     base = PoissonRegressor(alpha=0, **TIGHT)
@@ -340,7 +340,7 @@ def test_logistic_ridge_against_the_dense_formula():
 
 @pytest.mark.parametrize("estimator", [RibbonRegressor(Ridge(5.0)), RibbonClassifier(LogisticRegression(C=0.1))])
 @pytest.mark.parametrize(("one", "other"), [(1.0, 0.01), (7.0, 0.5)])
-def test_alpha_enters_only_as_the_dispersion(estimator, one, other):
+def test_alpha_only_scales_the_covariance(estimator, one, other):
     X, y, _ = load("breast cancer")
     n = len(y)
     first, second = (estimator.set_params(alpha=a).fit(X, y).covariance_ for a in (one, other))

@@ -1,4 +1,4 @@
-"""Every public name says what it takes, what it returns and how it is used, and carries the types of both."""
+"""Every public object has a complete docstring and complete type annotations."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import validate
 
 from skribbon._utils.typing import CurvatureName, NoiseName
-from skribbon.curvature import _BY_NAME as CURVATURES
+from skribbon.curvature.base import CURVATURES
 from skribbon.models.architectures import ACTIVATIONS, Activation
 from skribbon.models.autograd import REGRESSION_LOSSES, RegressionLoss
 from skribbon.noise.scale import _BY_NAME as NOISES
@@ -69,7 +69,7 @@ def own_methods(cls):
 
 
 def function_of(owner, name):
-    """What a method, a class method or a property runs."""
+    """Function behind a method, class method or property."""
     thing = vars(owner).get(name)
     if isinstance(thing, property | cached_property):
         return thing.fget if isinstance(thing, property) else thing.func
@@ -77,7 +77,7 @@ def function_of(owner, name):
 
 
 def documented(owner, name):
-    """The method itself, or what it overrides and inherits the docstring of."""
+    """The method, or the overridden method whose docstring it inherits."""
     return next((base for base in owner.__mro__ if name in vars(base) and function_of(base, name).__doc__), owner)
 
 
@@ -89,7 +89,7 @@ METHODS = {name: method for cls in CLASSES.values() for name, method in own_meth
 
 
 def complaints(thing, codes):
-    """What numpydoc has against the docstring of a class, a function or a property."""
+    """Complaints of numpydoc about the docstring of a class, function or property."""
     return [f"{code}: {text}" for code, text in validate(get_doc_object(thing))["errors"] if code in codes]
 
 
@@ -108,8 +108,8 @@ def without_type(function):
     return [name for name in (*parameters_of(function), "return") if name not in hints]
 
 
-# ---------------------------------------------------------------------- what is looked at, and that faults are seen
-def test_what_is_public():
+# ---------------------------------------------------------------------- discovery of objects, detection of faults
+def test_public_objects_are_found():
     assert {"skribbon.RibbonCV", "skribbon.models.polish", "skribbon.plotting.CoverageDisplay"} <= OBJECTS.keys()
     names = ("coverage_scorer", "neg_coverage_error_scorer", "neg_interval_score_scorer")
     assert SCORERS.keys() == {f"skribbon.metrics.{name}" for name in names}
@@ -118,7 +118,7 @@ def test_what_is_public():
     assert not {"set_params", "set_fit_request", "score", "_latent"} & names  # scikit-learn's, or private
 
 
-def test_faults_are_seen():
+def test_docstring_and_type_faults_are_detected():
     def faulty(a, b: int, c=0):
         """Nothing of a and c, and no example
 
@@ -180,8 +180,8 @@ def test_method_is_typed(name):
     assert without_type(function_of(*METHODS[name])) == []
 
 
-def test_types_list_the_names_that_are_taken():
-    assert typing.get_args(CurvatureName) == ("auto", *CURVATURES)
+def test_literal_types_list_the_accepted_names():
+    assert set(typing.get_args(CurvatureName)) == {"auto", *CURVATURES}
     assert set(typing.get_args(NoiseName)) == {*NOISES, "auto", "cv"}
     assert set(typing.get_args(RegressionLoss)) == REGRESSION_LOSSES.keys()
     assert set(typing.get_args(Activation)) == ACTIVATIONS.keys()

@@ -1,18 +1,18 @@
 """Small dense linear algebra: Gram matrices, roots, and the factored curvature."""
 
-from functools import cached_property
 from math import prod
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import bandwidth, blas, cho_solve, eigh, lapack
 
+from .._utils.compat import cached_property
 from ..exceptions import CurvatureError
 
-EXACT_COLUMNS = 1500  # parameters up to which an inverse root has a column for each: beyond, those are too expensive
-N_PROBES = 64  # random columns of larger inverse roots: the standard error of a leverage h is sqrt(2/64) h
-N_FLAT = 16  # random combinations that stand for more flat directions: enough for a row to move along one of them
-LARGEST = 1e150  # bound on entries that are squared, so that squares do not overflow
+EXACT_COLUMNS = 1500  # largest number of parameters with an exact inverse root, p x p: 18 MB, 1.1e9 multiplications
+N_PROBES = 64  # random columns of a larger inverse root: the standard error of a leverage h is sqrt(2/64) h
+N_FLAT = 16  # random combinations in place of more flat directions: any row that moves along them moves along one
+LARGEST = 1e150  # largest entry that is squared: its square does not overflow
 
 
 def rank_tolerance(p):
@@ -22,27 +22,25 @@ def rank_tolerance(p):
 
 def gram(A, weight=None):
     """A' diag(weight) A as a dense array (p, p), for a dense or sparse A (n, p) and weights of any sign."""
-    if weight is None:
-        product = A.T @ A  # numpy recognises this as a symmetric rank-n update, half the work of a general product
-    elif weight.size and (weight == weight[0]).all():  # as in unweighted least squares: no scaled copy
-        return weight[0] * gram(A)
-    elif (weight >= 0).all():
-        return gram(scale_rows(A, np.sqrt(weight)))
-    else:
-        product = A.T @ scale_rows(A, weight)
-    return product.toarray() if sparse.issparse(product) else product
+    factor = 1.0
+    if weight is not None and weight.size and (weight == weight[0]).all():  # as in unweighted least squares: no copy
+        factor, weight = weight[0], None
+    if weight is not None and (weight >= 0).all():
+        A, weight = scale_rows(A, np.sqrt(weight)), None
+    # numpy recognizes A.T @ A as a symmetric rank-n update, half the work of a general product
+    product = A.T @ A if weight is None else A.T @ scale_rows(A, weight)
+    product = product.toarray() if sparse.issparse(product) else product
+    return product if factor == 1.0 else factor * product
 
 
 def batch_gram(A):
     """A_i A_i', (n, k, k), for a stack A (n, k, r)."""
-    if A.shape[1] == 1:
-        return np.einsum("nkr,nkr->nk", A, A)[:, :, None]
-    return A @ A.transpose(0, 2, 1)
+    return A @ A.transpose(0, 2, 1) if A.shape[1] > 1 else np.einsum("nkr,nkr->nk", A, A)[:, :, None]
 
 
 def row_covariances(root):
     """A_i A_i', (n, k, k), for roots A (n, k, r); roots of several outputs are scaled down if they overflow."""
-    if root.shape[1] > 1:  # what is infinite in all directions has no direction
+    if root.shape[1] > 1:  # an infinite covariance has no correlations
         widest = np.abs(root).max(axis=(1, 2), initial=0.0, keepdims=True)
         if (widest > LARGEST).any():
             root = root * np.divide(LARGEST, widest, out=np.ones_like(widest), where=widest > LARGEST)
@@ -57,51 +55,41 @@ def scale_rows(A, scale):
 def right_multiply(A, T):
     """A @ T for a stack A (..., p) and T (p, r), in half the time if T is square and triangular."""
     p, r = T.shape
-    flat = A.reshape(prod(A.shape[:-1]), p)  # as a stack, numpy would multiply thin matrices one by one
+    flat = A.reshape(prod(A.shape[:-1]), p)  # numpy multiplies the matrices of a stack one by one
     below, above = bandwidth(T) if p == r > 0 and len(flat) > 1 else (1, 1)
     triangular = below == 0 or above == 0
     product = blas.dtrmm(1.0, T.T, flat.T, lower=below == 0).T if triangular else flat @ T
     return product.reshape(*A.shape[:-1], r)
 
 
-def of_unit_diagonal(S):
-    """D S D and D, (p,): 1/sqrt(|diag S|), or one if that is infinite, so that units of the columns do not matter."""
+def regular_cholesky(S):
+    """Upper-triangular U with U'U = D S D, or None if S is singular up to rounding or indefinite; D S D, and D (p,)."""
     diagonal = np.diag(S)
     with np.errstate(invalid="ignore"):
-        scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))
+        scale = 1 / np.sqrt(np.where(diagonal == 0, 1.0, np.abs(diagonal)))  # so that units of columns do not matter
         R = S * scale[:, None]
         R *= scale
-    return R, scale
-
-
-def regular_cholesky(R):
-    """Upper-triangular U with U'U = R, (p, p) of unit diagonal; None if R is singular up to rounding, or indefinite."""
     U, failed = lapack.dpotrf(R.T)  # R is symmetric, and its transpose in LAPACK's order
-    return U if not failed and (np.diag(U) ** 2 > 10 * rank_tolerance(len(R))).all() else None
+    regular = not failed and (np.diag(U) ** 2 > 10 * rank_tolerance(len(R))).all()
+    return (U if regular else None), R, scale
 
 
 def pivoted_cholesky(R):
-    """Rank-revealing factorisation of a positive semi-definite R (p, p) of unit diagonal.
+    """Rank-revealing factorization of a positive semi-definite R (p, p) of unit diagonal.
 
-    Returns
-    -------
-    U : ndarray of shape (r, p)
-        Upper trapezoidal, with U'U = R[pivots][:, pivots] up to rounding; r is the numerical rank.
-    pivots : ndarray of shape (p,)
-        The first r are a largest set of independent coordinates.
-    residual : float
-        Largest entry of R that U'U leaves: rounding if R is semi-definite, more if R is indefinite.
+    Returns U (r, p), upper trapezoidal with U'U = R[pivots][:, pivots] up to rounding, where r is the rank; the pivots
+    (p,), the first r of which are a largest set of independent coordinates; and whether R is indefinite.
     """
     U, pivots, r, _ = lapack.dpstrf(R, tol=rank_tolerance(len(R)))
     U, pivots = np.triu(U)[:r], pivots - 1
     rest = pivots[r:]
-    return U, pivots, np.abs(R[np.ix_(rest, rest)] - U[:, r:].T @ U[:, r:]).max(initial=0.0)
+    residual = np.abs(R[np.ix_(rest, rest)] - U[:, r:].T @ U[:, r:]).max(initial=0.0)
+    return U, pivots, residual > np.sqrt(rank_tolerance(len(R)))
 
 
 def upper_root(S):
     """Upper-triangular U with U U' = S, (p, p); None if S is singular up to rounding, indefinite or not finite."""
-    R, scale = of_unit_diagonal(S[::-1, ::-1])  # from the last row on, since LAPACK has only U'U
-    U = regular_cholesky(R)
+    U, _, scale = regular_cholesky(S[::-1, ::-1])  # from the last row on, since LAPACK has only U'U
     return None if U is None else U.T[::-1, ::-1] / scale[::-1, None]
 
 
@@ -109,7 +97,7 @@ def psd_root(S):
     """C (p, r) with C C' = S, positive semi-definite up to rounding; r is the rank, and C upper-triangular if r = p."""
     C = upper_root(S)
     if C is None:
-        R, scale = of_unit_diagonal(S)
+        _, R, scale = regular_cholesky(S)
         U, pivots, _ = pivoted_cholesky(R)
         C = U.T[np.argsort(pivots)] / scale[:, None]
     return C
@@ -125,14 +113,14 @@ def triangular_root(root):
 
 
 class Factor:
-    """H_r, ready to be solved with: symmetric and positive definite, apart from directions that it holds fixed.
+    """Factored H_r: symmetric and positive definite, apart from directions that it holds fixed.
 
     A subclass writes ``solve`` and ``to_dense``, and sets
 
     - ``rank``: p less the number of fixed directions,
-    - ``null`` (p, m): those directions, or a few random combinations of them where they are many,
+    - ``null`` (p, m): the fixed directions, or a few random combinations if they are many,
     - ``diagonal`` (p,) of H_r, ``inverse_diagonal`` (p,) of its inverse,
-    - ``inverse_root`` M (p, r) with M M' = H_r^-1: exact, or in expectation where p columns would be too many.
+    - ``inverse_root`` M (p, r) with M M' = H_r^-1: exact, or in expectation if p columns would be too many.
     """
 
     def solve(self, B):
@@ -148,15 +136,12 @@ class Factor:
         return triangular_root(self.solve(psd_root(S)))
 
     def effective_parameters(self, shift):
-        """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages, where ``shift`` is the part of H_r that is not data."""
+        """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages; ``shift`` (p,) is the penalty and damping in H_r."""
         return self.rank - float(shift @ self.inverse_diagonal)
 
 
 def probes(p, n_columns=None):
-    """E (p, m) with E E' = I: the identity for a small p, else random columns for which it holds in expectation.
-
-    The columns are always the same: what is estimated with them does not change from one fit to the next.
-    """
+    """E (p, m) with E E' = I: the identity for a small p, else random columns, always the same, in expectation."""
     if n_columns is None and p <= EXACT_COLUMNS:
         return np.eye(p)
     m = N_PROBES if n_columns is None else n_columns
@@ -164,7 +149,7 @@ def probes(p, n_columns=None):
 
 
 def flat_directions(is_flat):
-    """Columns (p, m) along the coordinates that are flat; at most N_FLAT random combinations of them."""
+    """Columns (p, m) along the flat coordinates, or N_FLAT random combinations if they are more."""
     where = np.flatnonzero(is_flat)
     N = np.zeros((len(is_flat), min(len(where), N_FLAT)))
     N[where] = np.eye(len(where)) if len(where) <= N_FLAT else probes(len(where), N_FLAT)
@@ -172,31 +157,27 @@ def flat_directions(is_flat):
 
 
 class Dense(Factor):
-    """Factored symmetric positive semi-definite matrix (p, p).
+    """Factored symmetric positive semi-definite matrix (p, p); raises CurvatureError if it is indefinite.
 
-    A singular matrix is inverted on a largest set of independent coordinates, the redundant ones held fixed, as one
-    would drop collinear columns by hand. Whatever lies in the range of the matrix does not notice: its quadratic
-    forms are the same for every generalised inverse.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-
-    Raises
-    ------
-    CurvatureError
-        If the matrix has a negative eigenvalue beyond rounding.
+    A singular matrix is inverted on a largest set of independent coordinates, with the redundant ones held fixed, as if
+    collinear columns were dropped. Quadratic forms of vectors in its range are the same for any generalized inverse.
     """
 
     def __init__(self, matrix, shift=0.0):
         self.matrix = (matrix + matrix.T) / 2
         self.matrix[np.diag_indices(len(matrix))] += shift
-        R, self._scale = of_unit_diagonal(self.matrix)
-        U, pivots = regular_cholesky(R), np.arange(len(R))
+        self.diagonal = np.diag(self.matrix)
+        U, R, self._scale = regular_cholesky(self.matrix)
+        pivots = np.arange(len(R))
         if U is None:
-            U, pivots, residual = pivoted_cholesky(R)
-            if _is_indefinite(residual, len(R)):
-                raise CurvatureError(_indefinite_message(self.matrix))
+            U, pivots, indefinite = pivoted_cholesky(R)
+            if indefinite:
+                smallest = _smallest_eigenvalue(self.matrix)
+                raise CurvatureError(
+                    f"The penalised curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is "
+                    "not at a minimum of its training loss. Use curvature='ggn', which is never indefinite, or damping "
+                    f"greater than {-1.1 * smallest:.3g}, or train to convergence."
+                )
         self.rank = len(U)
         self._kept, self._redundant = np.split(pivots, [self.rank])
         self._factor, self._beside = np.split(U, [self.rank], axis=1)
@@ -223,52 +204,30 @@ class Dense(Factor):
         return M
 
     @property
-    def diagonal(self):
-        """Diagonal of the matrix, (p,)."""
-        return np.diag(self.matrix)
-
-    @property
     def inverse_diagonal(self):
         """Diagonal of the inverse H^-, (p,)."""
         return np.einsum("ij,ij->i", self.inverse_root, self.inverse_root)
 
     @property
     def null(self):
-        """Directions (p, m) along which the matrix is flat; m = 0 for a regular one.
-
-        Each is one redundant coordinate less its dependence on the kept ones, in units in which the rows that made
-        the matrix have entries of order one.
-        """
+        """Flat directions (p, m), each a redundant coordinate less its dependence on the kept ones."""
         redundant = self._redundant
         N = -self.inverse_root @ self._beside
         N[redundant, np.arange(len(redundant))] = self._scale[redundant]
         return N
 
     def to_dense(self):
-        """The matrix itself."""
+        """Return the matrix itself."""
         return self.matrix
 
 
-def _is_indefinite(residual, p):
-    return residual > np.sqrt(rank_tolerance(p))
-
-
 def _smallest_eigenvalue(matrix):
-    """The negative eigenvalue, also where columns of very different units bury it in the rounding of the largest."""
+    """Negative eigenvalue, also if columns of very different units bury it in the rounding of the largest."""
     smallest = eigh(matrix, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)[0]
     if smallest < -rank_tolerance(len(matrix)) * np.abs(matrix).max():
         return smallest
     diagonal, eye = np.abs(np.diag(matrix)), np.eye(len(matrix))
     damping = np.finfo(float).eps * diagonal[diagonal > 0].min(initial=1.0)
-    while _is_indefinite(pivoted_cholesky(of_unit_diagonal(matrix + damping * eye)[0])[2], len(matrix)):
+    while pivoted_cholesky(regular_cholesky(matrix + damping * eye)[1])[2]:
         damping *= 1.5
     return -damping
-
-
-def _indefinite_message(matrix):
-    smallest = _smallest_eigenvalue(matrix)
-    return (
-        f"The penalised curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is not at a "
-        f"minimum of its training loss. Use curvature='ggn', which is never indefinite, or damping greater than "
-        f"{-1.1 * smallest:.3g}, or train to convergence."
-    )

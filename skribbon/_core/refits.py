@@ -10,26 +10,13 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .rows import Rows, Sums
 
-MAX_PARAMETERS = 5000  # p x p arrays are formed and factored at every step
-SLOW = 0.3  # Gauss-Newton shrinks the gradient by less than this where the curvature of f itself matters
-DAMPINGS = 30  # how often one step's damping may grow before the search ends
-ROUNDING = 1e-13  # relative size of what rounding leaves of a mean over rows
-WELL_CONDITIONED = 1e-7  # ratio of eigenvalues from which a single solve is as good as more of them
-NEGLIGIBLE = 1e-4  # standard errors of gradient that no interval can tell from zero
+MAX_PARAMETERS = 5000  # largest model: every step factors a p x p array, 200 MB
+NEGLIGIBLE = 1e-4  # gradient, in standard errors, that changes no interval noticeably
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a minimisation went; gradients are in units of the standard error of the mean score.
-
-    Attributes
-    ----------
-    n_iter : int
-        Steps that were taken.
-    gradient_before, gradient_after : float
-        Norm of the objective's gradient, each coordinate scaled by its curvature.
-    converged : bool
-    """
+    """Result of a minimization; gradients are norms in units of the standard error of the mean score."""
 
     n_iter: int
     gradient_before: float
@@ -39,14 +26,14 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """The objective at one theta: its value, gradient and curvature, all from one pass over the rows."""
+    """Training objective at one theta: value, gradient and curvature, from one pass over the rows."""
 
     rows: Rows
     value: float
     gradient: np.ndarray  # (p,)
-    curvature: np.ndarray  # (p, p), exact where that cannot be indefinite, else Gauss-Newton; penalty included
+    curvature: np.ndarray  # (p, p), with the penalty: exact if it cannot be indefinite, else Gauss-Newton
     distance: float  # from stationarity, in standard errors
-    floor: float  # the distance that rounding alone can make
+    floor: float  # distance that rounding alone can make
 
     @property
     def theta(self):
@@ -60,37 +47,12 @@ class _Point:
 
 
 def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
-    r"""Move a model's parameters to the minimum of its own training objective.
+    r"""Move a model's parameters to the minimum of its own training objective; returns theta and a Report.
 
     The objective is :math:`\sum_i w_i \ell_i / \sum_i w_i` plus the penalty of the model. Steps solve
     :math:`(C + \lambda D) s = -g`, with C the Gauss-Newton matrix, or the exact Hessian once Gauss-Newton is slow, and
-    D the diagonal of Gauss-Newton; only steps that lower the objective are taken.
-
-    Parameters
-    ----------
-    rows : Rows
-        The model, where to start from, and the rows with their weights.
-    max_iter : int, default=200
-    tol : float, default=1e-8
-        Converged when the gradient is this many standard errors of the mean score, or rounding.
-    verbose : int, default=0
-        Print a line per step if positive.
-
-    Returns
-    -------
-    theta : ndarray of shape (p,)
-    report : Report
-
-    Examples
-    --------
-    >>> from skribbon._core.refits import minimise
-    >>> from skribbon._core.rows import Rows
-    >>> from skribbon.models import as_parametric
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0, 3.0])
-    >>> model = as_parametric(LinearRegression().fit(X, y), y, np.ones(4))
-    >>> theta, report = minimise(Rows(model, X, y, np.array([2.0, 1.0, 1.0, 2.0])))
-    >>> theta, report.converged
-    (array([ 0.947..., -0.0877...]), True)
+    D the diagonal of Gauss-Newton; only steps that lower the objective are taken. The search has converged if the
+    gradient is ``tol`` standard errors of the mean score, or rounding.
     """
     p = len(rows.model.theta)
     if p > MAX_PARAMETERS:
@@ -111,33 +73,32 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
         if step is None:
             break
         n_iter, (new, damping) = n_iter + 1, step
-        newton = newton or (new.distance > SLOW * point.distance and damping < 1e-2 and rows.model.has_hessian)
+        newton = newton or (new.distance > 0.3 * point.distance and damping < 1e-2 and rows.model.has_hessian)
         point = new
         if verbose:
             print(
                 f"step {n_iter}: objective {point.value:.10g}, gradient {point.distance:.3g} standard errors, "
                 f"damping {damping:.1g}, {'Newton' if newton else 'Gauss-Newton'}"
             )
-    report = Report(n_iter, start.distance, point.distance, bool(point.distance <= max(tol, point.floor)))
-    return point.theta, report
+    return point.theta, Report(n_iter, start.distance, point.distance, bool(point.distance <= max(tol, point.floor)))
 
 
 def _solution(point):
-    """The minimum of a quadratic objective, by one step; None where it is too ill-conditioned for that."""
+    """Minimum of a quadratic objective, by one step; None if it is too ill-conditioned for a single solve."""
     root = np.sqrt(np.diag(point.curvature))
     if not (root > 0).all():
         return None
     values, vectors = np.linalg.eigh(point.curvature / root[:, None] / root)
-    if values[0] <= WELL_CONDITIONED * values[-1]:
+    if values[0] <= 1e-7 * values[-1]:
         return None
     return point.theta - vectors @ ((vectors.T @ (point.gradient / root)) / values) / root
 
 
 def _step(point, damping, newton):
-    """The next point and the damping after it, or None where no damping finds a lower objective."""
+    """Next point and the damping after it; None if no damping finds a lower objective."""
     C = point.hessian() if newton else point.curvature
     solve, tried = _DampedSolver(C, np.diag(point.curvature)), damping
-    for _ in range(DAMPINGS):
+    for _ in range(30):  # each damping is ten times the one before
         step = solve(-point.gradient, tried)
         new = _try(point, step)
         if new is not None:
@@ -149,10 +110,7 @@ def _step(point, damping, newton):
 
 
 class _DampedSolver:
-    """(C + damping D)^-1 b; an indefinite C enters with the absolute values of its eigenvalues.
-
-    That turns steps towards a saddle into steps away from it, and leaves the well determined directions undamped.
-    """
+    """(C + damping D)^-1 b; an indefinite C enters with absolute eigenvalues, so that steps lead away from a saddle."""
 
     def __init__(self, C, diagonal):
         self.root = np.sqrt(np.maximum(diagonal, 1e-12 * diagonal.max(initial=1e-300)))
@@ -172,11 +130,8 @@ class _DampedSolver:
 
 
 def _try(old, step):
-    """The point after a step if its objective is lower or, where rounding hides the difference, its gradient is."""
+    """Point after a step, if its objective is lower or, within rounding, its gradient; else None."""
     rows = old.rows.at(old.rows.model.at(old.theta + step))
-    convex = rows.model.exact_is_psd  # hardly a step fails there: all is asked in one pass
-    if not convex and not _value(rows) <= old.value + _noise(old):
-        return None
     new = _evaluate(rows)
     if not new.value <= old.value + _noise(old):
         return None
@@ -185,42 +140,34 @@ def _try(old, step):
 
 
 def _noise(point):
-    return ROUNDING * max(1e-300, abs(point.value))
-
-
-def _value(rows):
-    """The objective, up to a constant."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too far is seen by its value
-        return rows.sum(_summed_loss) / rows.n + _penalty(rows.model)
-
-
-def _summed_loss(block):
-    return block.weight @ block.model.loss.value(block.f, block.y)
+    """Rounding error of the objective, a mean over rows."""
+    return 1e-13 * max(1e-300, abs(point.value))
 
 
 def _second_order(block):
     """Sums over the block of the loss, of the scores and their squares, and of the curvature."""
     curvature = block.hessian() if block.model.exact_is_psd else block.ggn()
-    return Sums([_summed_loss(block), block.score_sum(block.u), block.score_squares(block.u), curvature])
+    loss = block.weight @ block.model.loss.value(block.f, block.y)
+    return Sums([loss, block.score_sum(block.u), block.score_squares(block.u), curvature])
 
 
 def _evaluate(rows):
     model = rows.model
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a step too far is seen by its value
         loss, g_bar, g2_bar, curvature = rows.sum(_second_order) / rows.n
-    gradient = g_bar + model.grad_penalty()
+    gradient = g_bar + model.penalty_gradient
     curvature = curvature + np.diag(model.l2)
     distance, floor = _distance(gradient, g_bar, g2_bar, np.diag(curvature), rows)
     return _Point(rows, loss + _penalty(model), gradient, curvature, distance, floor)
 
 
 def _penalty(model):
-    """The penalty up to a constant: its gradient is affine in theta, with slope l2."""
-    return model.theta @ (model.grad_penalty() - model.l2 * model.theta / 2)
+    """Penalty, up to a constant: its gradient is affine in theta, with slope l2."""
+    return model.theta @ (model.penalty_gradient - model.l2 * model.theta / 2)
 
 
 def _distance(gradient, g_bar, g2_bar, curvature, rows):
-    """Norm of the gradient in units of the mean score's standard error, and what rounding makes of zero."""
+    """Norm of the gradient in standard errors of the mean score, and the norm that rounding alone can make."""
     scale = 1 / np.sqrt(np.where(curvature > 0, curvature, np.inf))
     standard_error = np.linalg.norm(scale * np.sqrt(np.maximum(g2_bar - g_bar**2, 0) / rows.n))
     terms = np.linalg.norm(scale * (np.sqrt(g2_bar) + np.abs(gradient - g_bar)))

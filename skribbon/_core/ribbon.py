@@ -1,11 +1,11 @@
-r"""Ribbon, top to bottom, in the paper's symbols.
+r"""Distribution of the parameters under Dirichlet weights, in the paper's symbols.
 
 The Bayesian bootstrap refits a model at weights w ~ Dirichlet(alpha, ..., alpha),
 
 .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta).
 
 Ribbon replaces each refit by one linear step from the single fit :math:`\hat\theta`. With per-row scores
-:math:`g_i = \nabla \ell(z_i, \hat\theta)` and penalised curvature :math:`H_r = H + \nabla^2 r`,
+:math:`g_i = \nabla \ell(z_i, \hat\theta)` and penalized curvature :math:`H_r = H + \nabla^2 r`,
 
 .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i = \frac1n \sum_i \tilde w_i \mathrm{IF}_i,
           \qquad \tilde w = n w - j, \quad \mathrm{IF}_i = -H_r^{-1} g_i .
@@ -17,26 +17,29 @@ The weights have covariance :math:`(I - jj'/n) / (n (n\alpha + 1))`, hence in cl
 
 and a prediction moves by :math:`J_x \Delta\theta_w`. The rest of the package computes :math:`g_i`, H_r and J_x.
 
-One order further, the step is Newton's on the reweighted objective, with the curvature that the drawn weights make,
+One order further, the step is Newton's on the reweighted objective, which for least squares and ridge is the refit,
 
-.. math:: \Delta\theta_w = -\Big(\sum_i w_i H_i + \nabla^2 r\Big)^{-1} \Big(\sum_i w_i g_i + \nabla r\Big),
+.. math:: \Delta\theta_w = -H_w^{-1} \Big(\sum_i w_i g_i + \nabla r\Big), \qquad H_w = \sum_i w_i H_i + \nabla^2 r.
 
-which for least squares and ridge is the refit itself. Elsewhere that step leaves a gradient of the order of its square,
-:math:`\rho_w`, by which it is corrected with the same curvature, :math:`-H_w^{-1} \rho_w`, so that the error is
-:math:`O(n^{-3/2})`.
-
-Rows may carry frequencies m_i: a row counted m_i times has a total weight that is Gamma(alpha m_i) before
-normalization, and n is then the sum of the frequencies. Rows that depend on each other share one weight per group, see
-``groups.py``; the number of weights is called ``units``.
+Elsewhere it leaves a gradient :math:`\rho_w` of the order of its square and is corrected by :math:`-H_w^{-1} \rho_w`,
+so that the error is :math:`O(n^{-3/2})`. A row of frequency m_i has a weight that is Gamma(alpha m_i) before
+normalization, and n is the sum of the frequencies. Groups of rows share one weight, see ``units.py``; the number of
+weights is called ``units``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..exceptions import NewtonStepWarning, warn_user
+from .linalg import pivoted_cholesky
+from .thresholds import MAX_FLAT_DRAWS, MIN_CURVATURE
+from .units import leverages_are_small, pass_width, shortened
+
 GROUPS_PER_GENERATOR = 64  # groups whose weights one random generator draws, so that blocks may cut the table anywhere
+MOST_DIRECTIONS = 24  # coordinates up to which pairs of them are faster than 1,000 rows: 300 pairs, 0.7 MB
 
 
 def influence(H_r, G):
@@ -55,11 +58,7 @@ def rescaling(units, alpha, other):
 
 
 def centred_second_moment(H_F, mean, centre):
-    """H_Fc = mean of (g_i - centre)(g_i - centre)', (p, p), from H_F = mean of g_i g_i' and the mean of g_i.
-
-    The centre is g_bar for the scores of the fit, which makes it H_F - g_bar g_bar'. It differs from the mean if scores
-    are corrected row by row: with their share of the penalty's gradient, -g_bar, the uncorrected ones add up to zero.
-    """
+    """H_Fc = mean of (g_i - centre)(g_i - centre)', (p, p), from H_F = mean of g_i g_i' and the mean of g_i."""
     cross = np.outer(mean - centre / 2, centre)
     return H_F - cross - cross.T
 
@@ -69,176 +68,18 @@ def sandwich_root(H_r, H_Fc):
     return H_r.sandwich_root(H_Fc)
 
 
-# ---------------------------------------------------------------------- drawn weights
-@dataclass(frozen=True, eq=False)
-class DirichletSums:
-    """Sums over a block of gamma_i g_i and of gamma_i, for ``n_draws`` draws of gamma: all that w needs.
-
-    w_i = gamma_i / sum(gamma) turns both sums into one pass, sum w_i g_i = sum(gamma_i g_i) / sum(gamma), without an
-    n x n_draws array. ``gradient(block)`` gives u with g_i = J_i' u_i.
-    """
-
-    alpha: float
-    n_draws: int
-    seed: int
-    gradient: Callable
-
-    def weights(self, block):
-        """gamma_i times the row's weight in its group, (b, B + 1), with equal weights last; and sums (B + 1,)."""
-        m = block.weight
-        if block.group is None:
-            rng = np.random.default_rng([self.seed, block.index])
-            gamma = rng.standard_gamma((self.alpha * m)[:, None], size=(len(m), self.n_draws))  # (b, B)
-            c = np.column_stack([gamma, m])
-            return c, c.sum(axis=0)
-        gamma = group_gammas(self.alpha, self.n_draws, self.seed, block.group)
-        c = np.column_stack([gamma, np.ones(len(m))])
-        return m[:, None] * c, block.share @ c  # each group counts once
-
-    def __call__(self, block):
-        """sum_i c_i g_i above the sum of the weights, (p + 1, B + 1)."""
-        c, total = self.weights(block)
-        return np.vstack([block.tangent.weighted_scores(self.gradient(block), c), total])
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnCurvature:
-    """Sums over a block of gamma_i H_i, (B, p, p)."""
-
-    drawn: DirichletSums
-    curvature: Any  # a sum over rows
-
-    def __call__(self, block):
-        c, _ = self.drawn.weights(block)
-        self.curvature.of_loss(block)  # cached: all draws share it
-        return np.stack([self.curvature.of_block(block.reweighted(weight)) for weight in c.T[:-1]])
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnChange:
-    """Sums over a block of gamma_i (g_i(theta + shift) - g_i(theta)), (p, B), with a shift (p,) for each draw."""
-
-    drawn: DirichletSums
-    shifts: np.ndarray
-
-    def __call__(self, block):
-        c, _ = self.drawn.weights(block)
-        changes = [gradient_change(block.reweighted(w), d) for w, d in zip(c.T[:-1], self.shifts.T, strict=True)]
-        return np.stack(changes, axis=1)
-
-
-def gradient_change(block, shift):
-    """Sum over a block of weight_i (g_i(theta + shift) - g_i(theta)), (p,)."""
-    other = block.at(block.model.at(block.model.theta + shift))
-    return other.score_sum(other.u) - block.score_sum(block.u)
-
-
-def group_gammas(alpha, n_draws, seed, codes):
-    """Gamma(alpha) draws (b, B) of the groups of rows; a group's draws do not depend on where its rows are."""
-    parts, place = np.unique(codes // GROUPS_PER_GENERATOR, return_inverse=True)
-    size = GROUPS_PER_GENERATOR, n_draws
-    gamma = np.stack([np.random.default_rng([seed, part]).standard_gamma(alpha, size) for part in parts])
-    return gamma[place, codes % GROUPS_PER_GENERATOR]
-
-
-def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
-    """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from the sums that :class:`DirichletSums` makes over all rows.
-
-    With groups, g_i is G/n S_g.
-    """
-    weighted, total = sums[:-1], sums[-1]
-    if not np.all(total > 0):
-        raise ValueError(
-            f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
-            "use a larger alpha, or predictive='gaussian', which draws no weights."
-        )
-    means = weighted / (rows_per_unit * total)
-    return means[:, :-1] - means[:, -1:]
-
-
-@dataclass(frozen=True, eq=False)
-class ReweightedCurvature:
-    """H_w = sum_i w_i H_i + penalty of B draws, factored.
-
-    In the coordinates of M, with M M' = H_r^-1, it is the identity at equal weights.
-
-    Attributes
-    ----------
-    M : ndarray of shape (p, r)
-    values, vectors : ndarray of shape (B, r), (B, r, r)
-        Eigenvalues and eigenvectors of M' H_w M.
-    least : float
-        Lower bound of the eigenvalues, for directions that drawn weights leave almost undetermined.
-    """
-
-    M: np.ndarray
-    values: np.ndarray
-    vectors: np.ndarray
-    least: float
-
-    @classmethod
-    def from_draws(cls, M, H_w, least):
-        """Factor curvatures H_w (B, p, p)."""
-        M = M[:, M.any(axis=0)]  # what is redundant has no curvature
-        return cls(M, *np.linalg.eigh(M.T @ H_w @ M), least)
-
-    @property
-    def is_flat(self):
-        """Whether an eigenvalue of a draw was raised to the lower bound, (B,)."""
-        return (self.values < self.least).any(axis=1)
-
-    def solve(self, U):
-        """H_w^-1 U, one column per draw, in the coordinates of M: (r, B)."""
-        along = np.einsum("brq,rb->bq", self.vectors, self.M.T @ U) / np.maximum(self.values, self.least)
-        return np.einsum("brq,bq->rb", self.vectors, along)
-
-    def shifts(self, U):
-        """Newton steps -H_w^-1 U_n(w), one column per draw, (p, B)."""
-        return -self.M @ self.solve(U)
-
-    def second_order(self, U, remainder):
-        """Newton steps corrected by the gradient that they leave, -H_w^-1 (U_n(w) + remainder), (p, B).
-
-        The correction is at most half as long as the step in the norm of H_r, and zero if the gradient after the step
-        overflows.
-        """
-        remainder = np.where(np.isfinite(remainder).all(axis=0), remainder, 0.0)
-        first, second = self.solve(U), self.solve(remainder)
-        size, most = np.linalg.norm(second, axis=0), np.linalg.norm(first, axis=0) / 2
-        share = np.divide(most, size, out=np.ones_like(size), where=size > most)
-        return -self.M @ (first + share * second)
-
-
 # ---------------------------------------------------------------------- the distribution of theta
 @dataclass(frozen=True, eq=False)
 class Ribbon:
-    """The distribution of Delta theta_w: mean zero, covariance ``root @ root.T``.
+    """Distribution of Delta theta_w: mean zero, covariance ``root @ root.T``."""
 
-    Attributes
-    ----------
-    root : ndarray of shape (p, r)
-        Root of the covariance; of drawn shifts, the shifts over sqrt(B).
-    undetermined : ndarray of shape (p, m)
-        Directions that neither the data nor the penalty determine. The ribbon has no width along them.
-    single : ndarray of shape (p, l)
-        How theta moves with each row, or group, that determines a direction alone. Its noise cannot be seen there.
-    units : float
-        Number of Dirichlet weights.
-    shifts : ndarray of shape (p, B) or None
-        The drawn Delta theta_w; None for the Gaussian limit.
-    exact : bool
-        Whether predictions evaluate the model at drawn parameters, or follow its tangent.
-    freedom : Freedom or None
-        Degrees of freedom of its variances; None for infinitely many.
-    """
-
-    root: np.ndarray
-    undetermined: np.ndarray
-    single: np.ndarray
-    units: float = 1.0
-    shifts: np.ndarray | None = None
-    exact: bool = False
-    freedom: Any = None
+    root: np.ndarray  # (p, r), root of the covariance; if shifts are drawn, the shifts over sqrt(B)
+    undetermined: np.ndarray  # (p, m), directions without width, that neither the data nor the penalty determine
+    single: np.ndarray  # (p, l), how theta moves with each row, or group, that determines a direction alone
+    units: float = 1.0  # number of Dirichlet weights
+    shifts: np.ndarray | None = None  # (p, B), drawn Delta theta_w; None for the Gaussian limit
+    exact: bool = False  # whether predictions evaluate the model at drawn parameters, or follow its tangent
+    freedom: Any = None  # degrees of freedom of variances; None for infinitely many
 
     @classmethod
     def closed_form(cls, H_r, H_Fc, units, alpha, single):
@@ -260,7 +101,7 @@ class Ribbon:
         """Express in other coordinates: ``function`` takes directions (p, r) there."""
         shifts = None if self.shifts is None else function(self.shifts)
         freedom = None if self.freedom is None else self.freedom.mapped(function)
-        root, undetermined, single = (function(A) for A in (self.root, self.undetermined, self.single))
+        root, undetermined, single = map(function, (self.root, self.undetermined, self.single))
         return replace(self, root=root, undetermined=undetermined, single=single, shifts=shifts, freedom=freedom)
 
     @property
@@ -301,3 +142,296 @@ def pushforward(model, Z, shifts):
 def direct(model, Z, shifts):
     """f(x; theta-hat + Delta theta), (n, k, B): the model evaluated at every drawn parameter vector."""
     return np.stack([model.raw(Z, model.theta + shift) for shift in shifts.T], axis=2)
+
+
+# ---------------------------------------------------------------------- drawn weights
+def dirichlet_weights(alpha, n_draws, seed, block):
+    """gamma_i times the row's weight in its group, (b, B + 1), with equal weights last; and sums (B + 1,)."""
+    m = block.weight
+    if block.group is None:
+        rng = np.random.default_rng([seed, block.index])
+        gamma = rng.standard_gamma((alpha * m)[:, None], size=(len(m), n_draws))  # (b, B)
+        c = np.column_stack([gamma, m])
+        return c, c.sum(axis=0)
+    c = np.column_stack([group_gammas(alpha, n_draws, seed, block.group), np.ones(len(m))])
+    return m[:, None] * c, block.share @ c  # each group counts once
+
+
+def dirichlet_sums(weights, gradient, block):
+    """Sums over a block of gamma_i g_i, above the sums of gamma_i, (p + 1, B + 1); their ratio is sum w_i g_i."""
+    c, total = weights(block)
+    return np.vstack([block.tangent.weighted_scores(gradient(block), c), total])
+
+
+def drawn_curvatures(weights, curvature, block):
+    """Sums over a block of gamma_i H_i, (B, p, p), for a curvature that is a sum over rows."""
+    c, _ = weights(block)
+    curvature.of_loss(block)  # cached: all draws share it
+    return np.stack([curvature.of_block(block.reweighted(weight)) for weight in c.T[:-1]])
+
+
+def drawn_changes(weights, shifts, block):
+    """Sums over a block of gamma_i (g_i(theta + shift) - g_i(theta)), (p, B), with a shift (p,) for each draw."""
+    c, _ = weights(block)
+    changes = [gradient_change(block.reweighted(w), d) for w, d in zip(c.T[:-1], shifts.T, strict=True)]
+    return np.stack(changes, axis=1)
+
+
+def gradient_change(block, shift):
+    """Sum over a block of weight_i (g_i(theta + shift) - g_i(theta)), (p,)."""
+    other = block.at(block.model.at(block.model.theta + shift))
+    return other.score_sum(other.u) - block.score_sum(block.u)
+
+
+def group_gammas(alpha, n_draws, seed, codes):
+    """Gamma(alpha) draws (b, B) of the groups of rows; a group's draws do not depend on where its rows are."""
+    parts, place = np.unique(codes // GROUPS_PER_GENERATOR, return_inverse=True)
+    size = GROUPS_PER_GENERATOR, n_draws
+    gamma = np.stack([np.random.default_rng([seed, part]).standard_gamma(alpha, size) for part in parts])
+    return gamma[place, codes % GROUPS_PER_GENERATOR]
+
+
+def dirichlet_scores(sums, alpha, rows_per_unit=1.0):
+    """U_n(w) = sum_i (w_i - 1/n) g_i, (p, B), from dirichlet_sums over all rows; with groups, g_i is G/n S_g."""
+    weighted, total = sums[:-1], sums[-1]
+    if not np.all(total > 0):
+        raise ValueError(
+            f"alpha={alpha:g} is so small that all Dirichlet weights underflow; "
+            "use a larger alpha, or predictive='gaussian', which draws no weights."
+        )
+    means = weighted / (rows_per_unit * total)
+    return means[:, :-1] - means[:, -1:]
+
+
+@dataclass(frozen=True, eq=False)
+class ReweightedCurvature:
+    """H_w = sum_i w_i H_i + penalty of B draws, factored in coordinates of M, with M M' = H_r^-1."""
+
+    M: np.ndarray  # (p, r)
+    values: np.ndarray  # (B, r), eigenvalues of M' H_w M
+    vectors: np.ndarray  # (B, r, r), eigenvectors of M' H_w M
+    least: float  # lower bound of the eigenvalues, for directions that drawn weights leave almost undetermined
+
+    @classmethod
+    def from_draws(cls, M, H_w, least):
+        """Factor curvatures H_w (B, p, p)."""
+        M = M[:, M.any(axis=0)]  # redundant directions have no curvature
+        return cls(M, *np.linalg.eigh(M.T @ H_w @ M), least)
+
+    @property
+    def is_flat(self):
+        """Whether an eigenvalue of a draw was raised to the lower bound, (B,)."""
+        return (self.values < self.least).any(axis=1)
+
+    def solve(self, U):
+        """H_w^-1 U, one column per draw, in the coordinates of M: (r, B)."""
+        along = np.einsum("brq,rb->bq", self.vectors, self.M.T @ U) / np.maximum(self.values, self.least)
+        return np.einsum("brq,bq->rb", self.vectors, along)
+
+    def shifts(self, U):
+        """Newton steps -H_w^-1 U_n(w), one column per draw, (p, B)."""
+        return -self.M @ self.solve(U)
+
+    def second_order(self, U, remainder):
+        """Newton steps -H_w^-1 (U_n(w) + remainder), (p, B), changed by at most half for the gradient they leave."""
+        remainder = np.where(np.isfinite(remainder).all(axis=0), remainder, 0.0)
+        first, second = self.solve(U), self.solve(remainder)
+        second = shortened(second, np.linalg.norm(second, axis=0), np.linalg.norm(first, axis=0) / 2)
+        return -self.M @ (first + second)
+
+
+def linear_shifts(training, gradient, alpha, n_draws, seed):
+    """Steps (p, B) by H_r, one for each draw of the weights; ``gradient(block)`` gives corrected gradients."""
+    weights = partial(dirichlet_weights, alpha, n_draws, seed)
+    sums = training.rows.sum(partial(dirichlet_sums, weights, gradient), pass_width(training, n_draws))
+    U = dirichlet_scores(sums, alpha, training.n / training.rows.units)
+    shifts = influence(training.H_r, U)
+    return _clipped(training, shifts, -np.einsum("pb,pb->b", U, shifts), alpha)
+
+
+def newton_shifts(training, gradient, alpha, n_draws, seed):
+    """Steps (p, B) by the curvature under the drawn weights; warns if they leave too little curvature."""
+    model, width = training.rows.model, pass_width(training, n_draws)
+    weights, rows_per_unit = partial(dirichlet_weights, alpha, n_draws, seed), training.n / training.rows.units
+    sums = training.rows.sum(partial(dirichlet_sums, weights, gradient), width)
+    U, total = dirichlet_scores(sums, alpha, rows_per_unit), sums[-1, :-1] * rows_per_unit
+    H = training.rows.sum(partial(drawn_curvatures, weights, training.curvature), width) / total[:, None, None]
+    penalized = H + np.diag(training.curvature.shift(model))
+    H_w = ReweightedCurvature.from_draws(training.H_r.inverse_root, penalized, min_curvature(model))
+    shifts = H_w.shifts(U)
+    if not is_quadratic(model):
+        with np.errstate(all="ignore"):  # an inverse link may overflow after a long step
+            change = training.rows.sum(partial(drawn_changes, weights, shifts), width) / total  # by the same draws
+            remainder = change - np.einsum("bpq,qb->pb", H, shifts)
+        shifts = H_w.second_order(U, remainder)
+    if H_w.is_flat.mean() > MAX_FLAT_DRAWS:
+        warn_user(
+            f"In {int(H_w.is_flat.sum())} of {n_draws} draws the weights leave less than {H_w.least:.2g} of the "
+            "curvature in some direction, for instance if few rows separate the classes. The curvature was raised "
+            "there to bound the Newton step. Try: a larger alpha, a stronger penalty of the base model, or "
+            "predictive='pushforward'.",
+            NewtonStepWarning,
+        )
+    return _clipped(training, shifts, np.einsum("pb,pb->b", shifts, training.H_r.to_dense() @ shifts), alpha)
+
+
+def _clipped(training, shifts, squared, alpha):
+    """Shifts (p, B), none longer than ``clip.steps`` units; ``squared`` (B,) are lengths in the norm of H_r."""
+    if training.clip.steps is None:
+        return shifts
+    loss, units = training.rows.model.loss, training.rows.units
+    phi = 1.0 if loss.n_classes else training.moments.chi2 / (training.n * (1 - training.mean_leverages[0]))
+    bound = training.clip.steps * np.sqrt(phi * training.effective_parameters * dirichlet_variance(units, alpha))
+    return shortened(shifts, np.sqrt(np.maximum(squared, 0.0)), bound)
+
+
+def is_quadratic(model):
+    """Whether the training objective is a quadratic function of theta, so that one Newton step is a refit."""
+    return model.is_linear and model.loss.quadratic
+
+
+def min_curvature(model):
+    """Lower bound of a reweighted curvature, as a share of H_r; against rounding alone if a Newton step is a refit."""
+    return 1e-9 if is_quadratic(model) else MIN_CURVATURE
+
+
+# ---------------------------------------------------------------------- degrees of freedom
+@dataclass(frozen=True, eq=False)
+class Freedom:
+    r"""Effective number of independent rows behind the variance of a linear functional of theta, by Satterthwaite.
+
+    If the noise were what the curvature of the loss says, row i would contribute :math:`c_i^2` to that variance, and
+    :math:`\mathrm{df} = (\sum_i c_i^2)^2 / \sum_i c_i^4 - 1`, which is m - 1 for the mean of a category of m rows. The
+    sum of fourth powers is a quadratic form in products of pairs of coordinates. It is kept in that form for few
+    parameters, else by the directions of influential rows. All other rows contribute as normal features would.
+    """
+
+    basis: np.ndarray  # (p, L), coordinates of a functional, or r directions of each influential row
+    quartic: np.ndarray | None  # (s, L (L + 1) / 2), root of the quadratic form sum c_i^4; None for directions
+    second: np.ndarray  # (L, L), quadratic form sum c_i^2, or frequencies (m,) of influential rows
+    root: np.ndarray | None = None  # (p, r), root of the sum of c_i^2 over all rows, if the forms leave out some
+    others: float = 1.0  # number of observations that they leave out
+    most: float = np.inf  # upper bound of the degrees of freedom
+
+    @classmethod
+    def constant(cls, p, df=np.inf):
+        """Build the same degrees of freedom for all functionals."""
+        return cls(np.zeros((p, 0)), None, np.zeros(0), most=max(df, 1.0))
+
+    @classmethod
+    def from_contributions(cls, M, E, copies, root, others, most):
+        """Build from contributions c_i^2 = |E_i M' v|^2 to v (p,), E (m, r, q), of units of frequencies ``copies``."""
+        if M.shape[1] > MOST_DIRECTIONS:
+            return cls(M @ E.reshape(-1, M.shape[1]).T, None, copies, root, others, most)
+        first, other = np.triu_indices(M.shape[1])
+        B = np.einsum("mrq,mrs->mqs", E, E)  # c_i^2 = z' B_i z with z = M' v
+        products = B[:, first, other] * np.where(first == other, 1.0, 2.0) * np.sqrt(copies)[:, None]
+        return cls(M, np.linalg.qr(products, mode="r"), np.einsum("mqs,m->qs", B, copies), root, others, most)
+
+    @property
+    def width(self):
+        """Floats that a functional takes in :meth:`of`; zero if all have the same degrees of freedom."""
+        return self.basis.shape[1] + sum(0 if A is None else A.shape[1] for A in (self.quartic, self.root))
+
+    def mapped(self, function):
+        """Express in other coordinates: ``function`` takes directions (p, r) there."""
+        root = None if self.root is None else function(self.root)
+        return replace(self, basis=function(self.basis), root=root)
+
+    def of(self, function):
+        """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
+        z = function(self.basis)
+        if not z.shape[-1]:
+            return np.full(z.shape[:-1], self.most)
+        size = np.abs(z).max(axis=-1, keepdims=True)  # degrees of freedom have no unit, and fourth powers overflow
+        size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+        z = np.nan_to_num(z / size, posinf=1.0, neginf=-1.0)
+        if self.quartic is None:
+            c2 = np.square(z).reshape(*z.shape[:-1], len(self.second), -1).sum(axis=-1)  # (..., m)
+            total = kept = c2 @ self.second
+            fourth = np.square(c2) @ self.second
+        else:
+            first, other = np.triu_indices(z.shape[-1])
+            total = kept = np.einsum("...q,qs,...s->...", z, self.second, z)
+            fourth = np.square((z[..., first] * z[..., other]) @ self.quartic.T).sum(axis=-1)
+        if self.root is not None:
+            total = np.maximum(np.square(function(self.root) / size).sum(axis=-1), kept)
+        fourth = fourth + 3 * (total - kept) ** 2 / self.others
+        df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1
+        return np.clip(df, 1.0, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class FreedomOfOutputs:
+    """Degrees of freedom of m outputs with parameters of their own, of equal number, by a Freedom of each."""
+
+    outputs: tuple[Freedom, ...]
+
+    @property
+    def width(self):
+        """Floats that a functional takes in :meth:`of`."""
+        return max(own.width for own in self.outputs)
+
+    def mapped(self, function):
+        """Express in other coordinates of all parameters, which do not mix outputs."""
+        m = len(self.outputs)
+        moved = (lambda V, j=j: self._of_output(function, j, V).reshape(m, *V.shape)[j] for j in range(m))
+        return FreedomOfOutputs(tuple(own.mapped(move) for own, move in zip(self.outputs, moved, strict=True)))
+
+    def of(self, function):
+        """Fewest degrees of freedom (...) of the outputs that a functional of all parameters depends on."""
+        found = []
+        for j, own in enumerate(self.outputs):
+            of_output = partial(self._of_output, function, j)
+            touched = of_output(np.eye(len(own.basis))).any(axis=-1)
+            found.append(np.where(touched, own.of(of_output), np.inf))
+        return np.min(found, axis=0)
+
+    def _of_output(self, function, j, V):
+        """Function of directions of all parameters, at directions V (d, r) of one output."""
+        out = np.zeros((len(self.outputs), *V.shape))
+        out[j] = V
+        return function(out.reshape(len(self.outputs) * len(V), V.shape[1]))
+
+
+def expected_root(M, shift, n):
+    """Root (p, r) of n H_r^-1 H H_r^-1, the sum of c_i^2 over all rows, with H_r = H + diag(shift), M M' = H_r^-1."""
+    if not shift.any():
+        return np.sqrt(n) * M
+    share = np.sqrt(shift)[:, None] * M
+    U, pivots, _ = pivoted_cholesky(np.eye(M.shape[1]) - share.T @ share)  # no eigenvalue exceeds 1
+    return np.sqrt(n) * (M[:, pivots] @ U.T)
+
+
+def degrees_of_freedom(training):
+    """Freedom of the ribbon's variances; None, for infinite, with HC0, and with HC3, which is conservative."""
+    if training.resolved == "HC0" or (training.resolved == "HC3" and training.rows.groups is None):
+        return None
+    if not training.rows.model.outputs_are_separate:
+        return _part(training, slice(None), training.parameters_per_row)
+    d, leverages = len(training.rows.model.theta) // len(training.outputs), training.mean_leverages
+    return FreedomOfOutputs(tuple(_part(training, slice(j * d, (j + 1) * d), h) for j, h in enumerate(leverages)))
+
+
+def _part(training, own, mean_leverage):
+    """Degrees of freedom of functionals of some parameters, a slice that shares no curvature with others."""
+    M, groups, n = training.H_r.inverse_root[own], training.rows.groups, training.n
+    most = n * (1 - min(mean_leverage, 1.0)) if groups is None else training.rows.units - 1
+    if not training.curvature.knows_leverages or not M.any() or (groups is not None and training.resolved != "HC2"):
+        return Freedom.constant(len(M), most)
+    along = M.any(axis=0)
+    if groups is None:
+        found = training.units.influential
+        E, copies, few = found.E[:, :, along], found.weight, found.all_rows
+        if not few and leverages_are_small(training):
+            return Freedom.constant(len(M), most)
+    else:
+        values, vectors = np.linalg.eigh(training.units.L[:, along][:, :, along])
+        E = np.sqrt(n * np.maximum(values, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
+        copies, n = np.ones(len(E)), training.rows.units
+        few = len(E) >= n
+    if not len(E):
+        return Freedom.constant(len(M), most)
+    M = M[:, along]
+    root = None if few else expected_root(M, training.curvature.shift(training.rows.model)[own], training.n)
+    return Freedom.from_contributions(M, E, copies, root, max(n - copies.sum(), 1.0), max(most, 1.0))

@@ -1,42 +1,34 @@
-"""Training rows as the mathematics sees them: everything that fit learns is a sum over them.
+"""Training rows, and sums over them: everything that fit learns is such a sum.
 
-``Rows`` has two verbs. ``rows.sum(f)`` adds up f(block) over blocks of rows, f returning anything that adds;
-``rows.map(f)`` concatenates, for what is really wanted row by row. f is a pure function of a ``Block`` that pickle can
-store, so that it does not matter where the rows are.
+``rows.sum(f)`` adds up f(block) over blocks of rows, where f returns anything that adds. ``rows.map(f)`` concatenates
+arrays with an entry per row. f is a pure function of a ``Block`` that pickle can store, so it does not matter where the
+rows are.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from dataclasses import dataclass, fields, replace
+from functools import partial, reduce
+from itertools import count
 from operator import add
 from typing import Any
 
 import numpy as np
 
+from .._utils.compat import cached_property
+from .linalg import gram
+
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
-LEAST_ROWS = 16  # rows of a block, at least, however wide they are: shorter products are slow
-SPREAD_ROWS = 1000  # rows that features are centred by; any point among the rows will do
-EASY_LEVERAGE = 0.15  # effective parameters per row up to which leave-one-out residuals are those of unseen rows
+LEAST_ROWS = 16  # fewest rows of a block, however wide they are: shorter products are slow
 
 
 class Block:
-    """Some training rows at a model's parameters; what the model and its loss say there is computed once.
+    """Some training rows at a model's parameters; derivatives of the model and its loss are computed once.
 
-    Attributes
-    ----------
-    model : ParametricModel
-    Z : ndarray or sparse matrix of shape (b, d)
-        Rows as the model's tangent takes them.
-    y, weight : ndarray of shape (b,)
-        Targets as the loss sees them, and frequencies.
-    index : int
-        Which block this is, for what is drawn at random in it.
-    group : ndarray of shape (b,) or None
-        Numbers of the groups that the rows belong to.
-    share : ndarray of shape (b,) or None
-        Share of each row's weight in the weight of its group.
+    Rows ``Z`` (b, d) as the model's tangent takes them, targets ``y`` as the loss sees them and frequencies ``weight``,
+    (b,) each; ``index`` of the block, which seeds its random draws; number of each row's ``group`` and the row's
+    ``share`` in the weight of that group, (b,) each or None.
     """
 
     def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
@@ -48,17 +40,17 @@ class Block:
         return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
 
     def reweighted(self, weight):
-        """Copy with other weights, where zeros stay zero; cached derivatives are kept."""
+        """Copy with other weights (zeros stay zero); cached derivatives are kept."""
         other = copy(self)
         other.weight = weight
         return other
 
     @cached_property
     def tangent(self):
-        """The model linearized at these rows."""
+        """Model linearized at these rows."""
         return self.model.tangent(self.Z)
 
-    @property
+    @cached_property
     def f(self):
         """Raw predictions, (b, k)."""
         return self.tangent.f
@@ -73,18 +65,21 @@ class Block:
         """Root of the expected curvature of the loss in f, (b, k, r)."""
         return self._counted(self.model.loss.curvature_root(self.f, self.y))
 
-    @property
-    def expected(self):
-        """Trace of the expected curvature of the loss in f, (b,)."""
-        return self._counted(self.model.loss.curvature_trace(self.f, self.y))
-
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
         return self._counted(self.model.loss.hessian(self.f, self.y))
 
+    @cached_property
+    def squared_residuals(self):
+        """Pearson's squared residuals (b, q), one column per column of y; zero for classifiers."""
+        loss = self.model.loss
+        if loss.by_output:
+            return self.u**2
+        return (np.zeros(len(self.y)) if loss.n_classes else loss.squared_residuals(self.f, self.y))[:, None]
+
     def _counted(self, A):
-        """A, with zeros for rows of no weight, whose loss need not even be finite."""
+        """A, with zeros for rows of weight zero, whose loss need not be finite."""
         if self.weight.all():
             return A
         A = np.array(A)
@@ -92,7 +87,7 @@ class Block:
         return A
 
     def weighted(self, A):
-        """sqrt(weight_i) A_i: the Gram matrix of what results counts each row ``weight`` times."""
+        """sqrt(weight_i) A_i, whose Gram matrix counts each row ``weight`` times."""
         return A * np.sqrt(self.weight).reshape(-1, *[1] * (A.ndim - 1))
 
     # ------------------------------------------------------------------ sums over the block
@@ -101,19 +96,23 @@ class Block:
         return self.weight.sum()
 
     def score_sum(self, u):
-        """sum_i weight_i J_i' u_i, (p,), of any u (b, k)."""
+        """sum_i weight_i J_i' u_i, (p,), for any u (b, k)."""
         return self.tangent.vjp((u * self.weight[:, None])[:, :, None])[:, 0]
 
     def score_scatter(self, u):
         """sum_i weight_i (J_i' u_i)(J_i' u_i)', (p, p)."""
         return self.tangent.gram(self.weighted(u)[:, :, None])
 
+    def score_moments(self, u):
+        """Sums of g_i = J_i' u_i, (p,), and of g_i g_i', (p, p)."""
+        return Sums([self.score_sum(u), self.score_scatter(u)])
+
     def score_squares(self, u):
         """Diagonal of :meth:`score_scatter`, (p,)."""
         return self.tangent.squares(self.weighted(u)[:, :, None])
 
     def ggn(self):
-        """Generalised Gauss-Newton matrix, the sum of weight_i J_i' R_i R_i' J_i, (p, p)."""
+        """Generalized Gauss-Newton matrix, the sum of weight_i J_i' R_i R_i' J_i, (p, p)."""
         return self.tangent.gram(self.weighted(self.R))
 
     def ggn_diagonal(self):
@@ -126,192 +125,140 @@ class Block:
 
     def hessian(self):
         """Exact second derivative of the summed loss in theta, (p, p)."""
-        return self.tangent.hessian(*self._second_order())
+        return self.tangent.hessian(self.C * self.weight[:, None, None], self.u * self.weight[:, None])
 
     def hessian_product(self, V):
         """:meth:`hessian` times V (p, r)."""
-        return self.tangent.hessian_product(*self._second_order(), V)
-
-    def _second_order(self):
-        if (self.weight == 1).all():
-            return self.C, self.u
-        return self.C * self.weight[:, None, None], self.u * self.weight[:, None]
+        return self.tangent.hessian_product(self.C * self.weight[:, None, None], self.u * self.weight[:, None], V)
 
     def kronecker_sums(self):
-        """Per dense layer, sums over rows of its inputs' and of its outputs' products; see PerceptronTangent."""
+        """Sums over rows of the products of each dense layer's inputs, and of its outputs."""
         return self.tangent.kronecker_sums(self.weighted(self.R), self.weight)
-
-    def chi2(self):
-        """Pearson's sum of squared residuals; (m, m) sums of products if y has m columns; zero for a classifier."""
-        loss = self.model.loss
-        if loss.by_output:
-            r = self.weighted(self.u)
-            return r.T @ r
-        return 0.0 if loss.n_classes else float(self.weight @ self._counted(loss.squared_residuals(self.f, self.y)))
 
 
 def row_blocks(n, row_width, most=None):
     """Slices of n rows: blocks, of at most so many, whose (rows, row_width) float64 array takes about BLOCK_BYTES."""
     size = max(LEAST_ROWS, BLOCK_BYTES // (8 * max(1, row_width)))
-    size = size if most is None else min(size, most)
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    starts = range(0, n, size if most is None else min(size, most))
+    return list(map(slice, starts, [*starts[1:], n]))
 
 
 def some_of(n, size):
-    """Indices of all of n rows, or of ``size`` of them at random, always the same, in their order."""
+    """Ascending indices of n rows, or of ``size`` of them at random; the same in every call."""
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
 
 
 def spread_over(n):
-    """A slice of at most about SPREAD_ROWS of n rows, evenly spaced."""
-    return slice(None, None, max(1, n // SPREAD_ROWS))
+    """Slice of about 1,000 of n rows, evenly spaced: enough to centre features by, as any point among them will do."""
+    return slice(None, None, max(1, n // 1000))
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which training rows depend on each other.
+    """Groups of training rows that depend on each other."""
 
-    Attributes
-    ----------
-    code : ndarray of shape (n_rows,)
-        Number of each row's group, in the order in which groups first appear.
-    count : ndarray of shape (G,)
-        Rows of each group.
-    weight : ndarray of shape (G,)
-        Sums of their frequencies.
-    """
-
-    code: np.ndarray
-    count: np.ndarray
-    weight: np.ndarray
+    code: np.ndarray  # (n_rows,), number of each row's group, in the order in which groups first appear
+    count: np.ndarray  # (G,), rows of each group
+    weight: np.ndarray  # (G,), frequencies of each group's rows, summed
 
     @classmethod
-    def of(cls, code, weight):
+    def from_codes(cls, code, weight):
         """Build from the group number and the frequency of every row."""
         return cls(code, np.bincount(code), np.bincount(code, weights=weight))
 
     @property
     def n(self):
-        """Number of groups that count."""
+        """Number of groups with a positive weight."""
         return int((self.weight > 0).sum())
 
     @cached_property
     def order(self):
-        """Rows in an order that keeps groups together; None if they are."""
+        """Row indices, sorted by group; None if the rows are sorted."""
         return None if np.all(np.diff(self.code) >= 0) else np.argsort(self.code, kind="stable")
-
-    def take(self, index):
-        """Groups of some of the rows; what is known of each group is still that of all its rows."""
-        return replace(self, code=self.code[index])
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Prepared training rows of a model, in memory.
-
-    Attributes
-    ----------
-    model : ParametricModel
-    X : ndarray or CSR matrix of shape (n_rows, d)
-    y : ndarray of shape (n_rows,), or (n_rows, m) of m outputs
-        As the loss sees it.
-    weight : ndarray of shape (n_rows,)
-        Frequencies.
-    groups : Groups or None
-        Which of them depend on each other. Blocks then go through the rows group by group.
-    first : int
-        Index of the first block, where these rows are a part of others.
-    """
+    """Prepared training rows of a model, in memory; with groups, blocks go through the rows group by group."""
 
     model: Any
-    X: Any
-    y: np.ndarray
-    weight: np.ndarray
+    X: Any  # ndarray or CSR matrix (n_rows, d)
+    y: np.ndarray  # (n_rows,), or (n_rows, m) for m outputs, as the loss sees it
+    weight: np.ndarray  # (n_rows,), frequencies
     groups: Groups | None = None
-    first: int = 0
+    first: int = 0  # index of the first block, if these rows are a part of a table
 
     in_memory = True
 
-    @property
+    @cached_property
     def n(self):
         """Number of observations."""
         return float(self.weight.sum())
 
-    @property
+    @cached_property
     def n_rows(self):
         """Number of rows, whatever their weights."""
         return len(self.y)
 
-    @property
+    @cached_property
     def units(self):
-        """Number of Dirichlet weights: of groups, or of observations where each is on its own."""
+        """Number of Dirichlet weights: the number of groups, or of observations without groups."""
         return self.n if self.groups is None else float(self.groups.n)
 
-    def _each(self, f, width):
-        """f(block) of all blocks, in their order."""
+    def blocks(self, width=None):
+        """Iterate over the blocks; a single one is kept, so that all passes share its derivatives."""
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
-        if len(slices) == 1:
-            return (f(self._only_block),)
-        return (f(self._block(index, rows)) for index, rows in enumerate(slices, start=self.first))
+        return (self._whole,) if len(slices) == 1 else map(self._block, count(self.first), slices)
 
     @cached_property
-    def _only_block(self):
-        """All rows as one block, whose derivatives are then computed once for all passes."""
+    def _whole(self):
         return self._block(self.first, slice(None))
 
     def _block(self, index, rows):
-        rows = rows if self.groups is None or self.groups.order is None else self.groups.order[rows]
-        Z, y, weight = self.model.rows(self.X[rows]), self.y[rows], self.weight[rows]
         if self.groups is None:
-            return Block(self.model, Z, y, weight, index)
-        group = self.groups.code[rows]
+            return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], self.weight[rows], index)
+        rows = rows if self.groups.order is None else self.groups.order[rows]
+        group, weight = self.groups.code[rows], self.weight[rows]
         total = self.groups.weight[group]
         share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-        return Block(self.model, Z, y, weight, index, group, share)
+        return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], weight, index, group, share)
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
-        return reduce(add, self._each(f, width))
+        return reduce(add, map(f, self.blocks(width)))
 
     def map(self, f, width=None):
         """Concatenation over blocks of f(block), an array with a row per row, or a tuple of such arrays."""
-        pieces = list(self._each(f, width))
+        pieces = list(map(f, self.blocks(width)))
         if isinstance(pieces[0], tuple):
-            return tuple(self._in_place(np.concatenate(columns)) for columns in zip(*pieces, strict=True))
-        return self._in_place(np.concatenate(pieces))
+            return tuple(map(self._unsorted, zip(*pieces, strict=True)))
+        return self._unsorted(pieces)
 
-    def _in_place(self, values):
-        """Values of blocks, in the order of the rows."""
-        if self.groups is None or self.groups.order is None:
-            return values
-        out = np.empty_like(values)
-        out[self.groups.order] = values
-        return out
+    def _unsorted(self, pieces):
+        """Values of all blocks, in the order of the rows."""
+        values, order = np.concatenate(pieces), None if self.groups is None else self.groups.order
+        return values if order is None else values[np.argsort(order)]
 
     def take(self, index):
-        """Some of the rows."""
-        groups = None if self.groups is None else self.groups.take(index)
+        """Copy of some of the rows; ``count`` and ``weight`` of their groups still refer to all rows."""
+        groups = None if self.groups is None else replace(self.groups, code=self.groups.code[index])
         return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
 
     def at(self, model):
         """Copy of the rows with another model."""
         return replace(self, model=model)
 
-    def output(self, j, model):
-        """Rows with column j of y as their target, and a model of that output."""
-        return replace(self, model=model, y=self.y[:, j])
-
     def around(self):
-        """Prepared features of some rows, evenly spaced: enough to tell where they are."""
-        return self.X[spread_over(self.n_rows)]
+        """Prepared features of some rows, evenly spaced."""
+        return self.X[spread_over(len(self.y))]
 
     def targets(self):
-        """Targets that tell their distribution, the smallest and the largest among them."""
+        """Targets of enough rows to show their distribution, including the smallest and the largest."""
         return self.y
 
 
 class Sums(tuple):
-    """Several sums over rows that are kept together: they add and divide element by element."""
+    """Several sums over rows in one tuple, which add and divide element by element."""
 
     def __add__(self, other):
         return Sums(a + b for a, b in zip(self, other, strict=True))
@@ -322,32 +269,17 @@ class Sums(tuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, each row counted ``weight`` times; two of them add.
+    """Sums over rows, each row counted ``weight`` times; two of them add."""
 
-    Attributes
-    ----------
-    n : float
-        Sum of the weights: the number of observations.
-    g, g2 : ndarray of shape (p,)
-        Sums of the scores g_i, and of their squares.
-    curvature : ndarray or any object that adds
-        Sum of what the chosen curvature takes from each row, for dense curvatures H_i (p, p).
-    chi2 : float or ndarray of shape (m, m)
-        Pearson's sum of (y_i - mu_i)^2 / V(mu_i); sums of products of residuals if y has m columns.
-    squared_scores : ndarray of shape (2,)
-        Sums of |u_i|^2, and of its expectation tr C_i under a classifier's own probabilities; zero for a regressor.
-    """
-
-    n: float
-    g: np.ndarray
-    g2: np.ndarray
-    curvature: Any
-    chi2: Any
-    squared_scores: np.ndarray
+    n: float  # number of observations
+    g: np.ndarray  # (p,), sum of the scores g_i
+    g2: np.ndarray  # (p,), sum of the squared scores
+    curvature: Any  # sum of ``curvature.of_block``, any object that adds; for dense curvatures (p, p)
+    chi2: Any  # Pearson's sum of (y_i - mu_i)^2 / V(mu_i); (m, m) sums of products if y has m columns
+    squared_scores: np.ndarray  # (2,), sums of |u_i|^2 and of its expectation under a classifier's probabilities
 
     def __add__(self, other):
-        mine, theirs = vars(self), vars(other)
-        return Moments(**{name: mine[name] + theirs[name] for name in mine})
+        return Moments(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Moments)))
 
     @classmethod
     def from_rows(cls, rows, curvature):
@@ -356,20 +288,17 @@ class Moments:
 
     @classmethod
     def from_block(cls, curvature, block):
-        """Sums over one block; without a curvature, zero for that."""
-        sizes = np.zeros(2)
-        if block.model.loss.n_classes:
-            sizes = np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ block.expected])
-        return cls(
-            n=block.weight.sum(),
-            g=block.score_sum(block.u),
-            g2=block.score_squares(block.u),
-            curvature=0.0 if curvature is None else curvature.of_block(block),
-            chi2=block.chi2(),
-            squared_scores=sizes,
-        )
+        """Sums over one block; ``curvature`` may be None."""
+        squared_scores, loss = np.zeros(2), block.model.loss
+        if loss.n_classes:
+            expected = block._counted(loss.curvature_trace(block.f, block.y))
+            squared_scores = np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ expected])
+        squared = block._counted(block.squared_residuals[:, 0])
+        chi2 = gram(block.weighted(block.u)) if loss.by_output else float(block.weight @ squared)
+        H = 0.0 if curvature is None else curvature.of_block(block)
+        return cls(block.weight.sum(), block.score_sum(block.u), block.score_squares(block.u), H, chi2, squared_scores)
 
-    @property
+    @cached_property
     def g_bar(self):
         """Mean score, (p,): minus the penalty's gradient at a penalized optimum."""
         return self.g / self.n

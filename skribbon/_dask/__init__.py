@@ -1,9 +1,4 @@
-"""Tables that are not in memory: their rows stay on the partitions of Dask collections, and only sums come back.
-
-``rows.py`` has passes over partitions and the two verbs of training rows on them, ``table.py`` the user's collections
-and their folds, ``fitting.py`` base models that are fitted without their rows in memory, and ``predicting.py`` lazy
-predictions. Nothing above asks where rows are, and nothing here is imported before a Dask collection arrives.
-"""
+"""Fits and predictions of Dask tables, whose rows stay on their partitions; imported with the first Dask table."""
 
 from .fitting import fit_base_lazily
 from .predicting import lazily_predicted

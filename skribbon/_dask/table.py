@@ -1,9 +1,7 @@
-"""A training table on Dask as the user has it: partitions of X, y, sample_weight and groups that belong together."""
-
-from __future__ import annotations
+"""Training tables on Dask: partitions of X, y, sample_weight and groups that belong together, and their folds."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from operator import add
 from typing import Any, NamedTuple
@@ -15,13 +13,14 @@ from dask.sizeof import sizeof
 from scipy import sparse
 
 from .._core.rows import some_of
+from .._utils.compat import safe_indexing
 from .rows import computed, kept, over_partitions, summed
 
 HELD_OUT_ROWS = 20_000  # largest number of held-out rows of a fold to load: the mean score of more rows hardly differs
 
 
 class Part(NamedTuple):
-    """One partition in memory; ``weight`` and ``label`` are None where the user gave none."""
+    """One partition in memory; ``weight`` and ``label`` are None if the user gave none."""
 
     X: Any
     y: np.ndarray
@@ -29,140 +28,127 @@ class Part(NamedTuple):
     label: np.ndarray | None
 
     def take(self, rows):
-        """Some of the rows."""
-        columns = (None if column is None else column[rows] for column in self[1:])
-        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        return Part(X, *columns)
+        """Part with some of the rows."""
+        return Part(*(None if column is None else safe_indexing(column, rows) for column in self))
 
     @property
     def weights(self):
-        """Frequencies, ones if there are none."""
+        """Frequencies of the rows, ones without weights."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
     @property
     def n_bytes(self):
-        """Memory that the rows take, zero if there are none."""
+        """Memory that the rows take, zero without rows."""
         return sum(map(sizeof, self)) if len(self.y) else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """Summary of all partitions; two of them add, in the order of the rows.
+class Totals(dict):
+    """Rows, weight, number of partitions and (partition, row) of the first row of each label; two Totals add."""
 
-    Attributes
-    ----------
-    lengths : tuple of int
-        Rows of every partition.
-    total : float
-        Sum of the weights.
-    unit_weights : bool
-        Whether all weights are zero or one.
-    labels, groups : dict
-        From each label of a classifier, and of each group in the order in which they appear, to its number of rows,
-        their weight, the number of its partitions, and the (partition, row) of the first.
-    values : tuple of float
-        For a regressor: the smallest and the largest target, and one that is no whole number, if there is one.
-    """
-
-    lengths: tuple
-    total: float
-    unit_weights: bool
-    labels: dict
-    values: tuple
-    groups: dict
+    @classmethod
+    def from_rows(cls, labels, place, weight, k):
+        """Count the rows of the k-th partition, whose labels are at positions ``place`` (n,) among ``labels``."""
+        first, count = np.unique(place, return_index=True, return_counts=True)[1:]
+        columns = (column.tolist() for column in (labels, count, np.bincount(place, weights=weight), first))
+        return cls({label: (n, total, 1, (k, row)) for label, n, total, row in zip(*columns, strict=True)})
 
     def __add__(self, other):
-        return Survey(
-            self.lengths + other.lengths,
-            self.total + other.total,
-            self.unit_weights and other.unit_weights,
-            _merged(self.labels, other.labels),
-            _telling(np.array(self.values + other.values)),
-            _merged(self.groups, other.groups),
-        )
+        total = Totals(self)
+        for label, (*counts, first) in other.items():
+            *before, place = total.get(label, (0, 0.0, 0, first))
+            total[label] = (*map(add, before, counts), place)
+        return total
+
+
+class Survey(NamedTuple):
+    """Summary of all partitions; two of them add, in the order of the rows."""
+
+    lengths: tuple  # number of rows of every partition
+    total: float  # sum of the weights
+    n_odd_weights: int  # number of weights other than zero and one
+    labels: Totals  # of the classes; empty for a regressor
+    values: tuple  # for a regressor, the extreme targets and one that is no whole number, if there is one
+    groups: Totals  # in the order in which groups appear
+
+    def __add__(self, other):
+        return Survey(*map(add, self, other))
 
     @property
     def n_rows(self):
-        """Number of rows."""
+        """Number of rows of all partitions."""
         return sum(self.lengths)
 
-    @cached_property
+    @property
     def starts(self):
-        """Number of the first row of every partition."""
+        """Index of the first row of every partition, and the number of rows."""
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
 
-def _merged(one, other):
-    """Totals of labels in two sets of partitions, the first set before the second."""
-    merged = dict(one)
-    for label, (*totals, first) in other.items():
-        *before, place = merged.get(label, (0, 0.0, 0, first))
-        merged[label] = (*map(add, before, totals), place)
-    return merged
-
-
-def _telling(values):
-    """The smallest and the largest of some values, and one that is no whole number."""
-    if not len(values):
-        return ()
-    odd = values[values != np.floor(values)][:1]
-    return (float(values.min()), float(values.max()), *map(float, odd))
-
-
-def look(classifier, check_features, part, k):
-    """Survey of the k-th partition, whose rows are checked."""
-    n, weight = len(part.y), part.weights
-    if check_features and n:
+def survey_part(classifier, check_features, part, k):
+    """Check the rows of the k-th partition and return its Survey."""
+    weight, labels, values = part.weights, Totals(), ()
+    if check_features and len(part.y):
         _check_features(part.X)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        row = int(np.flatnonzero(~(weight >= 0) | np.isinf(weight))[0])
-        raise ValueError(
-            f"sample_weight must be finite and not negative; row {row} of this partition has {weight[row]}."
-        )
-    labels, values = ({}, _check_numbers(part.y)) if not classifier else (_totals(*_labels(part.y), weight, k), ())
-    groups = {} if part.label is None else _totals(*_groups(part.label), weight, k)
-    return Survey((n,), float(weight.sum()), bool(np.isin(weight, (0, 1)).all()), labels, values, groups)
+    refused = "sample_weight must be finite and not negative; row {row} of this partition has {value}."
+    _check_rows(~(weight >= 0) | np.isinf(weight), refused, weight)
+    if classifier:
+        labels = Totals.from_rows(*_classes(part.y), weight, k)
+    else:
+        values = _extremes(_numbers(part.y))
+    groups = Totals() if part.label is None else Totals.from_rows(*_groups(part.label), weight, k)
+    n_odd = int((~np.isin(weight, (0, 1))).sum())
+    return Survey((len(part.y),), float(weight.sum()), n_odd, labels, values, groups)
+
+
+def _check_rows(bad, message, values):
+    """Raise an error with the index and the value of the first bad row, if there is any."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(message.format(row=row, value=values[row]))
 
 
 def _check_features(X):
-    """Refuse what is not a finite number, and say where it is."""
+    """Refuse entries that are not finite numbers."""
     if sparse.issparse(X):
-        if not np.isfinite(X.data).all():
-            row = int(np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(X.data))[0], side="right")) - 1
-            raise ValueError(f"X contains NaN or infinity at row {row} of this partition; drop or impute it before.")
+        bad = X.tocoo().row[~np.isfinite(X.data)]
+        if len(bad):
+            raise ValueError(f"X contains NaN or infinity at row {bad[0]} of this partition; drop or impute it before.")
         return
     try:
         values = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold numbers, or a pipeline that makes numbers of them: {error}") from error
+        raise ValueError(f"X must hold numbers, or the base model be a pipeline that encodes it: {error}") from error
     finite = np.isfinite(values)
     if not finite.all():
         row, column = (int(i) for i in np.argwhere(~finite)[0])
         name = X.columns[column] if hasattr(X, "columns") else column
-        raise ValueError(
-            f"X contains {values[row, column]} at row {row} of this partition, column {name!r}; drop or impute it "
-            "before, or put an imputer into a pipeline."
-        )
+        found = f"X contains {values[row, column]} at row {row} of this partition, column {name!r}"
+        raise ValueError(f"{found}; drop or impute it before, or put an imputer into a pipeline.")
 
 
-def _check_numbers(y):
+def _numbers(y):
+    """Targets of a regressor as finite numbers, (n,)."""
     try:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers for a regressor: {error}") from error
     if y.dtype.kind in "mM":
         raise ValueError("y must hold numbers for a regressor, and holds times.")
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"y contains {values[row]} at row {row} of this partition; drop it before.")
-    return _telling(values)
+    _check_rows(~np.isfinite(values), "y contains {value} at row {row} of this partition; drop it before.", values)
+    return values
 
 
-def _labels(y):
+def _extremes(values):
+    """Smallest and largest value, and one that is no whole number, if there is any."""
+    if not len(values):
+        return ()
+    odd = values[values != np.floor(values)][:1]
+    return (float(values.min()), float(values.max()), *map(float, odd))
+
+
+def _classes(y):
     """Labels of a classifier, sorted, and their positions (n,)."""
-    missing = np.asarray(pd.isna(y))
-    if missing.any():
-        raise ValueError(f"y is missing at row {int(np.flatnonzero(missing)[0])} of this partition; drop it before.")
+    _check_rows(np.asarray(pd.isna(y)), "y is missing at row {row} of this partition; drop it before.", y)
     labels, place = np.unique(y, return_inverse=True)
     if y.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError("y holds continuous values; a classifier needs labels. Use RibbonRegressor for numbers.")
@@ -172,147 +158,70 @@ def _labels(y):
 def _groups(label):
     """Labels of groups in the order in which they appear, and their positions (n,)."""
     code, labels = pd.factorize(label)
-    if (code < 0).any():
-        row = int(np.flatnonzero(code < 0)[0])
-        raise ValueError(f"groups is missing at row {row} of this partition; give it a label of its own, or drop it.")
+    missing = "groups is missing at row {row} of this partition; give it a label of its own, or drop it."
+    _check_rows(code < 0, missing, label)
     return labels, code
-
-
-def _totals(labels, place, weight, k):
-    """From each label to its rows in the k-th partition: number, weight, one partition, and the first row."""
-    first, count = np.unique(place, return_index=True, return_counts=True)[1:]
-    columns = (column.tolist() for column in (labels, count, np.bincount(place, weights=weight), first))
-    return {label: (n, total, 1, (k, row)) for label, n, total, row in zip(*columns, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Partitions of a training table; whatever is learnt of them is a sum.
+    """Partitions of a training table."""
 
-    Attributes
-    ----------
-    parts : list of Delayed
-        Of a Part each.
-    weighted, grouped : bool
-        Whether the user gave weights and groups.
-    verbose : int
-        Whether a line is printed for every pass.
-    """
-
-    parts: list
-    weighted: bool
-    grouped: bool
-    verbose: int = 0
+    parts: list  # tasks of a Part each
+    weighted: bool  # whether the user gave weights
+    grouped: bool  # whether the user gave groups
+    verbose: int = 0  # print a line for every pass if positive
 
     @classmethod
     def of(cls, X, y, sample_weight=None, groups=None, verbose=0):
-        """Of Dask collections, which must have the same partitions; a Table stays what it is."""
+        """Build a Table from Dask collections with the same partitions; a Table is returned as it is."""
         if isinstance(X, Table):
             return replace(X, verbose=verbose)
-        given = {"y": y, "sample_weight": sample_weight, "groups": groups}
-        given = {name: column for name, column in given.items() if column is not None}
         if y is None:
             raise ValueError("y is None; it must be a Dask collection with the partitions of X.")
         if getattr(X, "ndim", 2) != 2:
             raise ValueError(f"X must have two dimensions, and has {X.ndim}; a single column is ddf[['name']].")
-        for name, column in given.items():
-            if not hasattr(column, "dask"):
-                raise TypeError(
-                    f"X is a Dask collection and {name} is a {type(column).__name__}: take both from one Dask frame, "
-                    "so that their partitions belong together."
-                )
-        frames = all(hasattr(column, "npartitions") and hasattr(column, "divisions") for column in (X, *given.values()))
-        parts = _joined(X, given) if frames else _zipped(X, given)
-        return cls(_kept_if_small(parts), "sample_weight" in given, "groups" in given, verbose)
+        given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+        columns = {name: single_column(name, column) for name, column in given.items() if column is not None}
+        frames = all(hasattr(column, "divisions") for column in (X, *columns.values()))
+        parts = _frame_parts(X, columns) if frames else _zipped_parts(X, columns)
+        return cls(_kept_if_small(parts), "sample_weight" in columns, "groups" in columns, verbose)
 
     def survey(self, classifier, check_features):
-        """One look at all rows, which are checked on the way."""
-        tasks = over_partitions(partial(look, classifier, check_features), self.parts, "survey")
+        """Check and summarize all rows."""
+        tasks = over_partitions(partial(survey_part, classifier, check_features), self.parts, "survey")
         survey = computed(summed(tasks, "survey"), self.parts)
         if not survey.n_rows:
             raise ValueError("X has no rows in any partition.")
         if not survey.total > 0:
             raise ValueError("sample_weight must contain at least one non-zero number.")
-        return survey
+        return survey._replace(values=_extremes(np.array(survey.values)))
 
     def take(self, survey, index):
-        """Rows of these numbers, (m,) in ascending order, in memory."""
+        """Load the rows of these indices, (m,) in ascending order, as a Part."""
         bounds = np.searchsorted(index, survey.starts)
-        chosen = [(k, index[a:b] - survey.starts[k]) for k, (a, b) in enumerate(pairwise(bounds))]
-        chosen = [(k, rows) for k, rows in chosen if len(rows)]
-        tasks = [delayed(Part.take)(self.parts[k], rows) for k, rows in chosen]
-        return _concatenated(computed(tasks, self.parts))
-
-
-def _concatenated(pieces):
-    Xs = [piece.X for piece in pieces]
-    if sparse.issparse(Xs[0]):
-        X = sparse.vstack(Xs, format="csr")
-    else:
-        X = pd.concat(Xs) if hasattr(Xs[0], "iloc") else np.concatenate(Xs)
-    columns = zip(*(piece[1:] for piece in pieces), strict=True)
-    return Part(X, *(None if column[0] is None else np.concatenate(column) for column in columns))
+        chosen = [(k, index[a:b] - survey.starts[k]) for k, (a, b) in enumerate(pairwise(bounds)) if a < b]
+        pieces = computed([delayed(Part.take)(self.parts[k], rows) for k, rows in chosen], self.parts)
+        X, *columns = zip(*pieces, strict=True)
+        if sparse.issparse(X[0]):
+            X = sparse.vstack(X, format="csr")
+        else:
+            X = pd.concat(X) if hasattr(X[0], "iloc") else np.concatenate(X)
+        return Part(X, *(None if column[0] is None else np.concatenate(column) for column in columns))
 
 
 def _kept_if_small(parts):
     """Keep partitions in memory if all will fit, judged by the first of four that is not empty."""
     for part in parts[:4]:
-        (n_bytes,) = computed([part.n_bytes], parts)
-        if n_bytes:
+        if n_bytes := computed(part.n_bytes, parts):
             return kept(parts, n_bytes * len(parts))
     return parts
 
 
-# ---------------------------------------------------------------------- partitions of collections
-def _joined(X, given):
-    """Partitions of one frame that has all columns: a table is read once, and rows cannot be mixed up."""
-    names = {name: f"_skribbon_{name}" for name in given}
-    columns = {names[name]: _single(column, name) for name, column in given.items()}
-    _check_partitions({name: column.npartitions for name, column in given.items()}, X.npartitions)
-    parts = X.assign(**columns).to_delayed()
-    return over_partitions(partial(_split, names), parts, "rows")
-
-
-def _split(names, frame, k):
-    columns = {name: frame[column].to_numpy() for name, column in names.items()}
-    return _part(frame.drop(columns=list(names.values())), columns)
-
-
-def _zipped(X, given):
-    """Partitions of several collections, row by row."""
-    columns = {"X": X.rechunk({1: -1}) if hasattr(X, "rechunk") else X}
-    for name, column in given.items():
-        column = _single(column, name)
-        if hasattr(column, "rechunk") and hasattr(X, "rechunk") and not _unknown(column) and not _unknown(X):
-            if column.shape[0] != X.shape[0]:
-                raise ValueError(f"X has {X.shape[0]} rows and {name} has {column.shape[0]}.")
-            column = column.rechunk({0: X.chunks[0]})
-        columns[name] = column
-    lists = {name: _delayed_parts(column) for name, column in columns.items()}
-    _check_partitions({name: len(parts) for name, parts in lists.items()}, len(lists["X"]))
-    rows = [list(row) for row in zip(*lists.values(), strict=True)]
-    return over_partitions(partial(_gathered, list(given)), rows, "rows")
-
-
-def _gathered(names, columns, k):
-    X, *rest = columns
-    return _part(X, {name: np.asarray(column).reshape(len(column)) for name, column in zip(names, rest, strict=True)})
-
-
-def _part(X, columns):
-    n = X.shape[0]
-    for name, column in columns.items():
-        if len(column) != n:
-            raise ValueError(f"X has {n} rows here and {name} has {len(column)}; take both from one Dask frame.")
-    weight = columns.get("sample_weight")
-    y = columns["y"]
-    if y.dtype.kind == "O" and len(y):
-        y = np.asarray(y.tolist())
-    return Part(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), columns.get("groups"))
-
-
-def _single(column, name):
-    """A column, also of a frame or array with a single one."""
+def single_column(name, column):
+    """Dask column with one dimension, also from a frame or array with a single column."""
+    if not hasattr(column, "dask"):
+        raise TypeError(f"X is a Dask collection and {name} a {type(column).__name__}; take both from one Dask frame.")
     if getattr(column, "ndim", 1) == 1:
         return column
     if column.shape[1] != 1:
@@ -320,31 +229,65 @@ def _single(column, name):
     return column[column.columns[0]] if hasattr(column, "columns") else column[:, 0]
 
 
-def _unknown(array):
-    return any(np.isnan(size) for size in array.chunks[0])
+def _frame_parts(X, columns):
+    """Partitions of one frame with all columns, so that its source is read once and rows stay together."""
+    _check_partitions(X.npartitions, {name: column.npartitions for name, column in columns.items()})
+    names = {name: f"_skribbon_{name}" for name in columns}
+    joined = X.assign(**{names[name]: column for name, column in columns.items()})
+    return over_partitions(partial(_split, names), joined.to_delayed(), "rows")
 
 
-def _delayed_parts(column):
-    if hasattr(column, "chunks"):  # unoptimised, so that what columns have in common is computed once
-        return list(column.to_delayed(optimize_graph=False).ravel())
-    return list(column.to_delayed())
+def _split(names, frame, k):
+    columns = {name: frame[column].to_numpy() for name, column in names.items()}
+    return _part(frame.drop(columns=list(names.values())), columns)
 
 
-def _check_partitions(numbers, expected):
+def _zipped_parts(X, columns):
+    """Partitions of several collections, of which each holds the same rows."""
+    for name, column in columns.items():
+        if hasattr(column, "rechunk") and hasattr(X, "rechunk") and not np.isnan([X.shape[0], column.shape[0]]).any():
+            if column.shape[0] != X.shape[0]:
+                raise ValueError(f"X has {X.shape[0]} rows and {name} has {column.shape[0]}.")
+            columns[name] = column.rechunk({0: X.chunks[0]})
+    return over_partitions(partial(_gather, list(columns)), delayed_parts(X, columns), "rows")
+
+
+def _gather(names, collections, k):
+    X, *columns = collections
+    return _part(X, {name: np.asarray(column).ravel() for name, column in zip(names, columns, strict=True)})
+
+
+def delayed_parts(X, columns):
+    """Lists of tasks with X and each of the columns, a dict, for every partition."""
+    X = X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+    # arrays are not optimized, so that a source that several of them share is computed once
+    tasks = [
+        list(column.to_delayed(optimize_graph=False).ravel()) if hasattr(column, "chunks") else column.to_delayed()
+        for column in (X, *columns.values())
+    ]
+    _check_partitions(len(tasks[0]), dict(zip(columns, map(len, tasks[1:]), strict=True)))
+    return [list(row) for row in zip(*tasks, strict=True)]
+
+
+def _check_partitions(expected, numbers):
     for name, found in numbers.items():
         if found != expected:
-            raise ValueError(
-                f"{name} has {found} partitions and X has {expected}: take both from one Dask frame, or repartition "
-                "one as the other."
-            )
+            raise ValueError(f"{name} has {found} partitions and X has {expected}; take both from one Dask frame.")
+
+
+def _part(X, columns):
+    """Part of X and its columns, a dict, which must have the same number of rows."""
+    n, y, weight = X.shape[0], columns["y"], columns.get("sample_weight")
+    for name, column in columns.items():
+        if len(column) != n:
+            raise ValueError(f"X has {n} rows here and {name} has {len(column)}; take both from one Dask frame.")
+    y = np.asarray(y.tolist()) if y.dtype.kind == "O" and n else y
+    return Part(X, y, None if weight is None else np.asarray(weight, dtype=np.float64), columns.get("groups"))
 
 
 # ---------------------------------------------------------------------- folds
 def folds_of(table, n_folds, classifier, whole_partitions=False):
-    """Tables of training rows, each with held-out rows in memory, a Part of at most HELD_OUT_ROWS.
-
-    Folds are those of scikit-learn's KFold and StratifiedKFold; with groups, whole groups are held out.
-    """
+    """List with a training Table, a held-out Part of at most HELD_OUT_ROWS, and both numbers of rows for every fold."""
     survey = table.survey(classifier, check_features=False)
     rule = _rule(table, survey, n_folds, classifier, whole_partitions)
     found = []
@@ -360,7 +303,7 @@ def folds_of(table, n_folds, classifier, whole_partitions=False):
 
 
 def some_rows(table, classifier, size=HELD_OUT_ROWS):
-    """Load at most ``size`` rows of a table, a Part."""
+    """Load at most ``size`` rows of a table as a Part."""
     survey = table.survey(classifier, check_features=False)
     return table.take(survey, some_of(survey.n_rows, size))
 
@@ -370,7 +313,7 @@ def _chosen(rule, fold, held_out, part, k):
 
 
 def _rule(table, survey, n_folds, classifier, whole_partitions):
-    """Function that numbers the folds of the rows of a partition."""
+    """Function of (part, k) that returns the fold of every row, as KFold, StratifiedKFold or GroupKFold would."""
     if whole_partitions:
         n_parts = len(table.parts)
         if n_parts < n_folds:
@@ -396,14 +339,14 @@ def _label_counts(labels, part, k):
 
 
 def _allocated(counts, n_folds):
-    """How many rows of each class the folds up to each have, (folds, K), as StratifiedKFold deals them out."""
+    """Cumulative numbers of rows of each class over the folds, (folds, K), as in StratifiedKFold."""
     order = np.repeat(np.arange(len(counts)), counts)
     shares = [np.bincount(order[fold::n_folds], minlength=len(counts)) for fold in range(n_folds)]
     return np.cumsum(shares, axis=0)
 
 
 def _balanced(groups, n_folds):
-    """Folds of groups, the largest first, each to the fold that has the fewest rows so far."""
+    """Assign groups to folds, the largest first, each to the fold with the fewest rows so far; returns a dict."""
     if len(groups) < n_folds:
         raise ValueError(f"There are {len(groups)} groups, too few for {n_folds} folds; groups are kept together.")
     totals, fold_of = np.zeros(n_folds), {}
@@ -413,14 +356,13 @@ def _balanced(groups, n_folds):
     return fold_of
 
 
-# ---------------------------------------------------------------------- folds (n,) of the rows of the k-th partition
 def by_row(starts, ends, part, k):
-    """Consecutive rows in each fold."""
+    """Folds of consecutive rows, which end at the rows ``ends``."""
     return np.searchsorted(ends, starts[k] + np.arange(len(part.y)), side="right")
 
 
 def by_class(labels, before, ends, part, k):
-    """Consecutive rows of each class in each fold; ``before`` (P, K) counts the rows in earlier partitions."""
+    """Folds of consecutive rows of each class; ``before`` (P, K) counts the rows in earlier partitions."""
     fold = np.empty(len(part.y), dtype=int)
     for j, label in enumerate(labels):
         own = part.y == label
@@ -429,10 +371,10 @@ def by_class(labels, before, ends, part, k):
 
 
 def by_group(fold_of, part, k):
-    """Whole groups in each fold."""
+    """Folds of whole groups."""
     return np.array([fold_of[label] for label in part.label.tolist()], dtype=int)
 
 
 def by_partition(n_parts, n_folds, part, k):
-    """Whole partitions in each fold, neighbours together."""
+    """Folds of whole neighbouring partitions."""
     return np.full(len(part.y), k * n_folds // n_parts)

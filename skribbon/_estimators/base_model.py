@@ -1,4 +1,4 @@
-"""Fit the user's estimator: weights, routing, seeds, tags, and rows that may be on Dask."""
+"""Fit the base model: weights, routing, seeds, tags, and Dask collections."""
 
 from __future__ import annotations
 
@@ -16,34 +16,30 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import has_fit_parameter
 
 from .._utils.checks import check_fitted, checked_weight, is_lazy
-from .._utils.compat import check_feature_names, check_n_features, routing_enabled
-from .._utils.threads import limit_blas
+from .._utils.compat import (
+    check_feature_names,
+    check_n_features,
+    limit_blas,
+    restore_state,
+    routing_enabled,
+    versioned_state,
+)
 from .._utils.unwrap import fitted_leaf, innermost, requesting_weights
 from ..models import as_parametric, takes_outputs
 from ..models.base import is_supported
 
-CALIBRATION_ROWS = 100_000  # of a Dask table that are enough to calibrate on
-SMALL_TABLE = 2**18  # entries of X, up to which several threads cannot gain much on a linear model
-MAX_SEED = np.iinfo(np.int32).max
+MAX_SEED = np.iinfo(np.int32).max  # largest seed that numpy's RandomState draws and takes on all platforms
 
 
 class Wrapper(MetaEstimatorMixin, BaseEstimator):
-    """A base model ``estimator``, or ``_default_estimator()`` if that is None; needs ``random_state``."""
+    """Estimator around a base model ``estimator``, by default ``_default_estimator()``, with a ``random_state``."""
 
-    _several_outputs = False  # whether y may have several columns if the base model takes them
+    __getstate__, __setstate__ = versioned_state, restore_state
+    _several_outputs = False  # whether y may have several columns
 
     # ------------------------------------------------------------------ fit
     def _fit_base(self, X, y, sample_weight, estimator=None):
-        """Fit a clone of the base model, or of what stands for it, to all rows.
-
-        Returns
-        -------
-        fitted : dict
-            ``estimator_`` and what it knows of the features.
-        model : ParametricModel
-        weight : ndarray of shape (n_samples,)
-            What the base model really received, ones if none.
-        """
+        """Fit a clone of the base model, or of ``estimator``; returns fitted attributes, model and received weights."""
         estimator = clone(self._get_estimator() if estimator is None else estimator)
         self._check_kind(estimator)
         _check_table(X)
@@ -52,7 +48,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
         leaf, _ = innermost(estimator)
         if not is_supported(leaf):
-            as_parametric(leaf, y, sample_weight)  # raises before the work of a fit
+            as_parametric(leaf, y, sample_weight)  # raises before the base model is fitted
         if self.random_state is not None:
             seed_all(estimator, check_random_state(self.random_state))
         fit_params, weight = {}, None
@@ -60,7 +56,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
             fit_params, weight = self._route_weight(estimator, checked_weight(sample_weight, X))
         elif routing_enabled():
             process_routing(self, "fit")
-        if isinstance(leaf, FrozenEstimator):  # whose fit looks at nothing
+        if isinstance(leaf, FrozenEstimator):  # its fit checks nothing
             check_consistent_length(X, y)
             if regression:
                 check_array(y, ensure_2d=False, input_name="y")
@@ -71,7 +67,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         return fitted, parametric_model(estimator, y, weight), weight
 
     def _route_weight(self, estimator, sample_weight):
-        """Keyword arguments that carry the weights to the innermost model, and the weights it will see."""
+        """Fit parameters with the weights of the innermost model, and the weights that it receives."""
         leaf, prefix = innermost(estimator)
         frozen = isinstance(leaf, FrozenEstimator)
         if routing_enabled():
@@ -83,17 +79,15 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         return {f"{prefix}sample_weight": sample_weight}, sample_weight
 
     def _check_kind(self, estimator):
-        """A classifier belongs in a classifier and a regressor in a regressor."""
-        own, other = "regressor", "classifier"
-        if isinstance(self, ClassifierMixin):
-            own, other = other, own
+        """Refuse a classifier in a regressor, and a regressor in a classifier."""
+        own, other = ("classifier", "regressor") if isinstance(self, ClassifierMixin) else ("regressor", "classifier")
         if get_tags(estimator).estimator_type == other:
             name = type(self).__name__.replace(own.capitalize(), other.capitalize())
             raise TypeError(f"estimator={estimator!r} is a {other}; use {name}.")
 
     # ------------------------------------------------------------------ scikit-learn's conventions
     def _get_estimator(self):
-        """The base model, or the default with weights requested if routing is on."""
+        """Base model, or the default one, which requests weights if metadata routing is on."""
         return requesting_weights(self._default_estimator()) if self.estimator is None else self.estimator
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -103,18 +97,15 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         -------
         MetadataRouter
         """
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        return (
-            MetadataRouter(owner=type(self).__name__)
-            .add_self_request(self)
-            .add(estimator=self._get_estimator(), method_mapping=mapping)
-        )
+        return router.add(estimator=self._get_estimator(), method_mapping=mapping)
 
     def __sklearn_tags__(self):
         tags, estimator = super().__sklearn_tags__(), self._get_estimator()
         try:
             base = get_tags(estimator)
-        except (AttributeError, TypeError):  # not an estimator at all; fit will say so
+        except (AttributeError, TypeError):  # not an estimator; fit will refuse it
             return tags
         tags.input_tags = base.input_tags
         tags.non_deterministic = base.non_deterministic
@@ -126,20 +117,20 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
 
 # ---------------------------------------------------------------------- base models
 def parametric_model(estimator, y, weight):
-    """A fitted estimator as a ParametricModel that knows which columns its innermost model expects."""
+    """ParametricModel of a fitted estimator, with the columns that its innermost model expects."""
     leaf = fitted_leaf(estimator)
     with np.errstate(invalid="ignore", over="ignore"):
         model = as_parametric(estimator, y, weight)
     if not np.isfinite(model.theta).all():
         raise ValueError(
-            f"The fitted parameters of {type(leaf).__name__} are not finite, as happens without a penalty if all "
-            "counts are zero. Check the target, scale the columns of X, or penalise the model."
+            f"The fitted parameters of {type(leaf).__name__} are not finite, e.g. because all counts are zero and "
+            "there is no penalty. Check the target, scale the columns of X, or penalise the model."
         )
     return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
 
 
 def targets_of(model, y):
-    """y as the fitted model takes it: (n,), or (n, m) of m outputs."""
+    """Targets in the shape that the fitted model takes: (n,), or (n, m) for m outputs."""
     m = len(model.loss.by_output)
     if m == 0 and np.ndim(y) == 2:
         return column_or_1d(y)
@@ -149,48 +140,43 @@ def targets_of(model, y):
 
 
 def seed_all(estimator, rng, override=False):
-    """Give every random_state inside that is None, or every one, a number drawn from ``rng``."""
+    """Set each random_state that is None, or each with ``override``, to a number drawn from ``rng``."""
     params = estimator.get_params(deep=True)
     names = sorted(k for k, v in params.items() if k.split("__")[-1] == "random_state" and (override or v is None))
     return estimator.set_params(**{name: rng.randint(MAX_SEED) for name in names})
 
 
 def own_copy(estimator, X):
-    """X, or a copy of X if a parameter inside the estimator lets it overwrite its input."""
-    return copy.deepcopy(X) if hasattr(X, "copy") and _overwrites(estimator) else X  # in the same order in memory
+    """Copy X if a parameter of the estimator allows it to overwrite its input."""
+    return copy.deepcopy(X) if hasattr(X, "copy") and _overwrites(estimator) else X  # deepcopy keeps the memory order
 
 
 def _overwrites(estimator):
+    """Whether ``copy=False`` or ``copy_X=False`` is set in the estimator, also in frozen parts."""
     params = estimator.get_params(deep=True)
     frozen = [part.estimator for part in (estimator, *params.values()) if isinstance(part, FrozenEstimator)]
     switched_off = {name.split("__")[-1] for name, value in params.items() if value is False}
-    return bool(switched_off & {"copy", "copy_X"}) or any(map(_overwrites, frozen))  # which show no parameters
+    return bool(switched_off & {"copy", "copy_X"}) or any(map(_overwrites, frozen))
 
 
 def _threads_that_pay(leaf, X):
-    """One thread for a linear model of a small table: those of BLAS and OpenMP would wait for each other in every step.
-
-    A fit of a few milliseconds takes up to fifty times as long if the cores are not all free.
-    """
-    small = np.prod(getattr(X, "shape", np.inf)) <= SMALL_TABLE
+    """Context of one BLAS thread for a linear model and a small X: with more, a fit may take 50 times as long."""
+    small = np.prod(getattr(X, "shape", np.inf)) <= 2**18  # entries, a fit of milliseconds
     return limit_blas() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
 
 
 def _holds_numbers(y):
-    """Whether y (n,) is numeric."""
+    """Whether y (n,) can be converted to numbers and is not a time."""
     try:
         y.astype(float)
     except (TypeError, ValueError):
         return False
-    return y.dtype.kind not in "mM"  # times turn into numbers, of a unit that nobody asked for
+    return y.dtype.kind not in "mM"
 
 
 # ---------------------------------------------------------------------- fitted estimators
 def adopt(estimator, fitted):
-    """The estimator with a whole fit taken over at once, in place of all that an earlier one left.
-
-    Until here fit has touched nothing, so that there is no half-fitted state, whatever goes wrong.
-    """
+    """Replace all fitted attributes of an estimator at once, so that an error leaves no half-fitted state."""
     parameters = {k: v for k, v in vars(estimator).items() if k.startswith("__") or not k.endswith("_")}
     estimator.__dict__ = {**parameters, **fitted}
     return estimator
@@ -203,25 +189,31 @@ def features_of(estimator):
 
 
 def validated(estimator, X):
-    """X as the base model of a fitted estimator takes it; a copy if the base model would overwrite it."""
+    """Check X for a fitted estimator; copy it if the base model may overwrite it."""
     check_fitted(estimator)
     _check_table(X)
     if estimator.model_.preprocess:  # transformers check X, may take text or columns in any order, and may overwrite it
         return own_copy(estimator.estimator_, X) if hasattr(estimator, "estimator_") else X
     if len(getattr(X, "shape", (0, 0))) == 1:
-        check_array(X)  # says how to reshape
+        check_array(X)  # its error explains how to reshape
     if hasattr(estimator, "n_features_in_"):
         check_feature_names(estimator, X, reset=False)
         check_n_features(estimator, X, reset=False)
     return X
 
 
+def prepared(estimator, X):
+    """Check X and apply the transformers of the base model of a fitted estimator."""
+    X = validated(estimator, X)
+    return estimator.model_.prepare(X)
+
+
 def _check_table(X):
     """Refuse lazy tables: Dask collections and unevaluated queries."""
     if is_lazy(X):
         raise TypeError(
-            f"X is a Dask {type(X).__name__}, and this needs rows in memory: pass some of them, X.head(...) or "
-            "X.compute(). RibbonRegressor, RibbonClassifier and RibbonCV are fitted to Dask collections as they are."
+            f"X is a Dask {type(X).__name__}, but this needs rows in memory: pass X.head(...) or X.compute(). Only "
+            "RibbonRegressor, RibbonClassifier and RibbonCV can be fitted to Dask collections."
         )
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
@@ -229,30 +221,33 @@ def _check_table(X):
 
 # ---------------------------------------------------------------------- Dask
 def dask_room():
-    """The package's room for Dask, which is imported with the first Dask collection."""
+    """Import the package's support for Dask, on first use."""
     try:
         from .. import _dask
     except ImportError as error:
-        raise ImportError(
-            f"X is a Dask collection, and its rows need Dask whole: pip install 'skribbon[dask]' ({error})."
-        ) from error
+        raise ImportError(f"X is a Dask collection: pip install 'skribbon[dask]' ({error}).") from error
     return _dask
 
 
 def calibration_rows(estimator, X, y, sample_weight, groups):
-    """Calibration rows in memory: of Dask collections at most CALIBRATION_ROWS, as exchangeable as all of them."""
+    """Calibration rows in memory; for Dask collections, a random sample of at most 100,000 rows."""
     if not is_lazy(X):
         return X, y, sample_weight, groups
     lazy = dask_room()
-    return lazy.some_rows(lazy.Table.of(X, y, sample_weight, groups), is_classifier(estimator), CALIBRATION_ROWS)
+    return lazy.some_rows(lazy.Table.of(X, y, sample_weight, groups), is_classifier(estimator), 100_000)
 
 
 def lazily(method):
-    """A predict method that returns Dask collections for Dask collections."""
+    """Decorate a predict method so that it returns Dask collections for Dask collections."""
     signature = inspect.signature(method)
 
     @wraps(method)
     def predict(self, X, *args, **kwargs):
+        if "alpha" in kwargs:
+            raise TypeError(
+                f"{method.__name__} has no parameter alpha. Pass confidence_level=0.9 for intervals that cover 90%; to "
+                f"change the Dirichlet concentration, use with_alpha(alpha).{method.__name__}(X)."
+            )
         if not is_lazy(X):
             return method(self, X, *args, **kwargs)
         bound = signature.bind(self, X, *args, **kwargs)

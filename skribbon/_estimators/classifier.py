@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -16,8 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from .._core.thresholds import SEPARATION
 from .._predict.classes import ClassProbabilities
-from .._predict.latent import Latent
+from .._predict.held_out import HeldOut
+from .._predict.predictive import Latent
 from .._utils.checks import (
     check_fitted,
     check_levels,
@@ -27,7 +28,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
-from .._utils.threads import limit_blas
+from .._utils.compat import limit_blas
 from .._utils.typing import (
     ClassScoreName,
     Correction,
@@ -38,17 +39,16 @@ from .._utils.typing import (
     PredictiveName,
     RandomState,
 )
-from ..conformal.calibration import Calibration, calibrated_classes, conformal_set
-from ..conformal.left_out import CrossConformal, class_scores_of
+from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
+from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
 from ..exceptions import SeparationWarning, warn_user
-from .base_model import adopt, calibration_rows, lazily, validated
-from .ribbon import BaseRibbon, latent_at, warn_of_training_rows, weighted_mean
+from .base_model import adopt, calibration_rows, lazily, prepared, validated
+from .ribbon import BaseRibbon, fit_ribbon, loo_record, train, uncertain_latent, warn_of_training_rows
+from .settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SEPARATION = 0.05  # squared scores over their expectation: below 0.03 for separated classes, above 0.09 for all others
 
 
 class ClassificationMethods:
@@ -63,6 +63,7 @@ class ClassificationMethods:
     _latent: Callable[[Any], Latent]
     conformal_: Calibration
     _folds_: CrossConformal
+    _prepared = prepared
 
     def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
         """Distribution of the class probabilities at each row.
@@ -79,16 +80,20 @@ class ClassificationMethods:
         Examples
         --------
         >>> X, y = load_iris(return_X_y=True)
-        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
-        >>> ribbon.predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
+        >>> RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
         array([[0.58, 0.61]])
         """
         return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss)
 
-    def _prepared(self, X):
-        """X as the base model's transformers leave it."""
-        X = validated(self, X)
-        return self.model_.prepare(X)
+    def __getattr__(self, name):
+        """Raise an AttributeError; for ``predict_interval`` it names the methods of classifiers."""
+        if name == "predict_interval":
+            raise AttributeError(
+                f"{type(self).__name__} predicts classes, which have no interval. Use predict_proba_interval(X) for "
+                "intervals of the class probabilities, or conformalize(X_cal, y_cal) and predict_set(X) for sets of "
+                "classes with guaranteed coverage."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @lazily
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -155,10 +160,8 @@ class ClassificationMethods:
         --------
         >>> X, y = load_iris(return_X_y=True)
         >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
-        >>> ribbon.predict_proba_samples(X[70:71, 2:], n_samples=3, random_state=0)[:, 0].round(2)
-        array([[0.41, 0.59],
-               [0.47, 0.53],
-               [0.5 , 0.5 ]])
+        >>> ribbon.predict_proba_samples(X[70:71, 2:], n_samples=3, random_state=0)[:, 0, 1].round(2)
+        array([0.59, 0.53, 0.5 ])
         """
         return self.predict_distribution(X).sample(n_samples, random_state)
 
@@ -174,15 +177,7 @@ class ClassificationMethods:
         Returns
         -------
         ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
-            Lower and upper ends; the last axis is present if a sequence of levels was given.
-
-        Examples
-        --------
-        >>> X, y = load_iris(return_X_y=True)
-        >>> ribbon = RibbonClassifier().fit(X[50:, 2:], y[50:])
-        >>> ribbon.predict_proba_interval(X[70:71, 2:]).round(2)
-        array([[[0.39, 0.58],
-                [0.42, 0.61]]])
+            Lower and upper bounds; the last axis is present if a sequence of levels was given.
         """
         return self.predict_distribution(X).interval(confidence_level)
 
@@ -201,8 +196,7 @@ class ClassificationMethods:
         """Learn from held-out rows how large label sets must be to reach their nominal coverage.
 
         Nothing is refitted. Afterwards :meth:`predict_set` contains the class of a new row with a probability of at
-        least the level, however wrong the model is, provided that the calibration rows and the new rows are
-        exchangeable.
+        least the level, however wrong the model is, if the calibration rows and the new rows are exchangeable.
 
         Parameters
         ----------
@@ -210,13 +204,13 @@ class ClassificationMethods:
         y_cal : array-like of shape (m,)
         sample_weight : array-like of shape (m,), default=None
             Under covariate shift, the density ratio of the features, rows to predict over calibration rows, up to a
-            constant factor. :meth:`predict_set` then needs the same ratio for the rows to predict; if it is given none,
-            these weights count copies of the calibration rows instead.
+            constant factor; :meth:`predict_set` then needs the ratio for the rows to predict. Without it, these weights
+            are frequencies.
         groups : array-like of shape (m,), default=None
-            Group labels. The guarantee then holds within each group, from that group's own calibration rows.
+            Group labels. The guarantee then holds within each group, from the calibration rows of that group.
         score : {"lac", "aps"}, default="lac"
-            "lac" includes all classes above one probability, which gives the smallest sets on average; "aps" includes
-            the most probable classes up to a total probability, which gives larger sets for harder rows.
+            "lac" includes all classes above a probability, for the smallest sets on average; "aps" includes the most
+            probable classes up to a total probability, for larger sets at harder rows.
         class_conditional : bool, default=False
             Whether the guarantee holds for each true class, from that class's own calibration rows.
         randomized : bool, default=False
@@ -240,12 +234,12 @@ class ClassificationMethods:
         if randomized and score != "aps":
             raise ValueError("randomized=True is for score='aps'.")
         X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
-        probabilities, y = self.predict_proba(X_cal), check_target(self, y_cal)
-        check_consistent_length(probabilities, y)
+        distribution, y = self.predict_distribution(X_cal), check_target(self, y_cal)
+        check_consistent_length(distribution, y)
         own = self.model_.encode_target(y).astype(int)
-        weight = None if sample_weight is None else checked_weight(sample_weight, X_cal)
-        u = _uniform(randomized, random_state, len(own))
-        conformal = calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u)
+        weight = checked_weight(sample_weight, X_cal)
+        held_out = HeldOut(distribution, distribution.latent.f, own, weight, groups, "calibration")
+        conformal = calibrate_classes(held_out, score, class_conditional, _uniform(randomized, random_state, len(own)))
         warn_of_training_rows(self, X_cal, y, weight)
         self.conformal_ = replace(conformal, randomized=randomized)
         return self
@@ -271,13 +265,11 @@ class ClassificationMethods:
         kind : {"conformal", "cv+"}, default="conformal"
             "conformal" after :meth:`conformalize`; "cv+" from a :class:`~skribbon.RibbonCV` with ``store_folds=True``,
             with the score "lac".
-        groups : array-like of shape (n_samples,), default=None
-            Group labels of the rows, if :meth:`conformalize` was given groups.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows under covariate shift, on the same scale as the weights given to :meth:`conformalize`.
+        groups, sample_weight : array-like of shape (n_samples,), default=None
+            Group labels and weights of the rows, if :meth:`conformalize` was given such.
         allow_empty : bool, default=True
-            Whether a set may be empty, when no class conforms. Otherwise it contains at least the most probable class,
-            and coverage somewhat exceeds the level.
+            Whether a set may be empty. Otherwise it contains at least the most probable class, and coverage exceeds the
+            level.
         random_state : int, RandomState or None, default=None
             Seed for randomized sets.
 
@@ -285,13 +277,6 @@ class ClassificationMethods:
         -------
         ndarray of bool, of shape (n_samples, K) or (n_samples, K, L)
             In the order of ``classes_``; the last axis is present if a sequence of levels was given.
-
-        Examples
-        --------
-        >>> X, y = load_iris(return_X_y=True)
-        >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
-        >>> ribbon.predict_set(X[:, :2], confidence_level=[0.8, 0.95]).sum(axis=1).mean(axis=0).round(2)
-        array([0.97, 1.41])
         """
         check_name(kind, "kind", ("conformal", "cv+"))
         check_fitted(self)
@@ -301,7 +286,7 @@ class ClassificationMethods:
                 raise ValueError("groups and sample_weight are for kind='conformal'; do not pass them with kind='cv+'.")
             if not hasattr(self, "_folds_"):
                 raise ValueError("kind='cv+' needs the fits of the folds: use RibbonCV(..., store_folds=True).")
-            sets = self._folds_.sets(validated(self, X), confidence_level, partial(class_scores_of, "lac"))
+            sets = self._folds_.sets(validated(self, X), confidence_level)
         else:
             if not hasattr(self, "conformal_"):
                 raise NotFittedError("A set needs calibration rows: call conformalize(X_cal, y_cal) first.")
@@ -347,21 +332,14 @@ class ClassificationMethods:
         return pd.DataFrame(columns, index=index_of(X))
 
     def _log_odds(self, X):
-        """Log odds (n,) of the second of two classes, or centred logarithms (n, K), of the averaged probabilities."""
+        """Log odds (n,) of the second class, or centred log probabilities (n, K), from averaged probabilities."""
         scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
 
 
 def _uniform(randomized, random_state, n):
-    """Uniform random numbers (n,), or zero without randomization."""
+    """Draw uniform random numbers (n,); zero without randomization."""
     return check_random_state(random_state).uniform(size=n) if randomized else 0.0
-
-
-def _base_has(name):
-    def check(self):
-        return hasattr(getattr(self, "estimator_", None) or self._get_estimator(), name)
-
-    return check
 
 
 class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
@@ -372,8 +350,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
 
-    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The resulting
-    distribution of the logits is carried through the softmax itself, not through a linearization of it.
+    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The distribution
+    of the logits passes through the exact softmax.
 
     Parameters
     ----------
@@ -384,47 +362,31 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
         times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
     temperature : float, default=1.0
-        Divides all logits. A penalised model is usually less confident than it could be, which a temperature below one
-        can correct and no alpha can; :class:`RibbonCV` chooses both on held-out rows.
+        Divides all logits. A penalised model is often underconfident, which a temperature below one corrects;
+        :class:`RibbonCV` chooses it on held-out rows.
     curvature : str or Curvature, default="auto"
-        The curvature H. Dense: "hessian", exact; "ggn", its generalised Gauss-Newton form, never indefinite; "fisher",
-        the empirical Fisher matrix. For models too large for a p x p array: "kfac" (networks of dense layers),
-        "low_rank", "diag", "last_layer", and "matrix_free", which solves by conjugate gradients. "auto" uses the exact
-        Hessian where it can never be indefinite and Gauss-Newton elsewhere; if memory or time call for an
-        approximation, it warns. See :mod:`skribbon.curvature`.
+        The curvature H, as in :class:`RibbonRegressor`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and keeps directions that nothing determines fixed. The
-        exception is a network that was not trained to a minimum and has more than a quarter of an effective parameter
-        per row: it gets the smallest damping that leaves a quarter, with a warning.
+        Added to the diagonal of H_r. "auto" adds nothing and keeps undetermined directions fixed. The exception is a
+        network that was not trained to a minimum and has more than a quarter of an effective parameter per row: it gets
+        the smallest damping that leaves a quarter, with a warning.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
-        Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
-        row's own leverage; "HC3" leave-one-out scores. "auto" is HC2, but HC1 if all leverages are negligible or not
-        known exactly. With "HC1" and "HC2", intervals of probabilities use Student's t quantiles, with degrees of
-        freedom from the rows that a prediction rests on. With ``groups`` the corrections are CR0 to CR3, and "auto" is
-        CR2 if leverages are known; degrees of freedom then come from the groups that a prediction rests on, or are the
-        number of groups minus one with "HC1" and "HC3".
+        Small-sample correction of the scores, as in :class:`RibbonRegressor`, but "auto" is never HC3. With "HC1" and
+        "HC2", intervals of probabilities use Student's t quantiles.
     predictive : {"gaussian", "pushforward", "direct", "newton"}, default="gaussian"
-        How parameter uncertainty reaches the logits: "gaussian", the closed form; "pushforward", ``n_draws`` Dirichlet
-        draws along the model's tangent; "direct", the model itself evaluated at those draws; "newton", the model at
-        draws that take a full Newton step with the curvature of their own weights. "newton" needs a p x p array per
-        draw.
+        How parameter uncertainty reaches the logits: "gaussian", in closed form; "pushforward", by ``n_draws``
+        Dirichlet draws along the model's tangent; "direct", by the model evaluated at those draws; "newton", by the
+        model at draws after a full Newton step. "newton" needs a p x p array per draw.
     n_draws : int, default=100
-        Number of Dirichlet draws kept if ``predictive`` is not "gaussian", or if there are too many parameters for the
-        closed form.
-    clip_scores : float, default=None
-        Bounds the influence of a single row: scores longer than this many times the median length are cut to it, in the
-        norm in which they move predictions. What extreme rows reveal about the uncertainty is then lost, and intervals
-        get narrower.
-    clip_steps : float, default=None
-        Bounds a single draw: no step is longer than this many times the length it would have if the rows varied as the
-        loss assumes. With ``predictive="gaussian"`` the covariance is that of ``n_draws`` such steps instead of the
-        closed form.
+        Number of Dirichlet draws if ``predictive`` is not "gaussian", or if the closed form needs too much memory.
+    clip_scores, clip_steps : float, default=None
+        Bounds on the influence of single rows and on single draws, as in :class:`RibbonRegressor`.
     store_loo : bool, default=False
         Keep leave-one-out results for each training row, to first order: ``loo_score_`` and ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
         Seed of the draws, and of every ``random_state`` inside the base model that is None.
     verbose : int, default=0
-        If positive, print a line for every pass and every Newton step over a Dask table.
+        If positive, print a line for every pass over a Dask table.
 
     Attributes
     ----------
@@ -440,7 +402,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     curvature_ : Curvature
         The curvature that was used.
     correction_ : str
-        The correction that was used.
+        The correction that was used: HC0 to HC3, or with ``groups`` CR0 to CR3.
     stationarity_ : float
         Size of the training gradient, in its own standard errors; near zero at an optimum.
     effective_parameters_ : float
@@ -450,8 +412,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     n_groups_ : int or None
         Number of groups; None without ``groups``, or if every group is a single observation.
     loo_score_ : float
-        Mean log probability of the training labels, each under the fit to all other rows, or groups. Only if
-        ``store_loo``.
+        Mean log probability of the training labels under ``loo_distribution_``. Only if ``store_loo``.
     loo_distribution_ : ClassProbabilities
         Class probabilities of each training row under the fit to all other rows, or groups. Only if ``store_loo``.
     n_features_in_ : int
@@ -462,9 +423,6 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     --------
     >>> X, y = load_iris(return_X_y=True)
     >>> ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
-    >>> ribbon.predict_proba(X[[0, 70]]).round(2)
-    array([[0.98, 0.02, 0.  ],
-           [0.  , 0.44, 0.56]])
     >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(2)
     array([[[0.  , 0.  ],
             [0.32, 0.57],
@@ -519,40 +477,30 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed. Weights of another kind, such as exposures, scale the
-            intervals with their unit.
+            Frequencies: an integer weight is equivalent to that many copies of the row.
         groups : array-like of shape (n_samples,), default=None
-            Group labels: rows with the same label may depend on each other, such as those of one person or one day.
-            Each group gets one Dirichlet weight; ``sample_weight`` counts rows within their group.
+            Group labels: rows with the same label, such as one person or day, may depend on each other. Each group gets
+            one Dirichlet weight.
 
         Returns
         -------
         self : RibbonClassifier
         """
-        y = check_target(self, y)
-        fitted, rows = self._fit_rows(X, y, sample_weight, groups)
+        y, settings = check_target(self, y), Settings.from_classifier(self)
+        fitted, rows = self._fit_base_model(X, y, sample_weight, groups)
         with limit_blas(rows.n_rows, len(rows.model.theta)):
-            fitted, training = self._fit_ribbon(fitted, rows)
-            warn_of_separation(training)
+            training, found = train(settings, rows)  # the first pass: H_r
+            fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
-            if self.store_loo:
-                self._warn_of_leave_one_out(training)
-                rows, model = training.rows, fitted["model_"]
-                latent = latent_at(model, fitted["ribbon_"], rows.X).moved_to(training.record.left_out)
-                distribution = ClassProbabilities(latent.over(self.temperature), model.loss)
-                fitted |= self._of_left_out(distribution, rows.y.astype(int), rows.weight)
+            warn_of_separation(training)
+            if settings.store_loo:
+                y = training.rows.y.astype(int)
+                record = loo_record(settings, fitted, training, y, partial(ClassProbabilities, loss=rows.model.loss))
+                fitted["_loo_"] = record.with_temperature(settings.temperature)
         return adopt(self, fitted)
 
     def _latent(self, X):
-        return super()._latent(X).over(self.temperature)
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if not isinstance(self.temperature, Real) or not np.isfinite(self.temperature) or self.temperature <= 0:
-            raise ValueError(
-                f"temperature must be a finite number > 0, got {self.temperature!r}. All logits are divided by it: 1 "
-                "leaves them unchanged, larger values make the classifier less confident."
-            )
+        return uncertain_latent(self, X).over(self.temperature)
 
     def with_alpha(self, alpha: float, temperature: float | None = None) -> Self:
         """Return the fitted Ribbon at another alpha and temperature, without refitting.
@@ -567,7 +515,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Returns
         -------
         RibbonClassifier
-            A copy that shares everything else with this one. Drawn weights are rescaled, not redrawn.
+            A copy that shares everything else. Drawn weights are rescaled, not redrawn.
 
         Examples
         --------
@@ -578,29 +526,22 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         """
         other = super().with_alpha(alpha)
         other.temperature = self.temperature if temperature is None else temperature
-        other._check_parameters()
+        Settings.from_classifier(other)  # checks the temperature
         ratio = other.temperature / self.temperature
-        if hasattr(self, "loo_distribution_") and ratio != 1:
-            other.__dict__.update(self._of_left_out(other.loo_distribution_.over(ratio), *self._left_out_))
+        if hasattr(self, "_loo_"):
+            other._loo_ = other._loo_.with_temperature(ratio)
         return other
 
     @staticmethod
-    def _of_left_out(distribution, y, weight):
-        return {"loo_distribution_": distribution, "_left_out_": (y, weight)}
+    def _log_scores(record):
+        """Log probabilities (n,) of the classes in a HeldOut record."""
+        probabilities = record.distribution.mean()[np.arange(len(record)), record.y]
+        return np.log(np.maximum(probabilities, np.finfo(float).tiny))
 
-    @property
-    def loo_score_(self) -> float:
-        """Mean log probability of training rows, each under the fit to all others; with ``store_loo`` only."""
-        if not hasattr(self, "loo_distribution_"):
-            raise AttributeError("loo_score_ is there after a fit with store_loo=True.")
-        y, weight = self._left_out_
-        chosen = np.maximum(self.loo_distribution_.mean()[np.arange(len(y)), y], np.finfo(float).tiny)
-        return weighted_mean(np.log(chosen), weight)
-
-    @available_if(_base_has("decision_function"))
+    @available_if(lambda self: hasattr(getattr(self, "estimator_", None) or self._get_estimator(), "decision_function"))
     @lazily
     def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
+        """Log odds of the averaged probabilities, which rank rows as :meth:`predict_proba` does.
 
         Parameters
         ----------
@@ -614,12 +555,11 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
 
 def warn_of_separation(training):
-    """Warn if a classifier's scores are too small for its own probabilities."""
+    """Warn if squared scores are far smaller than the predicted probabilities imply."""
     observed, expected = training.moments.squared_scores
     if observed < SEPARATION * expected:
         warn_user(
-            "The classifier is right about its training rows far more often than its own probabilities say, as "
-            "where classes can be separated: their scores vanish, and with them the uncertainty that is made of "
-            "them. Penalise the base model more.",
+            "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
+            "penalise the base model more, e.g. LogisticRegression(C=0.1).",
             SeparationWarning,
         )

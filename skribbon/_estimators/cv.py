@@ -1,11 +1,10 @@
-"""RibbonCV: alpha and temperature tuned on held-out rows, at no cost beyond the fits of the folds."""
+"""RibbonCV: alpha, temperature and damping chosen on held-out rows."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
-from numbers import Integral
+from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -13,45 +12,47 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
 
-from .._utils.checks import check_fitted, check_single_level, check_target, checked_weight, group_codes, is_lazy
-from .._utils.compat import routing_enabled
+from .._core.thresholds import CV_DAMPINGS
+from .._predict.held_out import HeldOutSummary
+from .._utils.checks import (
+    check_fitted,
+    check_single_level,
+    check_target,
+    checked_weight,
+    group_codes,
+    is_lazy,
+    is_name,
+)
+from .._utils.compat import restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
-from ..conformal.left_out import CrossConformal, distribution_scores, own_class_scores
-from ..exceptions import (
-    FlexibleModelWarning,
-    NotStationaryWarning,
-    noted_warnings,
-    warn_once_per_kind,
-)
+from ..conformal.left_out import CrossConformal
+from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warnings, warn_once_per_kind
+from ..noise.fit import law_of_held_out
 from ..noise.scale import HeteroskedasticNoise
-from .alpha_path import (
-    Path,
-    Split,
-    Temperatures,
-    fit_fold,
-    fit_quietly,
-    law_of_folds,
-    leave_one_out_folds,
-    rows_to_compare,
-    settled,
-    stacked,
-    validate,
-    warn_at_edge,
-    with_pooled_noise,
-)
+from .alpha_path import Search, choose, stacked
 from .base_model import adopt, dask_room, features_of
 from .classifier import RibbonClassifier
+from .folds import (
+    Fold,
+    Split,
+    fit_folds,
+    fit_quietly,
+    holds_out_each_once,
+    is_number_of_folds,
+    leave_one_out_folds,
+    split_positions,
+    splits_of_table,
+    with_pooled_noise,
+)
 from .regressor import RibbonRegressor
 from .ribbon import BaseRibbon
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
-DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # tried without being asked if a model is flexible enough to follow its rows closely
 CLASSIFICATION = ("nll", "brier", "ece")
 
 P = ParamSpec("P")
@@ -59,11 +60,11 @@ R = TypeVar("R")
 
 
 def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[RibbonCV, P], R]:
-    """A Ribbon's method, delegated to the fitted Ribbon; available only if that one has it."""
+    """Method that calls the fitted Ribbon's method of this name; available only if the Ribbon has it."""
     name = original.__name__
 
     def has_method(self):
-        return hasattr(getattr(self, "estimator_", None) or self._get_ribbon(), name)
+        return getattr(getattr(self, "estimator_", None) or self._get_ribbon(), name)  # raises if there is none
 
     @available_if(has_method)
     @wraps(original)
@@ -78,8 +79,8 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
-    Each fold costs one base fit and one curvature; the whole path of alphas is then scored in closed form, because
-    alpha enters the covariance only as a factor,
+    Each fold takes one base fit and one curvature. All alphas are then scored in closed form, because alpha is only a
+    factor of the covariance,
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}.
 
@@ -96,26 +97,24 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is better. "nll" if None. "coverage"
         is the paper's choice: the alpha, also between the candidates, at which the pooled empirical coverage of the
         ``confidence_level`` intervals is nearest to the level. With any other score alpha stays 1 unless another value
-        is better by a standard error, and by 0.005 nats or half a per cent of the score. With K > 2 classes, named
-        scores use at most 2,000 or 1,000,000 / K^2 rows, whichever is more; scores more than 0.1 nats from the best are
-        computed to a hundredth only.
+        is better by a standard error, and by 0.005 nats or 0.5% of the score. With K > 2 classes, named scores use at
+        most 2,000 or 1,000,000 / K^2 rows, whichever is more.
     dampings : array-like of floats >= 0, "auto" or None, default="auto"
-        Candidates for the Ribbon's ``damping``, chosen together with alpha; they need no further base fits. None keeps
-        the Ribbon's ``damping``; so does "auto", unless the model is nonlinear and has more than 15 parameters per 100
-        rows: then 0.001, 0.01, 0.1 and 1 are tried too.
+        Candidates for the Ribbon's ``damping``, chosen together with alpha without further base fits. None keeps the
+        Ribbon's ``damping``; "auto" adds 0.001, 0.01, 0.1 and 1 if the model is nonlinear and has more than 15
+        parameters per 100 rows.
     temperatures : array-like of positive floats, default=None
-        Candidates for a classifier's ``temperature``, chosen together with alpha. Both stay 1 unless another pair is
-        better by a standard error; then the pair closest to 1 within a standard error of the best is taken, where a
-        change of temperature is preferred to one of alpha. None climbs from 1 to the best of 19 values from 0.56 to
-        100; ``[1.0]`` does not tune it.
+        Candidates for a classifier's ``temperature``, chosen together with alpha: the pair closest to 1 within a
+        standard error of the best, with changes of temperature preferred to changes of alpha. None searches from 1
+        among 19 values from 0.56 to 100; ``[1.0]`` does not tune it.
     confidence_level : float, default=0.9
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, so that tuning costs no refit at all. For a Dask table: a number of folds, or "partitions",
-        which holds out whole partitions in five folds; at most 20,000 held-out rows per fold are scored.
+        from a single fit, without refits. For a Dask table: a number of folds, or "partitions", which holds out whole
+        partitions in five folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
-        Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed, without further fits.
+        Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
     n_jobs : int, default=None
         Number of folds to fit in parallel.
     verbose : int, default=0
@@ -132,6 +131,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     cv_results_ : dict of ndarray
         ``alpha``, ``temperature`` for a classifier, ``damping`` if there are candidates, and for every metric
         ``mean_test_*`` and ``split*_test_*``; ready for ``pandas.DataFrame``.
+    held_out_ : HeldOutSummary
+        Source of the held-out predictions that were scored, and the number of base fits for them.
     estimator_ : RibbonRegressor or RibbonClassifier
         Fitted on all rows with ``alpha_`` and the temperature and damping chosen with it.
     classes_ : ndarray of shape (K,)
@@ -199,149 +200,110 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         -------
         self : RibbonCV
         """
-        names, alphas, ribbon = getattr(y, "columns", None), self._checked_alphas(), self._get_ribbon()
-        y = check_target(self, y)
-        level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
-        if is_lazy(X):
-            X = y = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
-            sample_weight = groups = None  # which the table has
-        X, y, sample_weight, groups = self._checked_columns(X, y, sample_weight, groups)
-        ribbons, n_sure = self._candidates(ribbon)
-        temperatures = self._checked_temperatures(ribbon)
-        notes: list[tuple] = []  # warnings from the folds and from the final fit
-        folds = self._folds(ribbons, n_sure, X, y, sample_weight, groups, notes)
-        chosen, best, table = self._choose(folds, ribbons, temperatures, alphas, level, scoring)
-        if len(alphas) > 1:
-            warn_at_edge(best, alphas, level, scoring)
+        names, ribbon = getattr(y, "columns", None), self._get_ribbon()
+        y, search = check_target(self, y), self._search(ribbon)
+        table = self._checked_columns(X, y, sample_weight, groups)
+        candidates, n_always = self._candidates(ribbon)
+        folds, notes = self._folds(candidates, n_always, *table)
+        chosen, best, tables = choose(folds, search, all_rows=self.store_folds)
         with noted_warnings(notes, None):
-            final = self._refit(ribbons[chosen], folds[chosen][0].ribbon, best, X, y, sample_weight, groups)
+            final = self._refit(candidates[chosen], best, *table)
         warn_once_per_kind(notes, len(folds[0]))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
         if self.store_folds:
-            final._folds_ = _crossed(best)
+            ribbons = [fold.at(**best.parameters) for fold in best.folds]
+            records = [fold.held_out.at_alpha(best.alpha) for fold in best.folds]
+            final._folds_ = CrossConformal.from_held_out(ribbons, records)
         fitted = {
-            "alpha_": best.alpha,
             "best_score_": best.score,
-            "cv_results_": table,
+            "cv_results_": self._joined(tables, candidates),
             "estimator_": final,
+            "held_out_": HeldOutSummary.from_records([fold.held_out for fold in folds[chosen]]),
         }
-        if temperatures is not None:
-            fitted["temperature_"] = final.temperature
+        fitted |= {f"{name}_": value for name, value in best.parameters.items()}
         return adopt(self, fitted | features_of(final))
 
-    @staticmethod
-    def _checked_columns(X, y, sample_weight, groups):
-        """Everything that was passed, checked row by row; a Dask table checks itself."""
+    def _checked_columns(self, X, y, sample_weight, groups):
+        """Checked X, y, weights and groups; a Dask table takes the place of X and y."""
         if is_lazy(X):
-            return X, y, sample_weight, groups
+            table = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
+            return table, table, None, None
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
         if groups is not None:
-            group_codes(groups, len(y))  # raises if they are unusable
+            group_codes(groups, len(y))  # raises if labels are missing
             groups = np.asarray(groups).ravel()
         return X, y, sample_weight, groups
 
     def _candidates(self, ribbon):
-        """The Ribbon at every damping to try, and how many of them are tried in any case."""
-        automatic = isinstance(self.dampings, str) and self.dampings == "auto"
-        if self.dampings is None or (automatic and not _has_automatic_damping(ribbon)):
-            return [ribbon], 1
-        if automatic:
-            return [ribbon, *(_at_damping(ribbon, value) for value in DAMPINGS)], 1
-        if isinstance(ribbon, FrozenEstimator):
+        """The Ribbon at all candidate dampings, and how many of them every model tries."""
+        frozen = isinstance(ribbon, FrozenEstimator)
+        if self.dampings is None or is_name(self.dampings, "auto"):
+            tried = () if self.dampings is None or frozen or not isinstance(_damping(ribbon), str) else CV_DAMPINGS
+            return [ribbon, *(_at_damping(ribbon, value) for value in tried)], 1
+        if frozen:
             raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
         values = _checked_values(self.dampings, "dampings", "'auto', None or ", lowest=0.0)
         return [_at_damping(ribbon, value) for value in values], len(values)
 
-    def _folds(self, ribbons, n_sure, X, y, sample_weight, groups, notes):
-        """A list of folds for every candidate; ``notes`` gets their warnings."""
-        ribbon, lazy = ribbons[0], is_lazy(X)
+    def _folds(self, candidates, n_always, X, y, sample_weight, groups):
+        """Folds of every candidate, a list of lists, and the warnings of their fits."""
+        ribbon, lazy = candidates[0], is_lazy(X)
         self._check_folds(ribbon, lazy)
         if isinstance(ribbon, FrozenEstimator):
             rows = dask_room().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
-            return [[validate(ribbon.estimator, *rows)]]
+            return [[Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)]], []
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
-            return [[fold] for fold in leave_one_out_folds(ribbons[:n_sure], X, y, sample_weight, fit_params)]
+            folds = leave_one_out_folds(candidates[:n_always], X, y, sample_weight, fit_params)
+            return [[fold] for fold in folds], []
         if pooled := _noise_from_folds(ribbon):
-            ribbons = [clone(ribbon).set_params(noise="dof") for ribbon in ribbons]
-        if lazy:
-            results = [fit_fold(ribbons, n_sure, split, self.verbose) for split in self._lazy_splits(X)]
-        else:
-            splits = self._splits(X, y, sample_weight, groups, fit_params, split_params)
-            results = Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_fold)(ribbons, n_sure, split, self.verbose) for split in splits
-            )
-        notes.extend(note for _, said in results for note in said)
-        # a fold that lacks a category has fewer parameters, and may need no damping: only what all folds share counts
-        by_candidate = [list(same) for same in zip(*(folds for folds, _ in results), strict=False)]
-        return [with_pooled_noise(same) for same in by_candidate] if pooled else by_candidate
+            candidates = [clone(ribbon).set_params(noise="dof") for ribbon in candidates]
+        splits, n_jobs = splits_of_table(X, self.cv, is_classifier(self)), None
+        if not lazy:
+            splits, n_jobs = self._splits(X, y, sample_weight, groups, fit_params, split_params), self.n_jobs
+        folds, notes = fit_folds(candidates, n_always, splits, n_jobs, self.verbose)
+        return (list(map(with_pooled_noise, folds)) if pooled else folds), notes
 
     def _check_folds(self, ribbon, lazy):
-        """Refuse what these folds cannot do."""
-        frozen, noise_from_folds = isinstance(ribbon, FrozenEstimator), _noise_from_folds(ribbon)
+        """Refuse parameters that do not go together."""
+        frozen, pooled, loo = isinstance(ribbon, FrozenEstimator), _noise_from_folds(ribbon), self._leave_one_out
+        for_table = (is_number_of_folds(self.cv) or is_name(self.cv, "partitions")) and not pooled
         if self.store_folds and lazy:
-            raise ValueError("store_folds keeps a score for every row, but X is a Dask collection; use a sample.")
-        if self.store_folds and (self._leave_one_out or frozen):
+            raise ValueError("store_folds needs rows in memory, but X is a Dask collection; use a sample.")
+        if self.store_folds and (loo or frozen):
+            raise ValueError("store_folds needs folds: with cv='loo' use kind='jackknife+', else conformalize.")
+        if lazy and not (frozen or for_table):
             raise ValueError(
-                "store_folds needs folds, but here a single fit has seen all rows, or none. With cv='loo' use "
-                "kind='jackknife+'; with a frozen Ribbon, conformalize."
+                "For a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, and "
+                f"noise must not be 'cv'; got cv={self.cv!r}."
             )
-        if frozen:
-            return
-        if lazy:
-            if not (self.cv is None or self._by_partition or isinstance(self.cv, Integral)) or noise_from_folds:
-                raise ValueError(
-                    "For a Dask table cv must be a number of folds or 'partitions', which holds out whole partitions, "
-                    f"and noise must not be 'cv'; got cv={self.cv!r}. Folds keep groups together."
-                )
-        elif self._leave_one_out:
-            if noise_from_folds:
-                raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
-        elif isinstance(ribbon.estimator, FrozenEstimator):
+        if loo and pooled and not frozen:
+            raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
+        if not (frozen or lazy or loo) and isinstance(ribbon.estimator, FrozenEstimator):
             raise ValueError(
-                "The base model is frozen, so every fold would be scored on rows that it was fitted on. Fit the Ribbon "
-                "on the training rows and pass RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or "
-                "use cv='loo' on the training rows."
+                "The base model is frozen, so folds would be scored on rows that it was fitted on. Fit the Ribbon and "
+                "use RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or cv='loo'."
             )
 
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
-        """Yield a Split for each fold of rows in memory; a number of folds keeps groups together."""
+        """Yield a Split for each fold of rows in memory."""
         classifier = is_classifier(self)
-        if groups is None or not (self.cv is None or isinstance(self.cv, Integral)):
-            found = list(check_cv(self.cv, y, classifier=classifier).split(X, y, **split_params))
-        else:
-            splitter = StratifiedGroupKFold if classifier else GroupKFold
-            found = list(splitter(5 if self.cv is None else self.cv).split(X, y, groups))
-        if not found:
-            raise ValueError("cv yields no splits; a generator is used up after one fit: pass a splitter, or a list.")
-        if self.store_folds and not _holds_out_each_once(found, len(y)):
+        found = split_positions(self.cv, X, y, groups, classifier, split_params)
+        if self.store_folds and not holds_out_each_once(found, len(y)):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         for k, (train, test) in enumerate(found, start=1):
             name = f"fold {k} of {len(found)}"
             yield Split.from_rows(name, X, y, train, test, sample_weight, fit_params, classifier)
 
-    def _lazy_splits(self, table):
-        """Yield a Split for each fold of a Dask table: all other rows, and a sample of the held-out ones."""
-        n_folds = 5 if self.cv is None or self._by_partition else int(self.cv)
-        if n_folds < 2:
-            raise ValueError(f"cv must be at least 2 folds, got {self.cv}.")
-        found = dask_room().folds_of(table, n_folds, is_classifier(self), self._by_partition)
-        for k, (train, *rest) in enumerate(found, start=1):
-            yield Split(f"fold {k} of {n_folds}", train, train, {}, *rest)
-
-    @property
-    def _by_partition(self):
-        return isinstance(self.cv, str) and self.cv == "partitions"
-
     @property
     def _leave_one_out(self):
-        return isinstance(self.cv, str) and self.cv == "loo"
+        return is_name(self.cv, "loo")
 
     def _routed(self, sample_weight, groups):
-        """Parameters of the Ribbon's ``fit`` and of the splitter's ``split``."""
+        """Parameters for the Ribbon's ``fit`` and for the splitter's ``split``, two dicts."""
         given = {"sample_weight": sample_weight, "groups": groups}
         given = {name: value for name, value in given.items() if value is not None}
         if routing_enabled():
@@ -349,52 +311,26 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         return given, {name: value for name, value in given.items() if name == "groups"}
 
-    def _refit(self, ribbon, fitted, best, X, y, sample_weight, groups):
+    def _refit(self, ribbon, best, X, y, sample_weight, groups):
+        """Fit the chosen Ribbon to all rows, or rescale a Ribbon that is fitted to them already."""
         if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            tempered = (best.folds[0].ribbon.temperature,) if is_classifier(fitted) else ()
-            return fitted.with_alpha(best.alpha, *tempered)  # they only rescale what is already fitted
+            return best.folds[0].ribbon.with_alpha(**best.parameters)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
-        final = clone(ribbon).set_params(alpha=best.alpha)
-        if is_classifier(ribbon):
-            final.set_params(temperature=best.folds[0].ribbon.temperature)
+        final = clone(ribbon).set_params(**best.parameters)
         if _noise_from_folds(ribbon):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         if _law_from_folds(ribbon, best.folds[0]):
-            final.set_params(law=law_of_folds(best.folds, best.alpha))
-        held_out = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
-        fit_quietly(final, X, y, fit_params, (NotStationaryWarning if held_out else FlexibleModelWarning,))
+            final.set_params(law=law_of_held_out([fold.held_out for fold in best.folds], best.alpha))
+        damped = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
+        fit_quietly(final, X, y, fit_params, (NotStationaryWarning if damped else FlexibleModelWarning,))
         if self.verbose:
             seconds, n = time.perf_counter() - start, final.n_observations_
             print(f"[RibbonCV] all {n:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
         return final
 
-    # ------------------------------------------------------------------ the choice
-    def _choose(self, folds, ribbons, temperatures, alphas, level, scoring):
-        """Choose among all candidates: the place of the chosen one, its Path, and a table of all scores."""
-        if temperatures is None:
-            paths = [Path.follow(same, alphas, level, scoring) for same in folds]
-            chosen, best = settled(paths, scoring)
-            return chosen, best, self._joined([path.results for path in paths], ribbons)
-        paths, tables = [], []
-        for same in folds:
-            scored = same if self.store_folds or callable(scoring) else rows_to_compare(same)
-            search = Temperatures(scored, temperatures, alphas, level, scoring)
-            if self.temperatures is None:
-                search.climb()
-            else:
-                list(map(search.path, range(len(temperatures))))
-            paths.append(search.choice())
-            columns = [
-                {"temperature": np.full(len(alphas), temperatures[i]), **path.results}
-                for i, path in sorted(search.paths.items())
-            ]
-            tables.append(stacked(columns))
-        chosen = int(np.argmax([path.score for path in paths]))
-        return chosen, paths[chosen], self._joined(tables, ribbons)
-
     def _joined(self, tables, ribbons):
-        """One table of all candidates; the damping is nan if it was left to the Ribbon."""
+        """One table of all candidates; the damping is nan if the Ribbon chose it."""
         if len(tables) == 1 and (self.dampings is None or isinstance(self.dampings, str)):
             return tables[0]
         dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
@@ -402,52 +338,39 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return {"damping": np.repeat(dampings, lengths), **stacked(tables)}
 
     # ------------------------------------------------------------------ checks
-    def _checked_alphas(self):
-        if self.alphas is None:
-            return np.logspace(-4, 2, 37)  # beyond that, almost nothing is left of a confidence interval
-        return _checked_values(self.alphas, "alphas")
-
-    def _checked_temperatures(self, ribbon):
-        """A classifier's candidates in ascending order; None for a regressor."""
-        if not is_classifier(ribbon):
-            if self.temperatures is not None:
-                raise ValueError("temperatures are for classifiers, whose logits they divide; leave temperatures=None.")
-            return None
-        if self.temperatures is None:
-            return np.logspace(-0.25, 2, 19)  # without held-out errors nothing tells how far down to go
-        return _checked_values(self.temperatures, "temperatures")
+    def _search(self, ribbon):
+        """Check and parse the parameters of the search."""
+        alphas = np.logspace(-4, 2, 37) if self.alphas is None else _checked_values(self.alphas, "alphas")
+        temperatures = None if self.temperatures is None else _checked_values(self.temperatures, "temperatures")
+        if is_classifier(ribbon):
+            temperatures = np.logspace(-0.25, 2, 19) if temperatures is None else temperatures
+        elif temperatures is not None:
+            raise ValueError("temperatures are for classifiers, whose logits they divide; leave temperatures=None.")
+        level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
+        return Search(alphas, temperatures, self.temperatures is None, level, scoring)
 
     def _checked_scoring(self, ribbon):
-        """The name of a built-in score, or a callable."""
+        """Name of a built-in score, or a scorer."""
         kind, known = ("classifier", CLASSIFICATION) if is_classifier(ribbon) else ("regressor", REGRESSION)
-        scoring = known[0] if self.scoring is None else self.scoring
-        if callable(scoring) or scoring in known:
-            return self._applicable(scoring, known)
+        scoring, names = known[0] if self.scoring is None else self.scoring, ", ".join(map(repr, known))
+        if scoring in known:
+            return scoring
         if scoring in REGRESSION + CLASSIFICATION:
-            raise ValueError(
-                f"scoring={scoring!r} does not apply to a {kind}; use one of {', '.join(map(repr, known))}."
-            )
+            raise ValueError(f"scoring={scoring!r} does not apply to a {kind}; use one of {names}.")
         try:
-            return self._applicable(get_scorer(scoring), known)
+            scoring = get_scorer(scoring)
         except ValueError as error:
-            raise ValueError(
-                f"scoring must be one of {', '.join(map(repr, known))}, a scikit-learn scorer or a callable, got "
-                f"{scoring!r}."
-            ) from error
-
-    def _applicable(self, scoring, known):
-        if self._leave_one_out and callable(scoring):
-            raise ValueError(
-                f"cv='loo' knows the latent prediction of each row but no estimator per row; use scoring in {known}, "
-                "or folds."
-            )
+            named = f"scoring must be one of {names}, a scikit-learn scorer or a callable"
+            raise ValueError(f"{named}, got {scoring!r}.") from error
+        if self._leave_one_out:
+            raise ValueError(f"cv='loo' has no estimator per row for a scorer; use one of {names}, or folds.")
         if getattr(scoring, "reports", False):
-            raise ValueError(
-                f"scoring={scoring!r} would choose the widest intervals; use 'coverage', which aims at the level."
-            )
+            raise ValueError(f"scoring={scoring!r} would choose the widest intervals; use 'coverage'.")
         return scoring
 
     # ------------------------------------------------------------------ predict
+    with_alpha = _delegated(BaseRibbon.with_alpha)
+    check_linearization = _delegated(BaseRibbon.check_linearization)
     predict_distribution = _delegated(RibbonRegressor.predict_distribution)
     predict = _delegated(RibbonRegressor.predict)
     predict_interval = _delegated(RibbonRegressor.predict_interval)
@@ -467,7 +390,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     decision_function = _delegated(RibbonClassifier.decision_function)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R^2 of a regressor, which does not depend on alpha, or accuracy of a classifier, which hardly does.
+        """R^2 of a regressor, or accuracy of a classifier.
 
         Parameters
         ----------
@@ -484,13 +407,14 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Class labels, of a classifier."""
+        """Class labels of a classifier."""
         return self.estimator_.classes_
 
     coef_ = BaseRibbon.coef_
     intercept_ = BaseRibbon.intercept_
 
     # ------------------------------------------------------------------ scikit-learn's conventions
+    __getstate__, __setstate__ = versioned_state, restore_state
     _html_repr = BaseRibbon._html_repr
 
     def _facts(self):
@@ -499,17 +423,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return self.estimator_._facts() | {"best score": f"{self.best_score_:.4g}"}
 
     def _get_ribbon(self):
-        """The Ribbon to tune: as given, around a bare base model, or the default."""
+        """Ribbon to tune: the given one, one around a bare base model, or the default."""
         estimator = self.estimator
         inside = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
         if isinstance(inside, BaseRibbon):
             return estimator
         if estimator is not None and not hasattr(estimator, "fit"):
             raise TypeError(f"estimator must be a Ribbon or a base model with a fit method, got {estimator!r}.")
-        if estimator is None:
-            ribbon = RibbonRegressor()
-        else:
-            ribbon = (RibbonClassifier if is_classifier(estimator) else RibbonRegressor)(estimator)
+        classifier = estimator is not None and is_classifier(estimator)
+        ribbon = (RibbonClassifier if classifier else RibbonRegressor)(estimator)
         return ribbon.set_fit_request(sample_weight=True, groups=True) if routing_enabled() else ribbon
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -549,39 +471,25 @@ def _checked_values(values, name, others="", lowest=None):
     return numbers
 
 
-def _holds_out_each_once(splits, n):
-    return np.array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(n))
-
-
-def _crossed(best):
-    """The chosen folds, with the scores of the rows that they held out."""
-    ribbons = [fold.ribbon.with_alpha(best.alpha) for fold in best.folds]
-    score = partial(own_class_scores, "lac") if is_classifier(ribbons[0]) else distribution_scores
-    return CrossConformal.of(best.folds, ribbons, score)
-
-
 def _damping(ribbon):
-    return ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
-
-
-def _has_automatic_damping(ribbon):
-    return not isinstance(ribbon, FrozenEstimator) and isinstance(_damping(ribbon), str)
+    """Damping of a Ribbon, or of its Curvature object."""
+    return getattr(ribbon.curvature, "damping", ribbon.damping)
 
 
 def _at_damping(ribbon, value):
-    name = "damping" if isinstance(ribbon.curvature, str) else "curvature__damping"
+    """Copy of an unfitted Ribbon with another damping."""
+    name = "curvature__damping" if hasattr(ribbon.curvature, "damping") else "damping"
     return clone(ribbon).set_params(**{name: float(value)})
 
 
 def _law_from_folds(ribbon, fold):
-    """Whether the noise is additive and its law is left to the data."""
-    if is_classifier(ribbon) or not fold.ribbon.model_.loss.law(1.0).location:
+    """Whether held-out rows choose the noise distribution: "auto", for additive noise whose scale is learnt too."""
+    if is_classifier(ribbon) or not (is_name(ribbon.law, "auto") and fold.ribbon.model_.loss.additive):
         return False
-    left = [isinstance(value, str) and value == "auto" for value in (ribbon.law, ribbon.noise)]
     noises = getattr(fold.ribbon.noise_, "noises", (fold.ribbon.noise_,))  # one for each of several outputs
-    return left[0] and (left[1] or any(isinstance(noise, HeteroskedasticNoise) for noise in noises))
+    return is_name(ribbon.noise, "auto") or any(isinstance(noise, HeteroskedasticNoise) for noise in noises)
 
 
 def _noise_from_folds(ribbon):
-    noise = getattr(ribbon, "noise", None)
-    return isinstance(noise, str) and noise == "cv"
+    """Whether the noise is the mean square of out-of-fold residuals."""
+    return is_name(getattr(ribbon, "noise", None), "cv")

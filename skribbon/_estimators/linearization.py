@@ -1,4 +1,4 @@
-"""Is one linear step enough? Ribbon's shifts against exact refits at the same Dirichlet weights."""
+"""Compare linear and Newton steps with exact refits at the same Dirichlet weights."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.draws import is_quadratic, min_curvature
 from .._core.refits import minimise
-from .._core.ribbon import ReweightedCurvature, direct, gradient_change, influence, pushforward
+from .._core.ribbon import (
+    ReweightedCurvature,
+    direct,
+    gradient_change,
+    influence,
+    is_quadratic,
+    min_curvature,
+    pushforward,
+)
 from .._core.rows import Moments
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MAX_ROWS = 2000  # at which predictions are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +33,7 @@ class LinearizationReport:
     ----------
     alpha : float
     weights : ndarray of shape (n_samples, n_refits)
-        The drawn weights; each column sums to the number of observations, of groups on average.
+        Drawn weights; each column sums to the number of observations, with groups on average.
     shifts : ndarray of shape (p, n_refits)
         Delta theta by one linear step.
     refitted_shifts : ndarray of shape (p, n_refits)
@@ -36,13 +41,13 @@ class LinearizationReport:
     predictions : ndarray of shape (n_rows, k, n_refits)
         Moves of the raw prediction at (some of) the training rows, along the tangent.
     refitted_predictions : ndarray of shape (n_rows, k, n_refits)
-        The same moves of the refitted model.
+        Moves of the raw prediction of the refitted model.
     converged : ndarray of shape (n_refits,)
         Whether each refit reached its minimum.
     newton_shifts : ndarray of shape (p, n_refits) or None
-        Delta theta by a Newton step with the reweighted curvature; None of a curvature that weights do not change.
+        Delta theta by a Newton step with the reweighted curvature; None if the curvature ignores weights.
     newton_predictions : ndarray of shape (n_rows, k, n_refits) or None
-        Moves of the raw prediction of the model at those parameters.
+        Moves of the raw prediction after the Newton step.
     """
 
     alpha: float
@@ -56,15 +61,14 @@ class LinearizationReport:
     newton_predictions: np.ndarray | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per refit.
-
-        Errors of parameters and of predictions relative to the refit's own move, ratio of the moves' sizes (above one:
-        the step is the larger), correlation of the moved predictions; the same of the Newton step, in columns that
-        begin with "newton"; convergence.
+        """Tabulate the comparison, one row per refit.
 
         Returns
         -------
         DataFrame
+            Errors of parameters and predictions relative to the refit's move, ratio of the sizes of the moves (above
+            one: the step is larger), correlation of the moved predictions; columns of the Newton step begin with
+            "newton"; convergence.
         """
         import pandas as pd
 
@@ -76,10 +80,10 @@ class LinearizationReport:
         return pd.DataFrame(columns, index=pd.RangeIndex(1, len(self.converged) + 1, name="refit"))
 
     def _compared(self, shifts, predictions):
-        """Steps, and how they move predictions, beside those of the refits."""
+        """Columns that compare steps, and moves of predictions, with the refits."""
         shape = (-1, len(self.converged))
         moved, exact = predictions.reshape(shape), self.refitted_predictions.reshape(shape)
-        size, exact_size = _norms(moved), _norms(exact)
+        size, exact_size = np.linalg.norm(moved, axis=0), np.linalg.norm(exact, axis=0)
         product = np.maximum(size * exact_size, np.finfo(float).tiny)
         return {
             "parameter_error": _relative(shifts - self.refitted_shifts, self.refitted_shifts),
@@ -106,14 +110,13 @@ class LinearizationReport:
 
 
 def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
-    """Draw Dirichlet weights, take the linear step, refit at the same weights, and put both side by side."""
+    """LinearizationReport of linear steps and refits at the same drawn Dirichlet weights."""
     model, n = rows.model, rows.n
     weights = _drawn_weights(rows, alpha, n_refits, rng)
     moments = Moments.from_rows(rows, curvature)
     reweighted = np.stack([replace(rows, weight=w).sum(_score_sum) / n for w in weights.T], axis=1)
     H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
-    shifts, refitted, converged = influence(H_r, U), [], []
-    newton = _newton_steps(rows, curvature, H_r, weights, U) if curvature.reweights else None
+    shifts, refitted, converged, newton = influence(H_r, U), [], [], ()
     for b in range(n_refits):
         start = time.perf_counter()
         theta, report = minimise(_reweighted(rows, weights[:, b]))
@@ -123,24 +126,18 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
             seconds = time.perf_counter() - start
             print(f"[linearization] refit {b + 1} of {n_refits}: {report.n_iter} steps, {seconds:.2f} s")
     refitted = np.stack(refitted, axis=1)
-    some = rng.permutation(len(rows.y))[:MAX_ROWS]
-    Z = model.rows(rows.X[some])
+    Z = model.rows(rows.X[rng.permutation(len(rows.y))[:2000]])  # enough rows to compare predictions
     f = model.raw(Z)[:, :, None]
     moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
-    return LinearizationReport(
-        alpha,
-        weights,
-        model.uncentred(shifts),
-        model.uncentred(refitted),
-        *moves,
-        np.array(converged),
-        None if newton is None else model.uncentred(newton),
-        None if newton is None else direct(model, Z, newton) - f,
-    )
+    if curvature.reweights:
+        newton_shifts = _newton_steps(rows, curvature, H_r, weights, U)
+        newton = model.uncentred(newton_shifts), direct(model, Z, newton_shifts) - f
+    steps = model.uncentred(shifts), model.uncentred(refitted)
+    return LinearizationReport(alpha, weights, *steps, *moves, np.array(converged), *newton)
 
 
 def _newton_steps(rows, curvature, H_r, weights, U):
-    """Newton steps at each draw of the weights, (p, n_refits), as predictive="newton" takes them."""
+    """Newton steps (p, n_refits) at each draw of the weights, as with predictive="newton"."""
     model, steps = rows.model, []
     for weight, score in zip(weights.T, U.T[:, :, None], strict=True):
         drawn = replace(rows, weight=weight)
@@ -156,7 +153,7 @@ def _newton_steps(rows, curvature, H_r, weights, U):
 
 
 def _drawn_weights(rows, alpha, n_draws, rng):
-    """Dirichlet weights (n_rows, n_draws) of rows or of their groups, with a mean of the rows' frequencies."""
+    """Dirichlet weights (n_rows, n_draws) of rows or groups, with the rows' frequencies as their mean."""
     if rows.groups is None:
         gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_draws))
         return gamma * (rows.n / gamma.sum(axis=0))
@@ -166,20 +163,18 @@ def _drawn_weights(rows, alpha, n_draws, rng):
 
 
 def _reweighted(rows, weight):
-    """Rows whose mean loss and penalty are those of the mean over n, although the weights of groups need not add up."""
+    """Rows with other weights, and a penalty that keeps its size relative to n if the weights do not sum to n."""
     model, c = rows.model, rows.n / weight.sum()
-    gradient = None if model.penalty_gradient is None else c * model.penalty_gradient
-    return replace(rows, model=replace(model, l2=c * model.l2, penalty_gradient=gradient), weight=weight)
+    model = replace(model, l2=c * model.l2, penalty_gradient=c * model.penalty_gradient)
+    return replace(rows, model=model, weight=weight)
 
 
 def _score_sum(block):
+    """Weighted sum of the scores (p,)."""
     return block.score_sum(block.u)
 
 
-def _norms(A):
-    return np.sqrt(np.einsum("nb,nb->b", A, A))
-
-
 def _relative(error, reference):
-    size, scale = _norms(error), _norms(reference)
+    """Norms of the columns of an error relative to a reference, (n_refits,)."""
+    size, scale = np.linalg.norm(error, axis=0), np.linalg.norm(reference, axis=0)
     return np.divide(size, scale, out=np.zeros_like(size), where=scale > 0)

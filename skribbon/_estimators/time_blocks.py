@@ -17,8 +17,8 @@ def time_blocks(
 ) -> NDArray[np.intp]:
     """Labels of consecutive time blocks, to be passed as ``groups``.
 
-    Consecutive rows of a time series depend on each other, less and less the further apart they are. Blocks that are
-    long compared with that dependence are nearly independent, and are reweighted as a whole.
+    Neighbouring rows of a time series depend on each other. Blocks that are longer than this dependence are nearly
+    independent, and are reweighted as a whole.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def time_blocks(
     -------
     ndarray of shape (n_samples,)
         A block number for each row. Rows with the same time in the same series are never separated. A last block with
-        less than half the rows is merged into the one before it; blocks given by a time offset are not merged.
+        less than half the rows joins the block before it; blocks given by a time offset do not.
 
     Examples
     --------
@@ -68,21 +68,21 @@ def time_blocks(
 
 
 def _of_rows(times: Any, length: int | None) -> Any:
-    """Labels of a single series, by the number of rows."""
+    """Label the blocks of a single series by numbers of rows."""
     n = len(times)
     length = min(n, int(np.ceil(2 * n ** (1 / 3)))) if length is None else length
-    most = max((n - 1 - (length - 1) // 2) // length, 0)  # the last that gets to half its length
+    most = max((n - 1 - (length - 1) // 2) // length, 0)  # the last block of at least half the length
     first = times.rank(method="min").to_numpy().astype(np.intp) - 1
     return np.minimum(first // length, most)
 
 
 def _of_calendar(times: Any, length: str) -> Any:
-    """Labels by a stretch of time."""
+    """Label the blocks by a pandas time offset."""
     import pandas as pd
 
     if not pd.api.types.is_datetime64_any_dtype(times):
         raise ValueError(
-            f"length={length!r} is a stretch of time, but times_or_n holds no dates; give a number of rows."
+            f"length={length!r} is a time offset, but times_or_n contains no dates; pass a number of rows."
         )
     try:
         offset: Any = pd.tseries.frequencies.to_offset(length)
@@ -90,8 +90,8 @@ def _of_calendar(times: Any, length: str) -> Any:
         raise ValueError(f"length must be a number of rows or a pandas offset such as '7D', got {length!r}.") from error
     try:
         step = pd.Timedelta(offset)
-    except ValueError:  # of the calendar, such as months, which do not all last as long
+    except ValueError:  # months and years differ in length
         return pd.Series(0, index=times).groupby(pd.Grouper(freq=offset)).ngroup().to_numpy()
     if step <= pd.Timedelta(0):
-        raise ValueError(f"length must be a stretch of time that moves forward, got {length!r}.")
+        raise ValueError(f"length must be a positive time offset, got {length!r}.")
     return ((times - times.min()) // step).to_numpy()

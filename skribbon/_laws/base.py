@@ -1,127 +1,115 @@
-"""A law: one distribution per element of an array."""
+"""One distribution per element of an array: the base class, the normal and Student's t distribution."""
 
+from functools import partial
 from math import prod
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import betaln, erf, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from .numerics import integrate_crps, search_quantile
 
-POINT = 1e-12  # a positive law whose relative standard deviation is below this is a point
+POINT = 1e-12  # relative standard deviation below which a positive distribution is a point: its cdf would be rounding
 CHUNK = 2**19  # numbers in a temporary array: 4 MB, small enough for the cache
+NORMAL_TAILS = 1e6  # degrees of freedom above which Student's t is normal to seven digits
+
+as_floats = partial(np.asarray, dtype=float)
 
 
 class Law:
-    """A distribution per element of an array.
+    """One distribution per element of an array.
 
-    A law states its parameters, elementwise arrays, and constants, and writes ``_mean``, ``_std``, ``_cdf`` and
-    ``_logpdf``; points, chunks and the search for quantiles are dealt with here. ``_cdf`` of counts is a smooth
-    function through the cdf at the whole numbers, so that a quantile is the next whole number above where it gets
-    to the level.
+    A subclass defines ``_mean``, ``_std``, ``_cdf`` and ``_logpdf`` by elementwise parameters and constants. ``_cdf``
+    of counts is a smooth function through the cdf at whole numbers.
     """
 
-    discrete = False
-    support = "positive"  # or "counts", or "real"
-    atom = False  # whether zero may have a positive probability below which there is none
+    discrete = False  # whether all values are counts
+    real = False  # whether values may be negative
+    atom = False  # whether zero may have a positive probability and the other values a density
+    closed_crps = False  # whether the CRPS has a closed form
     width = 1  # numbers of temporary memory per element
-    trailing = 0  # last axes of the parameters that are not those of the law
 
     def __init__(self, *parameters, **constants):
-        arrays = [np.asarray(p, dtype=float) for p in parameters]
-        alike = all(a.shape == arrays[0].shape for a in arrays)
-        self.parameters = arrays if alike else np.broadcast_arrays(*arrays)
+        self.parameters = np.broadcast_arrays(*map(as_floats, parameters))
         self.constants = constants
-        self.shape = self.parameters[0].shape[: self.parameters[0].ndim - self.trailing]
+        self.shape = self.parameters[0].shape
 
     def take(self, index):
-        """The law of some elements, by a slice or indices of the flattened shape."""
-        tail = self.parameters[0].shape[len(self.shape) :]
-        return type(self)(*(p.reshape((-1, *tail))[index] for p in self.parameters), **self.constants)
+        """Distributions of some elements, by a slice or indices of the flattened shape."""
+        return type(self)(*(p.reshape(-1)[index] for p in self.parameters), **self.constants)
 
     def _map(self, method, *arguments):
-        """method(law, *arguments) over chunks of elements, for arguments that broadcast with the law's shape."""
-        arguments = [np.asarray(a, dtype=float) for a in arguments]
-        shape = np.broadcast_shapes(self.shape, *(a.shape for a in arguments))
-        size, step = prod(shape), max(CHUNK // self.width, 1)
-        flat = [np.broadcast_to(a, shape).reshape(-1) for a in arguments]
-        own = shape == self.shape
-        index = None if own else np.broadcast_to(np.arange(prod(self.shape)).reshape(self.shape), shape).ravel()
-        out = np.empty(size)
-        for start in range(0, size, step):
-            part = slice(start, min(start + step, size))
-            law = self.take(part if own else index[part])
-            out[part] = method(law, *(a[part] for a in flat))
+        """method(law, *arguments) over chunks of elements, for arguments that broadcast with the shape."""
+        shape = np.broadcast_shapes(self.shape, *map(np.shape, arguments))
+        flat = [np.broadcast_to(as_floats(a), shape).reshape(-1) for a in arguments]
+        index = np.broadcast_to(np.arange(prod(self.shape)).reshape(self.shape), shape).reshape(-1)
+        step, out = max(CHUNK // self.width, 1), np.empty(index.size)
+        for start in range(0, index.size, step):
+            part = slice(start, start + step)
+            out[part] = method(self.take(index[part]), *(a[part] for a in flat))
         return out.reshape(shape)[()]
 
     def _point(self):
-        """Where the law is a point, at its mean."""
+        """Whether each distribution is degenerate, a point at its mean."""
         mean = self._mean()
         return (self._std() <= POINT * mean) | ~np.isfinite(mean)
 
     def mean(self):
-        """Means."""
-        return self._map(lambda law: law._mean())
+        """Mean of each element."""
+        return self._map(type(self)._mean)
 
     def std(self):
-        """Standard deviations."""
-        return self._map(lambda law: law._std())
+        """Standard deviation of each element."""
+        return self._map(type(self)._std)
 
     def var(self):
-        """Variances; infinite where they overflow."""
+        """Variance of each element; infinite if it overflows."""
         with np.errstate(over="ignore", under="ignore"):
             return self.std() ** 2
 
     def cdf(self, y):
-        """P(Y <= y)."""
-        return self._map(lambda law, a: law._cdf_at(a), np.floor(y) if self.discrete else y)
+        """P(Y <= y) of each element."""
+        return self._map(type(self)._cdf_at, np.floor(y) if self.discrete else y)
 
     def cdf_below(self, y):
-        """P(Y < y): the cdf, less what probability y itself has."""
-        return self._map(lambda law, a: law._cdf_below_at(a), np.ceil(y) - 1 if self.discrete else y)
+        """P(Y < y) of each element."""
+        y = np.ceil(y) - 1 if self.discrete else y
+        return self._map(lambda law, y: law._cdf_at(y, closed=self.discrete), y)
 
     def _cdf_at(self, y, closed=True):
+        """P(Y <= y), or P(Y < y) if not closed, also of degenerate distributions."""
         with np.errstate(all="ignore"):
-            value = np.clip(self._cdf(np.maximum(y, 0) if self.support != "real" else y), 0, 1)
+            value = np.clip(self._cdf(y if self.real else np.maximum(y, 0)), 0, 1)
             mean = self._mean()
-        if self.support != "real":
+        if not self.real:
             value = np.where((y > 0) | ((y == 0) & (self.atom & closed | self.discrete)), value, 0.0)
         return np.where(self._point(), (y >= mean) if closed else (y > mean), value)
 
-    def _cdf_below_at(self, y):
-        return self._cdf_at(y, closed=self.discrete)
-
     def logpdf(self, y):
-        """Log density, or log probability of counts and of zero where it has any."""
-        return self._map(lambda law, a: law._logpdf_at(a), y)
+        """Log density, or log probability of counts and of an atom at zero."""
+        return self._map(type(self)._logpdf_at, y)
 
     def _logpdf_at(self, y):
-        if self.support == "real":
-            inside = np.ones(y.shape, dtype=bool)
-        else:
-            inside = (y >= 0) & (y == np.floor(y)) if self.discrete else (y >= 0) if self.atom else y > 0
-        with np.errstate(all="ignore"):
-            value = np.where(inside & (y < np.inf), self._logpdf(np.where(inside & (y < np.inf), y, 1.0)), -np.inf)
-            value = np.where(np.isnan(value), -np.inf, value)  # infinitely far away in units of the law
-        return np.where(self._point(), self._point_logpdf(y), value)
-
-    def _point_logpdf(self, y):
-        """Log density of a point; one that has some width is one to rounding, and what is as near is at it."""
-        mean = self._mean()
-        at_the_point = y == mean
+        inside = y < np.inf
         if self.discrete:
-            return np.where(at_the_point, 0.0, -np.inf)
+            inside &= (y >= 0) & (y == np.floor(y))
+        elif not self.real:
+            inside &= (y >= 0) if self.atom else (y > 0)
         with np.errstate(all="ignore"):
-            at_the_point |= (np.abs(y - mean) <= POINT * mean) & (self._std() > 0)
-        return np.where(at_the_point, np.inf, -np.inf)
+            value = np.where(inside, self._logpdf(np.where(inside, y, 1.0)), -np.inf)
+            value = np.where(np.isnan(value), -np.inf, value)  # infinitely many standard deviations away
+            mean = self._mean()
+            at_the_point = y == mean
+            if not self.discrete:  # a point that has some width includes values within rounding
+                at_the_point |= (np.abs(y - mean) <= POINT * mean) & (self._std() > 0)
+        top = 0.0 if self.discrete else np.inf
+        return np.where(self._point(), np.where(at_the_point, top, -np.inf), value)
 
     def ppf(self, q):
-        """Quantiles: of the law's shape for one level, with a last axis for an array (Q,) of them."""
-        q = np.asarray(q, dtype=float)
+        """Quantiles, of the distribution's shape for one level, with a last axis for an array (Q,) of levels."""
+        q = as_floats(q)
         levels = q.reshape(q.shape + (1,) * len(self.shape))  # all in one search, which costs the same steps as one
-        out = self._map(lambda law, a: law._ppf_at(a), levels)
-        if q.ndim == 0:
-            return out
-        return in_order(np.moveaxis(out, 0, -1), q)
+        out = self._map(type(self)._ppf_at, levels)
+        return in_order(np.moveaxis(out, 0, -1), q) if q.ndim else out
 
     def _ppf_at(self, q):
         out = np.array(np.broadcast_to(self._mean(), q.shape))
@@ -136,13 +124,13 @@ class Law:
         return search_quantile(self, q)
 
     def _ends(self, low, high):
-        """Ends of what is to be integrated: quantiles at two levels, or what is not far beyond."""
+        """Bounds of an integral: quantiles at two levels, or points not far beyond."""
         return self._ppf_at(low), self._ppf_at(high)
 
     def _guess(self, q):
-        """Where to look for quantile q first: that of the law with three moments, and how far off it may be."""
+        """Approximate quantiles at levels q from two or three moments, and how far off they may be."""
         mean, std, z = self._mean(), self._std(), ndtri(np.clip(q, 1e-300, 1 - 1e-16))
-        if self.support == "real":
+        if self.real:
             return mean + z * std, std
         cv = std / mean
         if self.discrete:  # Cornish and Fisher, with the correction for whole numbers
@@ -152,18 +140,17 @@ class Law:
         return mean * np.exp(z * spread - spread**2 / 2), 0.2 * spread
 
     def _coordinate(self):
-        """Centre and scale of the coordinate arcsinh((y - centre) / scale) in which a real quantile is sought."""
+        """Centre and scale of the coordinate arcsinh((y - centre) / scale) in which real quantiles are searched."""
         return self._mean(), self._std()
 
     def crps(self, y):
         """Continuous ranked probability score of each observation."""
-        return self._map(lambda law, a: law._crps_at(a), y)
+        return self._map(type(self)._crps_at, y)
 
     def _crps_at(self, y):
-        point, mean = self._point(), self._mean()
         with np.errstate(all="ignore"):
-            score = np.abs(y - mean)
-            rows = np.flatnonzero(~point & np.isfinite(y))
+            score = np.abs(y - self._mean())
+            rows = np.flatnonzero(~self._point() & np.isfinite(y))
             if rows.size:
                 law = self if rows.size == y.size else self.take(rows)
                 score[rows] = law._crps(y[rows])
@@ -175,15 +162,171 @@ class Law:
     def sample(self, rng):
         """One draw per element."""
         with np.errstate(all="ignore"):
-            draws = self._sample(rng)
-            return np.where(self._point(), self._mean(), draws)
+            return np.where(self._point(), self._mean(), self._sample(rng))
+
+
+class LocationScale(Law):
+    """Distribution of centre + scale z, with the centre as first and a variance as second parameter.
+
+    A subclass defines quantiles of z: ``_standard(q)`` at levels (Q,) for all elements, (Q,) or (..., Q), and
+    ``_standard_ppf(q)`` at one level for each element.
+    """
+
+    real = True
+
+    def _mean(self):
+        return self.parameters[0]
+
+    def _std(self):
+        return np.sqrt(self.parameters[1])
+
+    _scale = _std
+
+    def _point(self):
+        return (self.parameters[1] == 0) | ~np.isfinite(self.parameters[0])
+
+    def _z(self, y):
+        return (y - self.parameters[0]) / self._scale()
+
+    def logpdf(self, y):
+        if not self._is_plain_at(y):
+            return super().logpdf(y)
+        with np.errstate(all="ignore"):
+            return self._logpdf(y)
+
+    def _is_plain_at(self, y):
+        """Whether all numbers are finite and no distribution is degenerate."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.isfinite(np.sum(self.parameters[0]) + np.sum(y)) and np.all(self.parameters[1] > 0)
+
+    def ppf(self, q):
+        q, centre = as_floats(q), self.parameters[0]
+        if not np.isfinite(centre).all():  # degenerate distributions, whatever their scale
+            return super().ppf(q)
+        quantiles = centre[..., None] + self._scale()[..., None] * self._standard(np.atleast_1d(q)) + 0.0  # no -0.0
+        return in_order(quantiles, q) if q.ndim else quantiles[..., 0]
+
+    def _ppf(self, q):
+        return self.parameters[0] + self._scale() * self._standard_ppf(q)
+
+
+class Normal(LocationScale):
+    """Normal distribution by its mean and variance."""
+
+    closed_crps = True
+
+    # whole arrays at once: most predictions are normal
+    def mean(self):
+        return self.parameters[0]
+
+    def var(self):
+        return self.parameters[1]
+
+    def std(self):
+        return np.sqrt(self.parameters[1])
+
+    def crps(self, y):
+        return self._crps(y) if self._is_plain_at(y) else super().crps(y)
+
+    def _standard(self, q):
+        return ndtri(q)
+
+    _standard_ppf = _standard
+
+    def _cdf(self, y):
+        return ndtr(self._z(y))
+
+    def _logpdf(self, y):
+        std = np.sqrt(self.parameters[1])
+        return -(((y - self.parameters[0]) / std) ** 2) / 2 - np.log(std) - np.log(2 * np.pi) / 2
+
+    def _crps(self, y):
+        z = self._z(y)
+        density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        return self._std() * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
 
     def _sample(self, rng):
-        raise TypeError(f"{type(self).__name__} draws no observations.")
+        return self.parameters[0] + self._std() * rng.standard_normal(self.shape)
+
+
+class Student(LocationScale):
+    """Student's t distribution by its mean, variance and degrees of freedom nu > 2."""
+
+    closed_crps = True
+
+    def _nu(self):
+        return np.minimum(self.parameters[2], NORMAL_TAILS)
+
+    def _scale(self):
+        return self._std() * np.sqrt(1 - 2 / self.parameters[2])
+
+    def _cdf(self, y):
+        z = self._z(y)
+        return np.where(self.parameters[2] > NORMAL_TAILS, ndtr(z), stdtr(self._nu(), z))
+
+    def _standard_logpdf(self, z):
+        nu = self._nu()
+        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - np.log(nu * np.pi) / 2
+        student = constant - (nu + 1) / 2 * np.log1p(z**2 / nu)
+        return np.where(self.parameters[2] > NORMAL_TAILS, -(z**2) / 2 - np.log(2 * np.pi) / 2, student)
+
+    def _logpdf(self, y):
+        scale = self._scale()
+        return self._standard_logpdf((y - self.parameters[0]) / scale) - np.log(scale)
+
+    def _standard(self, q):
+        nu = self.parameters[2]
+        same = nu.size and (nu == nu.flat[0]).all()
+        return student_quantiles(q, nu.flat[0] if same else nu)
+
+    def _standard_ppf(self, q):
+        return np.where(self.parameters[2] > NORMAL_TAILS, ndtri(q), stdtrit(self._nu(), q))
+
+    def _crps(self, y):
+        z, nu = self._z(y), self._nu()
+        spread = 2 * np.sqrt(nu) / (nu - 1) * np.exp(betaln(0.5, nu - 0.5) - 2 * betaln(0.5, nu / 2))
+        density = np.exp(self._standard_logpdf(z))
+        return self._scale() * (z * (2 * stdtr(nu, z) - 1) + 2 * density * (nu + z**2) / (nu - 1) - spread)
+
+    def _sample(self, rng):
+        return self.parameters[0] + self._scale() * rng.standard_t(self._nu(), self.shape)
+
+
+class Estimate(Student):
+    """Student's t distribution of an estimate, by mean, squared standard error and degrees of freedom from 1 on.
+
+    ``std`` is the standard error: the scale of the distribution, less than its standard deviation.
+    """
+
+    _scale = LocationScale._std
+
+    def _crps(self, y):
+        return np.where(self._nu() > 1, super()._crps(y), np.inf)
 
 
 def in_order(quantiles, q):
-    """Quantiles (..., Q) in the order of their levels q (Q,), to the last bit."""
+    """Quantiles (..., Q) made nondecreasing in their levels q (Q,), despite rounding."""
     order = np.argsort(q, kind="stable")
     quantiles[..., order] = np.maximum.accumulate(quantiles[..., order], axis=-1)
     return quantiles
+
+
+def student_quantiles(q, nu):
+    """Student's t quantiles (..., Q) at levels q (Q,) and degrees of freedom nu (...); normal above NORMAL_TAILS."""
+    nu = as_floats(nu)
+    quantiles = stdtrit(np.minimum(nu, NORMAL_TAILS)[..., None], q)
+    quantiles[nu > NORMAL_TAILS] = ndtri(q)
+    return quantiles
+
+
+def normal_levels(q, df):
+    """Normal cdf (..., Q) at Student's t quantiles, for levels q (Q,) and degrees of freedom df (...)."""
+    df = as_floats(df)
+    return np.where(df[..., None] > NORMAL_TAILS, q, ndtr(student_quantiles(q, df)))
+
+
+def student_ratio(q, df):
+    """Ratio (...) of Student's t to the normal quantile at a level q, for degrees of freedom df (...)."""
+    if q == 0.5:
+        return np.ones_like(df)
+    return student_quantiles(np.array([q]), df)[..., 0] / ndtri(q)

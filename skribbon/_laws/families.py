@@ -1,97 +1,64 @@
-"""Families: from a loss's dispersion and the raw prediction f, known or normal, to the distribution of y."""
+"""Distributions of y if its raw prediction f is uncertain: the Tweedie family with a normal f, and mixtures."""
 
 from functools import cache
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri
 
-from .base import POINT, Law, in_order
-from .mixture import Mixture
-from .normal import Normal
-from .numerics import spline_quantiles
-from .shapes import NORMAL
+from .base import POINT, Law, Normal, as_floats, in_order
+from .numerics import integrate_crps, normals_crps, points_crps, spline_quantiles
 from .tweedie import POISSON, TINY, CompoundPoissonGamma, Counts, Gamma, InverseGaussian
 
 REACH = 7.0  # standard deviations of f on either side that carry all but 3e-12 of its mass
 HERMITE = 0.5  # sd of f in units of the noise up to which 1 + 20 HERMITE Gauss-Hermite nodes leave an error of 1e-8
-STEP = 0.2  # step of the trapezoidal rule beyond, whose error is below exp(-3 / STEP)
+STEP = 0.2  # step of the trapezoidal rule for a larger sd of f, whose error is below exp(-3 / STEP)
 COARSEST = 2.0  # largest distance of nodes in units of STEP and of the sd of f: a fifth of the error's limit
 
 
-class LocationFamily:
-    """y = f + sqrt(dispersion) e, with e of a given shape: normal, or another :class:`NoiseLaw`."""
-
-    location = True  # y - f does not depend on f, so that a normal f can be integrated in closed form
-
-    def __init__(self, dispersion, shape=NORMAL):
-        self.dispersion, self.shape = np.asarray(dispersion, dtype=float), shape
-
-    def conditional(self, f):
-        """Law of y given the raw prediction f, of any shape that the dispersion broadcasts with."""
-        return self.marginal(f, 0.0)
-
-    def marginal(self, f, variance):
-        """Law of y where f is normal with that variance."""
-        return self.shape.marginal(f, self.dispersion, variance)
-
-    def mixture(self, draws):
-        """Law of y where f is one of the draws (..., n, B), each as likely."""
-        return Mixture(LocationFamily(self.dispersion[..., None], self.shape).conditional(draws))
-
-
 class TweedieFamily:
-    """The family of a Tweedie loss: Var(y) = phi mu^power with mu = inverse link of f.
+    """Observations of a Tweedie loss: Var(y) = phi mu^power with mu = inverse link of f.
 
-    power 1 is Poisson for phi <= 1 and, where counts are over-dispersed, the negative binomial law with variance
-    phi mu; for data that are not whole numbers (``counts=False``) a Poisson number of exponential jumps with that
-    variance. 1 < power < 2 is the compound Poisson-gamma law; 2 gamma; 3 inverse Gaussian. The other powers have no
-    elementary law: above 2 a gamma, below 1 a normal law with the family's mean and variance stands for it.
+    Power 1 is Poisson for phi <= 1 and negative binomial otherwise, or a Poisson number of exponential jumps without
+    ``counts``. Powers without an elementary distribution use a gamma (above 2) or a normal one (below 1).
     """
 
-    location = False
-
     def __init__(self, dispersion, power, link="log", counts=True):
-        self.dispersion, self.power = np.asarray(dispersion, dtype=float), float(power)
-        self.link, self.counts = link, counts and self.power == 1
+        self.dispersion, self.power = as_floats(dispersion), float(power)
+        self.log, self.counts = link == "log", counts and self.power == 1
 
     def conditional(self, f):
-        """Law of y given the raw prediction f, of any shape that the dispersion broadcasts with."""
-        mu, p, phi = self.to_mean(f), self.power, self.dispersion
+        """Distribution of y given the raw prediction f, of any shape that the dispersion broadcasts with."""
+        mu, p = self.to_mean(f), self.power
         if self.counts:
-            return Counts(mu, phi)
-        cv2 = self.relative_variance(mu)
+            return Counts(mu, self.dispersion)
         if p < 1:
             return Normal(mu, self.noise_variance(mu))
+        cv2 = self.relative_variance(mu)
         if p < 2:
             return CompoundPoissonGamma(mu, cv2, power=1.5 if p == 1 else p)  # jumps of rates are exponential
         return InverseGaussian(mu, cv2) if p == 3 else Gamma(mu, cv2)
 
     def marginal(self, f, variance):
-        """Law of y where f is normal with that variance."""
-        variance = np.asarray(variance, dtype=float)
+        """Distribution of y if the raw prediction is normal with mean f and the given variance."""
         if not np.any(variance):
-            return self.conditional(np.broadcast_to(f, np.broadcast_shapes(np.shape(f), variance.shape)))
+            return self.conditional(np.broadcast_to(f, np.broadcast_shapes(np.shape(f), np.shape(variance))))
         return UncertainMean(f, np.sqrt(variance), self.dispersion, family=self)
 
-    def mixture(self, draws):
-        """Law of y where f is one of the draws (..., n, B), each as likely."""
-        return Mixture(self.at(self.dispersion[..., None]).conditional(draws))
-
     def at(self, dispersion):
-        """The same family with another dispersion."""
-        return TweedieFamily(dispersion, self.power, self.link, self.counts)
+        """Family with another dispersion."""
+        return TweedieFamily(dispersion, self.power, "log" if self.log else "identity", self.counts)
 
     def to_mean(self, f):
-        """Inverse link; infinite where it overflows, and never so small that a relative variance overflows."""
-        mu = np.asarray(f, dtype=float)
-        if self.link == "log":
+        """Inverse link; infinite if it overflows, and never so small that a relative variance overflows."""
+        mu = as_floats(f)
+        if self.log:
             with np.errstate(over="ignore", under="ignore"):
                 mu = np.exp(mu)
         return np.maximum(mu, TINY) if self.power >= 1 else mu
 
     def from_mean(self, mu):
-        """Link; minus infinity where there is no f with such a mean."""
-        if self.link == "identity":
+        """Link; minus infinity if no f has such a mean."""
+        if not self.log:
             return mu
         return np.log(mu, out=np.full(np.shape(mu), -np.inf), where=mu > 0)
 
@@ -100,11 +67,11 @@ class TweedieFamily:
         return self._times_power(mu, self.power - 2)
 
     def noise_variance(self, mu):
-        """Var(y) given the mean; the absolute mean where the power asks for one that is positive."""
+        """Var(y) given the mean, or its absolute value: a power needs a positive mean."""
         return self._times_power(np.abs(mu), self.power)
 
     def _times_power(self, mu, power):
-        """phi mu^power; zero times infinity is zero, the limit of a point."""
+        """phi mu^power; zero times infinity is zero, the limit of a degenerate distribution."""
         phi = np.where(self.dispersion <= POISSON, 1.0, self.dispersion) if self.counts else self.dispersion
         with np.errstate(all="ignore"):
             product = phi * np.asarray(mu) ** power
@@ -113,18 +80,16 @@ class TweedieFamily:
 
 @cache
 def hermite(n):
-    """Gauss-Hermite nodes and weights for the standard normal distribution, (n,) each."""
+    """Gauss-Hermite nodes and log weights for the standard normal distribution, (n,) each."""
     z, w = np.polynomial.hermite_e.hermegauss(n)
-    return z, w / w.sum()
+    return z, np.log(w / w.sum())
 
 
 class UncertainMean(Law):
-    """Mixture of the conditional distribution of y over nodes of f, which is normal with mean ``f`` and sd ``sd``.
+    """Mixture of the distribution of y given f over nodes of f ~ N(f, sd^2).
 
-    The nodes follow the noise. If f is known better than y, they are few Gauss-Hermite nodes around f. Otherwise
-    they are f = centre + width sinh(t) at even steps of t: dense, compared with the noise, where y and the normal
-    density of f meet, and sparse far away. Below an identity link that leaves the support at f <= 0, sinh(t) spaces
-    log f, and what lies below zero is one more node.
+    If f is known better than y, a few Gauss-Hermite nodes are enough. Otherwise the nodes are dense near the mode of
+    p(y | f) p(f) and sparse far away. With an identity link and positive means, they space log f, and f <= 0 is a node.
     """
 
     width = 64  # nodes of most elements
@@ -132,10 +97,10 @@ class UncertainMean(Law):
     def __init__(self, f, sd, phi, family):
         super().__init__(f, sd, phi, family=family)
         self.family = family.at(self.parameters[2])
-        example = self.family.conditional(self.parameters[0].reshape(-1)[:1] if self.parameters[0].size else 0.0)
-        self.discrete, self.support, self.atom = example.discrete, example.support, example.atom
-        self.bounded = family.link == "identity" and self.support != "real"
-        self.curved = family.link == "log" or self.bounded  # the mean is exp(coordinate of the nodes)
+        example = family.conditional(0.0)
+        self.discrete, self.real, self.atom = example.discrete, example.real, example.atom
+        self.bounded = not family.log and not self.real
+        self.curved = family.log or self.bounded  # the mean is exp(coordinate of the nodes)
 
     # ------------------------------------------------------------------ nodes
     def _information(self, mu):
@@ -148,7 +113,7 @@ class UncertainMean(Law):
         return y / mu - 1 if self.curved else y - mu
 
     def _ratio(self, y):
-        """Standard deviation of f in units of the noise; more for densities of observations far out, (m,)."""
+        """Standard deviation (m,) of f in units of the noise, increased for observations y far out."""
         f, sd, _ = self.parameters
         mu = self.family.to_mean(f)
         information = self._information(mu)
@@ -157,18 +122,15 @@ class UncertainMean(Law):
         return np.where(sd == 0, 0.0, sd / size * np.sqrt(self.curved + information) * away)
 
     def _over_nodes(self, y, average):
-        """average(law of y given nodes of f, log weights, y) (m,), in groups of rows with as many nodes."""
+        """average(law at nodes of f, log weights, y) (m,), in groups of rows with equally many nodes."""
         with np.errstate(all="ignore"):
             ratio = self._ratio(y)
             few = ratio <= HERMITE
-            count, grid, out = (
-                np.where(few, 1 + 2 * np.ceil(10 * ratio), 0),
-                np.empty((y.size, 5)),
-                np.full(y.shape, np.nan),
-            )
+            count, grid = np.where(few, 1 + 2 * np.ceil(10 * ratio), 0), np.empty((y.size, 5))
             if not few.all():
                 grid[~few] = self.take(np.flatnonzero(~few))._grid(y[~few])
                 count[~few] = -8 * np.ceil((grid[~few, 4] - grid[~few, 3]) / STEP / 8)
+        out = np.full(y.shape, np.nan)
         for n in np.unique(count[np.isfinite(count)]):  # an infinite mean leaves no number to evaluate at
             rows = np.flatnonzero(count == n)
             law = self if rows.size == y.size else self.take(rows)
@@ -178,9 +140,9 @@ class UncertainMean(Law):
         return out
 
     def _few_nodes(self, n):
-        """Gauss-Hermite nodes of f and log weights, (m, n) and (n,)."""
-        z, w = hermite(n)
-        return self.parameters[0][:, None] + self.parameters[1][:, None] * z, np.log(w)
+        """Gauss-Hermite nodes of f (m, n) and their log weights (n,)."""
+        z, log_weight = hermite(n)
+        return self.parameters[0][:, None] + self.parameters[1][:, None] * z, log_weight
 
     def _many_nodes(self, n, centre, share, largest, first, last):
         """Nodes of f and log weights at even steps of the coordinate t of :meth:`_grid`, (m, n) each."""
@@ -193,16 +155,15 @@ class UncertainMean(Law):
         distance = step * largest * (up / (1 + up) + down / (1 + down))
         log_weight = np.log(distance / sd) - ((nodes - f) / sd) ** 2 / 2 - np.log(2 * np.pi) / 2
         if self.bounded:
-            nodes, below = np.c_[np.full(f.shape, TINY), nodes], log_ndtr(-f / sd)
-            log_weight = np.c_[below, log_weight + s]
+            nodes = np.c_[np.full(f.shape, TINY), nodes]
+            log_weight = np.c_[log_ndtr(-f / sd), log_weight + s]
         return nodes, log_weight
 
     def _grid(self, y):
-        """Centre, share, largest distance, first and last t of nodes in a coordinate t, (m, 5).
+        """Centre, share, largest distance, first and last t of nodes, (m, 5).
 
-        The coordinate s of the nodes is f, or log f if it is bounded. Distances of s grow as those of sinh(t) from the
-        width of p(y | f) p(f) at its mode, in units of the quasi-likelihood, to ``largest``, a share of the sd of f:
-        s = centre + largest log((1 + share exp(t)) / (1 + share exp(-t))).
+        The nodes are s = centre + largest log((1 + share exp(t)) / (1 + share exp(-t))) with s = f, or log f if it is
+        bounded. Their distances grow from the width of p(y | f) p(f) at its mode to ``largest``.
         """
         f, sd, _ = self.parameters
         low, high, largest = f - REACH * sd, f + REACH * sd, COARSEST * sd
@@ -211,11 +172,11 @@ class UncertainMean(Law):
             upper = high = np.log(np.maximum(high, 1e-3 * sd))
             lower = low = np.log(np.maximum(low, np.exp(high - 30)))
             largest = largest / np.maximum(f, sd)
-        elif self.curved and self.support == "real":  # the cdf need not be steepest at the mode
+        elif self.curved and self.real:  # the cdf need not be steepest at the mode
             known = np.log(np.abs(y) + np.sqrt(self.family.noise_variance(np.abs(y))))
             lower = upper = np.clip(known, low, high)
             largest = largest / 4
-        if self.family.power < 2 and self.support != "real":  # zero tells means apart down to that of unit information
+        if self.family.power < 2 and not self.real:  # y = 0 distinguishes means down to that of unit information
             y = np.maximum(y, self.family.relative_variance(1.0) ** (1 / (2 - self.family.power)))
         for _ in range(40):  # the mode is then known to 1e-10 standard deviations of f
             s = (lower + upper) / 2
@@ -237,7 +198,7 @@ class UncertainMean(Law):
     def _mean(self):
         f, sd, _ = self.parameters
         with np.errstate(all="ignore"):
-            if self.family.link == "log":
+            if self.family.log:
                 return np.exp(f + sd**2 / 2)
             return self._over_nodes(f, lambda law, log_weight, _: (np.exp(log_weight) * law._mean()).sum(axis=1))
 
@@ -245,15 +206,15 @@ class UncertainMean(Law):
         f, sd, _ = self.parameters
         mean, power = self._mean(), self.family.power
         with np.errstate(all="ignore"):
-            if self.family.link == "log":
+            if self.family.log:
                 noise = self.family.relative_variance(np.exp(f)) * np.exp((power**2 - 2) * sd**2 / 2)
                 std = mean * np.sqrt(np.expm1(sd**2) + np.where(np.isnan(noise), 0.0, noise))
                 return np.where(np.isnan(std), np.where(mean > 0, np.inf, 0.0), std)
-            return np.sqrt(self._over_nodes(mean, _squares))
+            return np.sqrt(self._over_nodes(mean, mean_square))
 
     def _point(self):
         f, sd, _ = self.parameters
-        size = 1.0 if self.family.link == "log" else np.abs(f)
+        size = 1.0 if self.family.log else np.abs(f)
         return (sd <= POINT * size) & self.family.conditional(f)._point()
 
     def _cdf(self, y):
@@ -261,7 +222,7 @@ class UncertainMean(Law):
 
         def average(law, log_weight, y):
             F = np.clip(law._cdf(y), 0, 1)
-            F = np.where(law._point() | np.isnan(F), y + shift >= law._mean(), F)  # special functions give up far away
+            F = np.where(law._point() | np.isnan(F), y + shift >= law._mean(), F)  # special functions fail far away
             return (np.exp(log_weight) * F).sum(axis=1)
 
         return self._over_nodes(y, average)
@@ -269,53 +230,51 @@ class UncertainMean(Law):
     def _logpdf(self, y):
         f, sd, phi = self.parameters
         value = self._over_nodes(y, lambda law, log_weight, y: logsumexp(law._logpdf_at(y) + log_weight, axis=1))
-        no_noise = (phi == 0 if self.support == "real" else self.family.conditional(f)._point()) & (sd > 0)
+        no_noise = (phi == 0 if self.real else self.family.conditional(f)._point()) & (sd > 0)
         if no_noise.any():  # y is the mean
             exact = -(((self.family.from_mean(y) - f) / sd) ** 2) / 2 - np.log(sd) - np.log(2 * np.pi) / 2
-            value = np.where(no_noise, exact - (np.log(y) if self.family.link == "log" else 0.0), value)
+            value = np.where(no_noise, exact - (np.log(y) if self.family.log else 0.0), value)
         return value
 
     def ppf(self, q):
         phi = self.parameters[2]
-        smooth = (
-            self.family.link == "log" and self.family.power >= 1 and phi.size >= 2000
-        )  # fewer are searched for faster
-        if not (smooth and phi.flat[0] > 0 and (phi == phi.flat[0]).all()):
+        smooth = self.family.log and self.family.power >= 1  # and of 2000 rows on, a spline is faster than a search
+        if not (smooth and phi.size >= 2000 and phi.flat[0] > 0 and (phi == phi.flat[0]).all()):
             return super().ppf(q)
-        law, q = self.take(slice(None)), np.asarray(q, dtype=float)
+        law, q = self.take(slice(None)), as_floats(q)
         quantiles = np.stack([law._ppf_of_many(level) for level in q.reshape(-1)], axis=-1).reshape(*self.shape, -1)
         return in_order(quantiles, q) if q.ndim else quantiles[..., 0]
 
     def _ppf_of_many(self, level):
-        """Quantiles (m,) of distributions that differ in f and sd only: by a spline, the others by a search."""
+        """Quantiles (m,) of distributions that differ in f and sd only: by a spline, and far out by a search."""
         with np.errstate(all="ignore"):
             f, v = self.parameters[0], np.arcsinh(self._ratio(self.family.to_mean(self.parameters[0])))
             noise = np.median(self.parameters[1] / np.sinh(v))
             out = spline_quantiles(self, f, v, noise, level, self._with)
         rest = np.flatnonzero(np.isnan(out))
-        out[rest] = self.take(rest)._map(lambda law, a: law._ppf_at(a), level)
+        out[rest] = self.take(rest)._map(UncertainMean._ppf_at, level)
         return out
 
     def _with(self, f, v):
-        """Distributions of the same family with other f and arcsinh(ratio) v, (m,) each."""
+        """Distributions (m,) with other f and arcsinh(ratio) v, (m,) each."""
         law = UncertainMean(f, np.ones(f.shape), self.parameters[2].flat[0], self.constants["family"])
         sd = np.sinh(v) / law._ratio(law.family.to_mean(f))
         return UncertainMean(f, sd, law.parameters[2], law.constants["family"])
 
     def _coordinate(self):
-        if self.family.link == "identity":
+        if not self.family.log:
             return super()._coordinate()
         noise = np.sqrt(self.family.noise_variance(self.family.to_mean(self.parameters[0])))
-        return 0.0, np.maximum(noise, TINY)  # from the noise to any power of ten
+        return 0.0, np.maximum(noise, TINY)  # reaches from the noise to any power of ten
 
     def _guess(self, q):
         f, sd, _ = self.parameters
-        if self.family.link == "identity":
+        if not self.family.log:
             guess, step = super()._guess(q)
             return np.where(np.isfinite(guess), guess, self.family.to_mean(f)), np.where(np.isfinite(step), step, 1.0)
         z = ndtri(np.clip(q, 1e-300, 1 - 1e-16))
         mu = np.exp(f + z * sd)
-        if self.support == "real":
+        if self.real:
             std = np.sqrt(self.family.noise_variance(mu))
             return mu + z * std, 0.3 * (std + mu * sd)
         noise = np.log1p(np.minimum(self.family.relative_variance(mu), 10.0))
@@ -324,6 +283,97 @@ class UncertainMean(Law):
         return (np.maximum(guess - 0.5, -0.5), 0.2 * spread * (guess + 1)) if self.discrete else (guess, 0.2 * spread)
 
 
-def _squares(law, log_weight, y):
-    """Mean squared distance from y, (m,)."""
+def mean_square(law, log_weight, y):
+    """Mean squared distance (m,) of a mixture over nodes from y."""
     return (np.exp(log_weight) * ((law._mean() - y) ** 2 + law._std() ** 2)).sum(axis=1)
+
+
+class Mixture(Law):
+    """Mixture of a distribution over its last axis, for draws of f that are equally likely."""
+
+    def __init__(self, law):
+        self.law = law
+        self.shape, self.width = law.shape[:-1], max(law.shape[-1], 1)
+        self.discrete, self.real, self.atom = law.discrete, law.real, law.atom
+
+    def take(self, index):
+        """Mixtures of some elements, by a slice or indices of the flattened shape."""
+        law, B = self.law, self.law.shape[-1]
+        parameters = (p.reshape(-1, B)[index] for p in law.parameters)
+        return Mixture(type(law)(*parameters, **law.constants))
+
+    def _point(self):
+        return self.law._point().all(axis=-1) & _all_equal(self.law._mean())
+
+    def _mean(self):
+        means = self.law._mean()
+        with np.errstate(all="ignore"):
+            return np.where(_all_equal(means), means[..., 0], means.mean(axis=-1))  # not rounded if all are equal
+
+    def _std(self):
+        with np.errstate(all="ignore"):
+            centred = self.law._mean() - self._mean()[..., None]
+            top = np.maximum(np.abs(centred).max(axis=-1), self.law._std().max(axis=-1))[..., None]  # no overflow
+            top = np.where(top > 0, top, 1.0)
+            std = np.sqrt(((centred / top) ** 2 + (self.law._std() / top) ** 2).mean(axis=-1)) * top[..., 0]
+        return np.where(np.isnan(std), np.inf, std)
+
+    def _cdf(self, y):
+        y = y[..., None]
+        if self.discrete:  # a smooth function through the cdf, also of points
+            return np.where(self.law._point(), y + 0.5 >= self.law._mean(), self.law._cdf(y)).mean(axis=-1)
+        return self.law._cdf_at(y).mean(axis=-1)
+
+    def _cdf_at(self, y, closed=True):
+        return self.law._cdf_at(y[..., None], closed).mean(axis=-1)
+
+    def _ppf(self, q):
+        # between the components' smallest and largest quantile; only halving is safe if they are narrow and far apart
+        ends = self._quantiles(q)
+        low, high, rows = ends.min(axis=-1), ends.max(axis=-1), np.arange(q.size)
+        for _ in range(70):  # 64 halvings separate all floats, and some are for rounding to whole numbers
+            resolution = np.maximum(np.spacing(high), 1.0) if self.discrete else 1e-13 * np.abs(high)
+            rows = rows[(high - low > resolution)[rows]]
+            if not rows.size:
+                break
+            law = self if rows.size == q.size else self.take(rows)
+            middle = halfway(low[rows], high[rows])
+            middle = np.maximum(np.floor(middle), low[rows] + 1) if self.discrete else middle
+            enough = law._cdf_at(middle) >= q[rows]
+            high[rows[enough]], low[rows[~enough]] = middle[enough], middle[~enough]
+        return np.where(self._cdf_at(low) >= q, low, high)
+
+    def _quantiles(self, q):
+        """Quantiles (m, B) of the components at levels q (m,)."""
+        return self.law.take(slice(None))._ppf_at(np.repeat(q, self.law.shape[-1])).reshape(self.law.shape)
+
+    def _ends(self, low, high):
+        return self._quantiles(low).min(axis=-1), self._quantiles(high).max(axis=-1)
+
+    def _logpdf_at(self, y):
+        return logsumexp(self.law._logpdf_at(y[..., None]), axis=-1) - np.log(self.law.shape[-1])
+
+    def _crps(self, y):
+        if self.law._point().all():
+            return points_crps(self.law._mean(), y)
+        if isinstance(self.law, Normal) and self.law.shape[-1] <= 256:  # pairs grow as the square
+            return normals_crps(self.law._mean(), self.law.parameters[1], y)
+        return integrate_crps(self, y)
+
+
+def _all_equal(means):
+    """Whether all components of a mixture have the same mean."""
+    return (means == means[..., :1]).all(axis=-1)
+
+
+def halfway(low, high):
+    """Float halfway between two in the order of all floats, so that 64 halvings lead to neighbours."""
+    a, b = rank(low), rank(high)
+    middle = (a >> 1) + (b >> 1) + (a & b & 1)  # the sum of both might overflow
+    return np.copysign(np.abs(middle).view(float), middle)
+
+
+def rank(x):
+    """Rank of a float in the order of all floats, zero at zero: the bits of |x| as a whole number count them."""
+    bits = np.abs(x).view(np.int64)
+    return np.where(x < 0, -bits, bits)

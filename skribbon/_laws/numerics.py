@@ -6,13 +6,13 @@ import numpy as np
 from scipy.interpolate import RectBivariateSpline
 from scipy.special import ndtr, ndtri
 
-LOG_MAX = np.log(np.finfo(float).max)
+LOG_MAX = np.log(np.finfo(float).max)  # largest coordinate of a quantile: exp overflows beyond
 
 legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def search_quantile(law, q):
-    """Smallest y with cdf(y) >= q, for a law of shape (m,) and levels (m,)."""
+    """Smallest y with cdf(y) >= q, for distributions of shape (m,) and levels (m,)."""
     out = np.zeros(q.shape)
     rows = np.flatnonzero(~(law._cdf(out) >= q)) if law.atom else np.arange(q.size)  # levels that zero has not reached
     if rows.size:
@@ -21,24 +21,20 @@ def search_quantile(law, q):
 
 
 def search_inside(law, q, lowest=0.0):
-    """Point (m,) where the cdf reaches the levels (m,), which zero has not reached.
+    """Points (m,) at which the cdf reaches levels (m,) above its value at zero, by Chandrupatla's method.
 
     For counts, log(y + 1) is at least ``lowest``.
-
-    In a coordinate u in which every scale of y is near, the probit of the cdf is nearly a line: a bracket around the
-    guess is grown until it contains the level, and shrunk by Chandrupatla's method, inverse quadratic interpolation
-    if that is safe and halving if it is not. Both end at any scale.
     """
     u, step, low, to_y = coordinate(law, *(np.broadcast_to(a, q.shape) for a in law._guess(q)), lowest)
     target = np.clip(ndtri(q), -39, 39)
 
     def residual(u, rows):
-        """Probit of the cdf, less the probit of the level: below zero if u is too low."""
+        """Probit of the cdf minus probit of the level: negative if u is too low."""
         part = law if len(rows) == q.size else law.take(rows)
         return np.clip(ndtri(np.clip(part._cdf(to_y(u, rows)), 0, 1)), -40, 40) - target[rows]
 
     a, b, fa, fb = grow_bracket(residual, u, step, low)
-    out = np.where(fb < 0, np.inf, -np.inf if law.support == "real" else 0.0)  # levels beyond either end
+    out = np.where(fb < 0, np.inf, -np.inf if law.real else 0.0)  # levels beyond either end
     rows = np.flatnonzero((fa < 0) & (fb >= 0))
     x, f = np.stack([b, a, a])[:, rows], np.stack([fb, fa, fa])[:, rows]  # newest, other end of the bracket, last
     t = np.clip(f[0] / (f[0] - f[1]), 0.02, 0.98)  # first a secant: the probit is nearly a line
@@ -53,17 +49,13 @@ def search_inside(law, q, lowest=0.0):
             break
         rows, x, f, t, floor = rows[~done], x[:, ~done], f[:, ~done], t[~done], (resolution / (upper - lower))[~done]
         new = x[0] + np.clip(t, floor, 1 - floor) * (x[1] - x[0])
-        x, f = _join(x, f, new, residual(new, rows))
-        t = _share_of_bracket(x, f)
+        x, f, t = _shrink_bracket(x, f, new, residual(new, rows))
     return out
 
 
 def coordinate(law, guess, step, lowest):
-    """Guess and first step in the coordinate u of a law, the lowest u, and the function from u at some rows to y.
-
-    u is the log of y, of y + 1 for counts, and arcsinh of y in units of the law if it may be negative.
-    """
-    if law.support == "real":
+    """Guess and first step in a coordinate u, the lowest u, and the function from u at some rows to y."""
+    if law.real:
         centre, scale = (np.broadcast_to(a, guess.shape) for a in law._coordinate())
         scale = np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
         u, low = np.arcsinh((guess - centre) / scale), -LOG_MAX
@@ -75,7 +67,7 @@ def coordinate(law, guess, step, lowest):
         u, low = np.log(guess), -744.0  # log of the smallest positive float
 
     def to_y(u, rows):
-        if law.support == "real":
+        if law.real:
             return centre[rows] + scale[rows] * np.sinh(u)
         return np.expm1(u) if law.discrete else np.exp(u)
 
@@ -84,7 +76,7 @@ def coordinate(law, guess, step, lowest):
 
 
 def grow_bracket(residual, u, step, low):
-    """Ends a < root <= b around u (m,) with their residuals, as far as there are such between low and LOG_MAX."""
+    """Ends a < root <= b around u (m,), if there are such between low and LOG_MAX, and their residuals."""
     rows, grow = np.arange(u.size), step.copy()
     a, b = np.maximum(u - step, low), np.minimum(u + step, LOG_MAX)
     fa, fb = residual(a, rows), residual(b, rows)
@@ -99,24 +91,24 @@ def grow_bracket(residual, u, step, low):
     return a, b, fa, fb
 
 
-def _join(x, f, new, f_new):
-    """Three points after a new one: it, the end on the other side of the root, and what one of them replaces."""
+def _shrink_bracket(x, f, new, f_new):
+    """Bracket after a new point, and the next point as a share of the way from x[0] to x[1].
+
+    x and f (3, m) are the newest point, the end on the other side of the root, the point that was replaced, and their
+    residuals. The next point is by inverse quadratic interpolation if that is safe, or halfway.
+    """
     same = (f_new >= 0) == (f[0] >= 0)
-    a, b = np.where(same, [x[1], x[0]], x[:2]), np.where(same, [f[1], f[0]], f[:2])
-    return np.stack([new, *a]), np.stack([f_new, *b])
-
-
-def _share_of_bracket(x, f):
-    """Place of the next point, as a share of the way from x[0] to x[1]: inverse quadratic if safe, or half."""
+    x = np.stack([new, *np.where(same, [x[1], x[0]], x[:2])])
+    f = np.stack([f_new, *np.where(same, [f[1], f[0]], f[:2])])
     (x1, x2, x3), (f1, f2, f3) = x, f
     xi, phi, alpha = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2), (x3 - x1) / (x2 - x1)
     safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
     quadratic = f1 / (f2 - f1) * (f3 / (f2 - f3)) + alpha * (f1 / (f3 - f1)) * (f2 / (f3 - f2))
-    return np.where(safe & np.isfinite(quadratic), quadratic, 0.5)
+    return x, f, np.where(safe & np.isfinite(quadratic), quadratic, 0.5)
 
 
 def whole_quantile(law, q, y):
-    """Smallest whole number whose cdf reaches q, given the point y where the smooth cdf does."""
+    """Smallest whole number whose cdf reaches q, given the point y at which the smooth cdf does."""
     k = np.ceil(y - 1e-7)
     finite = np.flatnonzero(np.isfinite(k) & (k < 2.0**53))
     if finite.size:
@@ -128,10 +120,9 @@ def whole_quantile(law, q, y):
 def spline_quantiles(law, f, v, noise, level, law_at, spacing=0.1, tolerance=1e-6):
     """Quantiles (m,) at a level, of distributions that differ smoothly in coordinates f and v (m,) only.
 
-    They are values of a spline through quantiles of ``law_at(f, v)`` at a grid. Not a number outside the grid, which
-    leaves out the outermost rows, and everywhere if the spline's error is large compared with ``noise``, the typical
-    standard deviation of log y: larger than ``tolerance``. A ``spacing`` of 0.1 leaves an error of about 1e-8. Counts
-    are the next whole number, decided by the cdf if the error leaves a doubt.
+    A spline interpolates quantiles of ``law_at(f, v)`` at a grid; a ``spacing`` of 0.1 leaves an error of about 1e-8.
+    NaN outside the grid, which leaves out the outermost rows, and everywhere if the error exceeds ``tolerance`` times
+    ``noise``, the typical standard deviation of log y.
     """
     out = np.full(f.shape, np.nan)
     (low_f, low_v), (high_f, high_v) = np.quantile([f, v], [0.002, 0.998], axis=1)
@@ -149,7 +140,7 @@ def spline_quantiles(law, f, v, noise, level, law_at, spacing=0.1, tolerance=1e-
         return out
     spline = RectBivariateSpline(*knots, values.reshape(len(knots[0]), -1), kx=5, ky=5)
     u, some = spline(f[inside], v[inside], grid=False), slice(None, None, max(inside.size // 50, 1))
-    # five times the largest error at some 50 rows, found by a search, is assumed for all
+    # error bound for all rows: five times the largest error at some 50 rows, found by a search
     error = 5 * np.abs(u[some] - logarithm(f[inside][some], v[inside][some])).max()
     if error > tolerance * noise:
         return out
@@ -166,7 +157,7 @@ def spline_quantiles(law, f, v, noise, level, law_at, spacing=0.1, tolerance=1e-
 
 # ---------------------------------------------------------------------- scores
 def integrate_crps(law, y):
-    """CRPS = integral of (F(x) - 1[x >= y])^2 dx, for a law and observations of shape (m,)."""
+    """CRPS (m,), the integral of (F(x) - 1[x >= y])^2 dx, of distributions and observations (m,)."""
     if not law.discrete:
         return _integrate(law, y, 48)
     whole = np.floor(y)  # from one whole number to the next the score is a line
@@ -175,70 +166,58 @@ def integrate_crps(law, y):
 
 
 def _integrate(law, y, n_nodes):
-    """CRPS (m,) at y, whole numbers under a law of counts, with an error below 1e-6 of the score.
-
-    Below ``low`` and above ``high`` F is 0 or 1. In between the integral is Gauss-Legendre on either side of y,
-    in a coordinate where every scale is near; counts below 64 are summed, and above their cdf is smooth.
-    """
-    cv = np.fmin(law._std() / law._mean(), 1e100) if law.support != "real" else np.ones(y.shape)
+    """CRPS (m,) at y, whole numbers for counts, by Gauss-Legendre rules, with an error below 1e-6 of the score."""
+    cv = np.ones(y.shape) if law.real else np.fmin(law._std() / law._mean(), 1e100)
     beyond = np.minimum(4.5 + np.sqrt(np.log1p(cv**2)) / 2, 8.0)  # heavy tails matter further out
     low, high = law._ends(np.full(y.shape, 1e-5), ndtr(beyond))
     low = np.minimum(low, np.finfo(float).max / 4)
     high = np.clip(high, low, np.finfo(float).max / 4)
-    score = np.maximum(y - high, 0) + np.maximum(low - np.maximum(y, 0 if law.support != "real" else -np.inf), 0)
-    if law.support == "real":
-        centre, scale = law._ppf_at(np.full(y.shape, 0.5)), law._ppf_at(np.full(y.shape, 0.75))
-        scale = np.maximum(scale - centre, 1e-9 * (high - low))
-        lowest, at_y, highest = (np.arcsinh((x - centre) / scale) for x in (low, np.clip(y, low, high), high))
-        for a, b, target in ((lowest, at_y, 0.0), (at_y, highest, 1.0)):
-            for t, w in zip(*legendre(n_nodes), strict=True):
-                u = a + (b - a) * (t + 1) / 2
-                score += (b - a) / 2 * w * scale * np.cosh(u) * (law._cdf(centre + scale * np.sinh(u)) - target) ** 2
-        return score
-    score += np.maximum(-y, 0)  # below the support
-    shift = 0.0
-    if law.discrete:
-        shift = 0.5  # the integral of F over [k, k + 1) is, nearly, that of the smooth cdf half a number earlier
-        start = np.clip(64.0, low, high)
+    score = np.maximum(y - high, 0) + np.maximum(low - y, 0)
+    start, shift = low, 0.0
+    if law.real:
+        centre = law._ppf_at(np.full(y.shape, 0.5))
+        scale = np.maximum(law._ppf_at(np.full(y.shape, 0.75)) - centre, 1e-9 * (high - low))
+    elif law.discrete:
+        shift = 0.5  # the integral of F over [k, k + 1) is nearly the smooth cdf's, half a number earlier
+        start = np.clip(64.0, low, high)  # counts below are summed
         score += _sum_of_counts(law, y, low, start) + _rest_of_counts(law, y, start, high)
-    else:  # below a trace of a high quantile F is taken for constant
-        cut = np.minimum(np.maximum(low, 1e-8 * law._ppf_at(np.full(y.shape, 0.99))), high)
-        F = law._cdf(cut)
-        below = np.clip(y, low, cut) - low
-        score += below * F**2 + (cut - low - below) * (1 - F) ** 2
-        start = cut
+    else:  # below 1e-8 of a high quantile F is taken as constant
+        start = np.minimum(np.maximum(low, 1e-8 * law._ppf_at(np.full(y.shape, 0.99))), high)
+        F, below = law._cdf(start), np.clip(y, low, start) - low
+        score += below * F**2 + (start - low - below) * (1 - F) ** 2
     middle = np.clip(y, start, high)
     for begin, end, target in ((start, middle, 0.0), (middle, high, 1.0)):
         rows = np.flatnonzero(end > begin)
         if not rows.size:
             continue
         part = law if rows.size == y.size else law.take(rows)
-        a, b = np.log(begin[rows]), np.log(end[rows])
-        total = np.zeros(rows.size)
+        if law.real:
+            a, b = (np.arcsinh((x - centre)[rows] / scale[rows]) for x in (begin, end))
+        else:
+            a, b = np.log(begin[rows]), np.log(end[rows])
         for t, w in zip(*legendre(n_nodes), strict=True):
-            x = np.exp(a + (b - a) * (t + 1) / 2)
-            total += (b - a) / 2 * w * x * (np.clip(part._cdf(x - shift), 0, 1) - target) ** 2
-        score[rows] += total
+            u = a + (b - a) * (t + 1) / 2
+            x, slope = np.exp(u), np.exp(u)
+            if law.real:
+                x, slope = centre[rows] + scale[rows] * np.sinh(u), scale[rows] * np.cosh(u)
+            score[rows] += (b - a) / 2 * w * slope * (np.clip(part._cdf(x - shift), 0, 1) - target) ** 2
     return score
 
 
 def _sum_of_counts(law, y, start, stop):
-    """The part of the CRPS of counts between whole numbers, number by number."""
+    """Part of the CRPS of counts from start to stop, summed over whole numbers."""
     score = np.zeros(y.shape)
     for j in range(int(np.max(stop - start))):
         rows = np.flatnonzero(start + j < stop)
         k = start[rows] + j
         F = np.clip((law if rows.size == y.size else law.take(rows))._cdf(k), 0, 1)
-        share = np.clip(y[rows] - k, 0, 1)  # of [k, k + 1) that is below y
+        share = np.clip(y[rows] - k, 0, 1)  # part of [k, k + 1) below y
         score[rows] += share * F**2 + (1 - share) * (1 - F) ** 2
     return score
 
 
 def _rest_of_counts(law, y, start, high):
-    """What the staircase between start and high has more than the smooth function: Euler's and Maclaurin's first term.
-
-    That is -[g'] / 24 of g = (F - 1[x >= y])^2, from start to y and from y to high.
-    """
+    """Difference in CRPS between the staircase and the smooth cdf: the first Euler-Maclaurin term, -[g'] / 24."""
 
     def slope(k):
         return np.clip(law._cdf(k), 0, 1) - np.clip(law._cdf(k - 1), 0, 1)
@@ -248,19 +227,14 @@ def _rest_of_counts(law, y, start, high):
     return (at_start - at_y) / 12
 
 
-def points_crps(points, weights, y):
-    """CRPS of a law of weighted points (m, B): E|X - y| - E|X - X'| / 2, the latter from the sorted points."""
-    order = np.argsort(points, axis=-1)
-    x = np.take_along_axis(points, order, axis=-1)
-    w = np.broadcast_to(weights, x.shape)
-    w = np.take_along_axis(w, order, axis=-1)
-    below = np.cumsum(w, axis=-1)[..., :-1]
-    gaps = np.diff(x, axis=-1)
-    return (np.abs(x - y[..., None]) * w).sum(axis=-1) - (gaps * below * (1 - below)).sum(axis=-1)
+def points_crps(points, y):
+    """CRPS (m,) of equally likely points (m, B): E|X - y| - E|X - X'| / 2, the latter from the sorted points."""
+    x, below = np.sort(points, axis=-1), np.arange(1, points.shape[-1]) / points.shape[-1]
+    return np.abs(x - y[..., None]).mean(axis=-1) - np.diff(x, axis=-1) @ (below * (1 - below))
 
 
-def normals_crps(means, variances, weights, y):
-    """CRPS of a mixture of normal laws (m, B): E|X - y| - E|X - X'| / 2, with E|N(a, v)| in closed form."""
+def normals_crps(means, variances, y):
+    """CRPS (m,) of mixtures of B normal distributions: E|X - y| - E|X - X'| / 2, with E|N(a, v)| in closed form."""
 
     def expected_size(a, v):
         std = np.sqrt(v)
@@ -268,10 +242,10 @@ def normals_crps(means, variances, weights, y):
         z = np.where(np.isnan(z), 0.0, z)
         return a * (2 * ndtr(z) - 1) + std * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
 
-    score = expected_size(means - y[:, None], variances) @ weights
-    for b in range(len(weights)):
+    score, B = expected_size(means - y[:, None], variances).mean(axis=1), means.shape[1]
+    for b in range(B):  # no B x B arrays
         pairs = expected_size(means - means[:, b : b + 1], variances + variances[:, b : b + 1])
-        score -= weights[b] * (pairs @ weights) / 2
+        score -= pairs.mean(axis=1) / (2 * B)
     return score
 
 

@@ -8,25 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._laws import student_ratio
-from .._utils.checks import check_count, check_levels
-from .._utils.typing import FloatArray, Levels, RandomState
+from .._laws.base import in_order, student_ratio
+from .._utils.checks import check_count
+from .._utils.typing import FloatArray, RandomState
 from ..models.losses import Loss
-from .latent import Latent
-from .predictive import Drawn, central_intervals
+from .predictive import Distribution, Drawn, Latent
 from .softmax import MOST_PAIRS, logistic_mean, logistic_quantiles, softmax_mean, softmax_quantiles
 
 
 @dataclass(frozen=True, eq=False)
-class ClassProbabilities:
+class ClassProbabilities(Distribution):
     """Distribution of the class probabilities at n rows, made by a classifier's ``predict_distribution``.
 
     Parameters
     ----------
     latent : Latent
-        The uncertain logits, in the coordinates of the loss.
+        Uncertain logits, in the coordinates of the loss.
     loss : Loss
-        With ``n_classes`` and ``probabilities(f)``.
+        Maps logits to class probabilities.
 
     Examples
     --------
@@ -34,28 +33,24 @@ class ClassProbabilities:
     >>> distribution = RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:])
     >>> distribution.mean().round(2)
     array([[0.48, 0.52]])
-    >>> distribution.interval(0.9).round(2)
-    array([[[0.39, 0.58],
-            [0.42, 0.61]]])
+    >>> distribution.interval(0.9)[0, 1].round(2)
+    array([0.42, 0.61])
     """
 
     latent: Latent
     loss: Loss
 
-    def __len__(self):
-        return len(self.latent.f)
-
     def mean(self) -> FloatArray:
-        """Averaged probabilities.
+        """Probabilities averaged over the uncertainty of the logits.
 
         Returns
         -------
         ndarray of shape (n, K)
-            Rows sum to one.
         """
         return self._mean(MOST_PAIRS)
 
     def _mean(self, most_pairs):
+        """Averaged probabilities (n, K), with at most so many pairs of quadrature nodes."""
         f, covariance = self.latent.f, self.latent.covariance
         if self.latent.draws is not None:
             return self.loss.probabilities(self.latent.draws).mean(axis=-1)
@@ -70,8 +65,7 @@ class ClassProbabilities:
         ----------
         factors : array-like of shape (A,)
         most_pairs : int, default=16384
-            Number of pairs of quadrature nodes at which doubling stops, for more than four classes. Fewer are enough
-            for averages over many rows.
+            Most pairs of quadrature nodes for more than four classes; few are enough for averages over many rows.
 
         Returns
         -------
@@ -81,7 +75,7 @@ class ClassProbabilities:
         return np.stack([self.scaled(factor)._mean(most_pairs) for factor in np.asarray(factors)])
 
     def take(self, rows: ArrayLike) -> ClassProbabilities:
-        """The class probabilities of some rows, without joint draws.
+        """Class probabilities of some rows, without joint draws.
 
         Parameters
         ----------
@@ -93,33 +87,18 @@ class ClassProbabilities:
         """
         return replace(self, latent=self.latent.take(np.asarray(rows)))
 
-    def quantile(self, q: Levels) -> FloatArray:
-        """Quantiles of every class probability.
-
-        Parameters
-        ----------
-        q : float or sequence of Q floats
-
-        Returns
-        -------
-        ndarray of shape (n, K) or (n, K, Q)
-        """
-        q, scalar = check_levels(q, "q")
+    def _quantiles(self, q):
         if self.latent.draws is not None:
-            values = Drawn(self.loss.probabilities(self.latent.draws), self.latent.df[:, None]).ppf(q)
-        elif np.isinf(self.latent.df).all():
-            values = self._normal_quantiles(q, 1.0)
-        else:
-            values = self._student_quantiles(q)
-        return values[..., 0] if scalar else values
+            return Drawn(self.loss.probabilities(self.latent.draws), self.latent.df[:, None]).ppf(q)
+        return self._normal_quantiles(q, 1.0) if np.isinf(self.latent.df).all() else self._student_quantiles(q)
 
     def _student_quantiles(self, q):
-        """Quantiles (n, K, Q) with each level's covariance scaled so that normal quantiles of logits are Student's."""
-        values, order = [], np.argsort(q, kind="stable")
-        for level in q[order]:
-            values.append(self._normal_quantiles(np.array([level]), student_ratio(level, self.latent.df) ** 2))
-        values = np.maximum.accumulate(np.concatenate(values, axis=-1), axis=-1)
-        return values[..., np.argsort(order, kind="stable")]
+        """Quantiles (n, K, Q) for Student's t logits: normal ones with the covariance scaled level by level."""
+        values, tails = np.empty((len(self), self.loss.n_classes, len(q))), np.log(np.minimum(q, 1 - q)).round(9)
+        for tail in np.unique(tails):  # levels q and 1 - q share a scale
+            same = tails == tail
+            values[..., same] = self._normal_quantiles(q[same], student_ratio(q[same][0], self.latent.df) ** 2)
+        return in_order(values, q)
 
     def _normal_quantiles(self, q, factor):
         """Quantiles (n, K, Q) with the covariance of each row multiplied by a factor."""
@@ -127,19 +106,6 @@ class ClassProbabilities:
         if self.loss.n_classes == 2:
             return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
         return softmax_quantiles(f, covariance, self.loss.output_map, q)
-
-    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
-        """Central interval of every class probability.
-
-        Parameters
-        ----------
-        confidence_level : float or sequence of L floats, default=0.9
-
-        Returns
-        -------
-        ndarray of shape (n, K, 2) or (n, K, 2, L)
-        """
-        return central_intervals(self.quantile, confidence_level)
 
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
         """Joint draws; each is one classifier evaluated at all rows.
@@ -153,8 +119,7 @@ class ClassProbabilities:
         -------
         ndarray of shape (n_samples, n, K)
         """
-        rng = check_random_state(random_state)
-        draws = self.latent.source(check_count(n_samples, "n_samples"), rng)
+        draws = self.latent.source(check_count(n_samples, "n_samples"), check_random_state(random_state))
         return self.loss.probabilities(draws).transpose(2, 0, 1)
 
     def scaled(self, factor: float) -> ClassProbabilities:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,37 +14,130 @@ from scipy.special import ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
 
 from .._core.linalg import LARGEST
-from .._laws import Estimate, Law, LocationFamily, NoiseLaw, Normal, Student, normal_levels
+from .._core.rows import row_blocks
+from .._laws import Estimate, Law, Mixture, NoiseLaw, Normal, normal_levels
 from .._utils.checks import check_count, check_levels, check_observations
+from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
-from .latent import Latent
-from .target import TargetScale
+from .target import MeanScale, TargetScale
 
-NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite nodes of a standard normal law
+NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite rule for moments behind a link: exact for polynomials of degree 41
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
+# ---------------------------------------------------------------------- uncertain raw predictions
+def no_draws(n_samples: int, rng: Any) -> FloatArray:
+    """Refuse joint draws of leave-one-out predictions."""
+    raise ValueError("Leave-one-out predictions have no joint draws, because each comes from another fit.")
+
+
+def _some_degrees(latent, rows):
+    return latent.df[rows]
+
+
+def _divided_draws(source, temperature, n_samples, rng):
+    return source(n_samples, rng) / temperature
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """Uncertain raw predictions of n rows, before the link or softmax."""
+
+    f: FloatArray  # (n, k)
+    covariance: FloatArray  # (..., n, k, k), J_x Cov(Delta theta_w) J_x' row by row; a leading axis is a path of alphas
+    draws: FloatArray | None = None  # (..., n, k, B) at the stored parameter draws; None for the Gaussian limit
+    source: Callable[[int, Any], FloatArray] = no_draws  # source(n_samples, rng): joint draws (n, k, n_samples)
+    freedom: Callable[[], FloatArray] | None = None  # degrees of freedom (n,) of the covariance, unless infinite
+
+    @cached_property
+    def df(self):
+        """Degrees of freedom (n,) of the covariance."""
+        return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
+
+    @classmethod
+    def concatenate(cls, pieces, source=no_draws, freedom=None):
+        """Rows of several pieces, with a source of joint draws."""
+        if len(pieces) == 1:
+            return replace(pieces[0], source=source, freedom=freedom)
+        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
+        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
+        return cls(f, covariance, draws, source, freedom)
+
+    def scaled(self, factors):
+        """Raw predictions with the covariance multiplied by a factor; several factors (A,) add a leading axis."""
+        factors = np.asarray(factors, dtype=float)
+        c = factors.reshape(*factors.shape, *[1] * self.covariance.ndim)
+        f = self.f[:, :, None]
+        draws = None if self.draws is None else f + np.sqrt(c) * (self.draws - f)
+        return Latent(self.f, c * self.covariance, draws, freedom=self.freedom)
+
+    def take(self, rows):
+        """Raw predictions of some rows, without joint draws."""
+        draws = None if self.draws is None else self.draws[rows]
+        freedom = None if self.freedom is None else partial(_some_degrees, self, rows)
+        return Latent(self.f[rows], self.covariance[rows], draws, freedom=freedom)
+
+    def moved_to(self, f):
+        """Other raw predictions with the same deviations, without joint draws."""
+        draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
+        return Latent(f, self.covariance, draws)
+
+    def over(self, temperature):
+        """Raw predictions divided by a temperature."""
+        draws = None if self.draws is None else self.draws / temperature
+        source = partial(_divided_draws, self.source, temperature)
+        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source, self.freedom)
+
+
+@dataclass(frozen=True, eq=False)
+class RawDraws:
+    """Joint draws (n, k, n_samples) of raw predictions of prepared rows X; each is one function over all rows."""
+
+    model: Any
+    ribbon: Any
+    X: Any
+
+    def __call__(self, n_samples, rng):
+        return self.at(self.ribbon.draw(n_samples, rng))
+
+    def at(self, shifts):
+        """Raw predictions (n, k, B) at parameters theta plus shifts (p, B)."""
+        model = self.model
+        blocks = row_blocks(self.X.shape[0], max(model.row_width, model.loss.n_outputs * shifts.shape[1]))
+        return np.concatenate([self.ribbon.predict(model, model.rows(self.X[rows]), shifts) for rows in blocks])
+
+
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """Degrees of freedom (n,) of the variance of raw predictions of prepared rows X, the fewest of a row's outputs."""
+
+    model: Any
+    ribbon: Any
+    X: Any
+
+    def __call__(self):
+        freedom, n, model = self.ribbon.freedom, self.X.shape[0], self.model
+        if not freedom.width:
+            return np.full(n, freedom.most)
+        blocks = row_blocks(n, max(model.row_width, model.loss.n_outputs * freedom.width))
+        return np.concatenate([freedom.of(model.tangent(model.rows(self.X[rows])).jvp).min(axis=1) for rows in blocks])
+
+
 class Drawn(Normal):
-    """Law of what a finite number of draws (..., n, B) stand for; its density is that of the normal law like them.
+    """Empirical distribution of draws (..., n, B), with levels of Student's t for df (n,), and a normal density."""
 
-    Where their spread rests on few rows, with degrees of freedom df (n,), its levels are further out among the draws.
-    """
-
-    def __init__(self, draws, df=None):
+    def __init__(self, draws, df=np.inf):
         draws = np.clip(draws, -LARGEST, LARGEST)  # a mean behind a link may be infinite
         mean = draws.mean(axis=-1)
         super().__init__(mean, ((draws - mean[..., None]) ** 2).mean(axis=-1))
-        self._draws, self._df = draws, np.inf if df is None else df
+        self._draws, self._df = draws, df
 
     def take(self, index):
         return Normal(*self.parameters).take(index)
 
     def ppf(self, q):
         q = np.asarray(q, dtype=float)
-        if np.isinf(self._df).all():
-            values = np.quantile(self._draws, q, axis=-1)
-            return values if q.ndim == 0 else np.moveaxis(values, 0, -1)
         levels = np.broadcast_to(normal_levels(np.atleast_1d(q), self._df), (*self.shape, q.size))
         ordered, place = np.sort(self._draws, axis=-1), levels * (self._draws.shape[-1] - 1)
         left, right = (np.take_along_axis(ordered, end(place).astype(int), axis=-1) for end in (np.floor, np.ceil))
@@ -51,48 +145,116 @@ class Drawn(Normal):
         return values[..., 0] if q.ndim == 0 else values
 
     def cdf(self, y):
-        return self._student(self._rank(y, np.less_equal))
+        return self._level(y, np.less_equal)
 
     def cdf_below(self, y):
-        return self._student(self._rank(y, np.less))
+        return self._level(y, np.less)
 
-    def _student(self, level):
-        """The inverse of the change of levels."""
-        if np.isinf(self._df).all():
-            return level
-        with np.errstate(divide="ignore"):
-            return np.where(np.isinf(self._df), level, stdtr(np.minimum(self._df, 1e300), ndtri(level)))
-
-    def _rank(self, y, compare):
-        """The inverse of the linear interpolation between draws that their quantiles are."""
+    def _level(self, y, compare):
+        """Level whose quantile is y: the inverse of linear interpolation between draws, and of the change of levels."""
         y, ordered = np.asarray(y, dtype=float)[..., None], np.sort(self._draws, axis=-1)
         B, below = ordered.shape[-1], compare(ordered, y).sum(axis=-1, keepdims=True)
         left, right = (np.take_along_axis(ordered, np.clip(below + k, 0, B - 1), axis=-1) for k in (-1, 0))
         with np.errstate(invalid="ignore", divide="ignore"):
             part = np.nan_to_num((y - left) / (right - left), nan=0.0, posinf=0.0, neginf=0.0)
-        return np.clip((below - 1 + np.clip(part, 0, 1)) / max(B - 1, 1), 0, 1)[..., 0]
+            level = np.clip((below - 1 + np.clip(part, 0, 1)) / max(B - 1, 1), 0, 1)[..., 0]
+            return np.where(np.isinf(self._df), level, stdtr(np.minimum(self._df, 1e300), ndtri(level)))
+
+
+# ---------------------------------------------------------------------- predictive distributions
+class Distribution:
+    """Methods that all predictive distributions share."""
+
+    _quantiles: Any  # _quantiles(levels), (..., Q) for an array of Q levels
+
+    def __len__(self):
+        return len(self.latent.f)
+
+    def quantile(self, q: Levels) -> FloatArray:
+        """Quantiles at the given levels.
+
+        Parameters
+        ----------
+        q : float or sequence of Q floats
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n,), (n, m) for m outputs or (n, K) for K classes
+            With a last axis of length Q for a sequence.
+        """
+        q, scalar = check_levels(q, "q")
+        values = self._quantiles(q)
+        return values[..., 0] if scalar else values
+
+    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
+        """Central intervals at the given levels.
+
+        Parameters
+        ----------
+        confidence_level : float or sequence of L floats, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n, 2), (n, m, 2) for m outputs or (n, K, 2) for K classes
+            Lower and upper bounds, with a last axis of length L for a sequence.
+        """
+        levels, scalar = check_levels(confidence_level, "confidence_level")
+        tails = (1 - levels) / 2
+        ends = self._quantiles(np.concatenate([tails, 1 - tails]))
+        intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
+        return intervals[..., 0] if scalar else intervals
+
+
+class TargetDistribution(Distribution):
+    """Methods that predictive distributions of one and of several outputs share."""
+
+    var: Any
+    drawn: Any
+
+    def std(self) -> FloatArray:
+        """Standard deviation at each row.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, m) for m outputs
+        """
+        return np.sqrt(self.var())
+
+    def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
+        """Joint draws; each is one function over all rows, plus the noise of one observation per row.
+
+        Parameters
+        ----------
+        n_samples : int, default=100
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n), or (n_samples, n, m) for m outputs
+        """
+        rng = check_random_state(random_state)
+        return self.drawn(n_samples, rng, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class Predictive:
-    r"""Distribution of an observation at each of n rows, or of the mean function there.
-
-    Made by ``predict_distribution``; its rows are the rows of X.
+class Predictive(TargetDistribution):
+    r"""Distribution of an observation, or of the mean function, at n rows, made by ``predict_distribution``.
 
     .. math:: y \mid f \sim \mathrm{law}(f, \phi(x)), \qquad f \sim N(\hat f, J_x\, \mathrm{Cov}(\Delta\theta_w)\, J_x')
 
     Parameters
     ----------
     latent : Latent
-        The uncertain raw prediction.
+        Uncertain raw prediction.
     loss : Loss
         Gives the distribution of an observation given the raw prediction.
     dispersion : ndarray of shape (n,)
         Dispersion of the observations around their mean.
     shape : NoiseLaw
-        Law of the noise around a least-squares prediction.
+        Distribution of the noise around a least-squares prediction.
     target : TargetScale
-        Maps the scale that the base model was fitted on to that of y.
+        Maps the scale that the base model was fitted on to the scale of y.
     kind : {"prediction", "confidence"}
         The distribution of an observation, or of the mean function.
 
@@ -113,131 +275,59 @@ class Predictive:
     target: TargetScale
     kind: Literal["prediction", "confidence"] = "prediction"
 
-    def __len__(self):
-        return len(self.latent.f)
-
-    @property
-    def _family(self):
-        return self.loss.law(self.dispersion, self.shape)
-
     @cached_property
     def law(self) -> Law:
-        """Law (..., n) on the inner scale: of the fitted target for a prediction, of f for the mean function."""
+        """Distribution (..., n) of the fitted target, or of the raw prediction if ``kind`` is "confidence"."""
         f, variance, draws = self.latent.f[:, 0], self.latent.covariance[..., 0, 0], self.latent.draws
         if self.kind == "confidence":
             if draws is not None:
                 return Drawn(draws[..., 0, :], self.latent.df)
             return Normal(f, variance) if self.latent.freedom is None else Estimate(f, variance, self.latent.df)
         if draws is None:
-            return self._family.marginal(f, variance)
+            return self.loss.law(self.dispersion, self.shape).marginal(f, variance)
         if not np.any(self.dispersion):
             return Drawn(self.loss.mean(draws[..., 0, :]))
-        return self._family.mixture(draws[..., 0, :])
-
-    @property
-    def _inner_is_outer(self):
-        return self.target.is_identity and (self.kind == "prediction" or not self._curved)
-
-    @property
-    def _curved(self):
-        """Whether the link is one."""
-        return not isinstance(self._family, LocationFamily)
-
-    def _outer(self, inner):
-        t = self.loss.mean(inner) if self.kind == "confidence" else inner
-        return t if self.target.model is None else self.target.decode(t)
-
-    def _inner(self, y):
-        t = self.target.encode(y)
-        return self.loss.from_mean(t) if self.kind == "confidence" else t
-
-    # ------------------------------------------------------------------ moments
-    def _by_nodes(self):
-        """Values (..., n, nodes) that stand for the distribution."""
-        heavy = self.shape.heavy and not self.target.is_identity  # behind exp they have no variance
-        law = Normal(self.law.mean(), self.law.var()) if heavy else self.law
-        return self._outer(law.ppf(ndtr(NODES)))
+        family = self.loss.law(np.asarray(self.dispersion)[..., None], self.shape)
+        return Mixture(family.conditional(draws[..., 0, :]))
 
     def mean(self) -> FloatArray:
-        """Means.
+        """Mean at each row.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), or (n, m) for m outputs
         """
-        if self._inner_is_outer:
+        scale = scale_of(self)
+        if scale.is_identity:
             return self.law.mean()
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.nan_to_num(self._by_nodes() @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+            return np.nan_to_num(_at_nodes(self, scale) @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
     def var(self) -> FloatArray:
-        """Variances.
+        """Variance at each row.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), or (n, m) for m outputs
         """
-        if self._inner_is_outer:
-            return self.law.var()
-        with np.errstate(invalid="ignore", over="ignore"):
-            return _node_variance(self._by_nodes())
+        scale = scale_of(self)
+        return self.law.var() if scale.is_identity else _node_variance(_at_nodes(self, scale))
 
-    def std(self) -> FloatArray:
-        """Standard deviations.
+    def _quantiles(self, q):
+        return scale_of(self).decode(self.law.ppf(q if self.target.increasing else 1 - q)) + 0.0
 
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return np.sqrt(self.var())
-
-    # ------------------------------------------------------------------ quantiles
-    def quantile(self, q: Levels) -> FloatArray:
-        """Quantiles.
-
-        Parameters
-        ----------
-        q : float or sequence of Q floats
-            Strictly between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, Q)
-        """
-        q, scalar = check_levels(q, "q")
-        values = self._quantile(q)
-        return values[..., 0] if scalar else values
-
-    def _quantile(self, q):
-        return self._outer(self.law.ppf(q if self.target.increasing else 1 - q)) + 0.0
-
-    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
-        """Central intervals.
-
-        Parameters
-        ----------
-        confidence_level : float or sequence of L floats, default=0.9
-
-        Returns
-        -------
-        ndarray of shape (n, 2) or (n, 2, L)
-            Lower and upper ends; the last axis is present if a sequence of levels was given.
-        """
-        return central_intervals(self._quantile, confidence_level)
-
-    # ------------------------------------------------------------------ at observed values
     def cdf(self, y: ArrayLike) -> FloatArray:
         """P(Y <= y).
 
         Parameters
         ----------
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or (n, m) for m outputs
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray, of the shape of y
         """
-        inner = self._inner(self._checked(y))
+        inner = scale_of(self).encode(_checked(self, y))
         return self.law.cdf(inner) if self.target.increasing else 1 - self.law.cdf_below(inner)
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
@@ -245,13 +335,13 @@ class Predictive:
 
         Parameters
         ----------
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or (n, m) for m outputs
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray, of the shape of y
         """
-        inner = self._inner(self._checked(y))
+        inner = scale_of(self).encode(_checked(self, y))
         return self.law.cdf_below(inner) if self.target.increasing else 1 - self.law.cdf(inner)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
@@ -259,66 +349,45 @@ class Predictive:
 
         Parameters
         ----------
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or (n, m) for m outputs
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray, of the shape of y
         """
-        y = self._checked(y)
-        if self._inner_is_outer:
+        y, scale = _checked(self, y), scale_of(self)
+        if scale.is_identity:
             return self.law.logpdf(y)
-        inner, slope = self._inner(y), self.target.log_slope(y)
+        inner, slope = scale.encode(y), scale.log_slope(y)
         possible = np.isfinite(inner) & (slope > -np.inf)
-        inner = np.where(possible, inner, 0.0)
-        if self.kind == "confidence":
-            slope = slope - np.log(self.loss.mean_derivative(inner))
-        return np.where(possible, self.law.logpdf(inner) + np.where(possible, slope, 0.0), -np.inf)
+        density = self.law.logpdf(np.where(possible, inner, 0.0))
+        return np.where(possible, density + np.where(possible, slope, 0.0), -np.inf)
 
     @property
     def has_closed_crps(self) -> bool:
         """Whether :meth:`crps` has a closed form."""
-        return self._inner_is_outer and isinstance(self.law, Normal | Student)
+        return scale_of(self).is_identity and self.law.closed_crps
 
     def crps(self, y: ArrayLike) -> FloatArray:
         """Continuous ranked probability score of each observation, in units of y; smaller is better.
 
         Parameters
         ----------
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or (n, m) for m outputs
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray, of the shape of y
         """
-        y = self._checked(y)
-        if self._inner_is_outer:
+        y = _checked(self, y)
+        if scale_of(self).is_identity:
             return self.law.crps(y)
         levels = (np.arange(200) + 0.5) / 200
-        error = y[..., None] - self._quantile(levels)
+        error = y[..., None] - self._quantiles(levels)
         return 2 * np.maximum(levels * error, (levels - 1) * error).mean(axis=-1)  # mean pinball loss
 
-    def _checked(self, y):
-        return check_observations(y, len(self)) if np.ndim(y) else np.full(len(self), float(y))
-
-    # ------------------------------------------------------------------ draws, parts and paths
-    def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
-        """Joint draws; each is one function over all rows, plus the noise of one observation per row.
-
-        Parameters
-        ----------
-        n_samples : int, default=100
-        random_state : int, RandomState or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n)
-        """
-        rng = check_random_state(random_state)
-        return self.drawn(n_samples, rng, rng)
-
     def drawn(self, n_samples: int, functions: Any, noise: Any) -> FloatArray:
-        """As :meth:`sample`, with two random generators: rows in several places share functions, but not noise.
+        """Joint draws by two random generators, so that blocks of rows can share functions but not noise.
 
         Parameters
         ----------
@@ -328,33 +397,31 @@ class Predictive:
 
         Returns
         -------
-        ndarray of shape (n_samples, n)
+        ndarray of shape (n_samples, n), or (n_samples, n, m) for m outputs
         """
-        f = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
-        if self.kind == "confidence":
-            return self._outer(f).T
-        family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
-        return self._outer(family.conditional(f).sample(noise)).T
+        draws = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
+        if self.kind == "prediction":
+            family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
+            draws = family.conditional(draws).sample(noise)
+        return scale_of(self).decode(draws).T
 
     def standard_errors(self) -> tuple[FloatArray, FloatArray]:
         """Standard deviations of the mean function and of observations around it, by the delta method at a link.
 
         Returns
         -------
-        epistemic : ndarray of shape (n,)
-        aleatoric : ndarray of shape (n,)
-            Around the mean at the raw prediction; for a transformed target, that of normal noise with the same
-            variance.
+        epistemic : ndarray of shape (n,), or (n, m) for m outputs
+        aleatoric : ndarray of shape (n,), or (n, m) for m outputs
+            Around the mean at the raw prediction; for a transformed target, of normal noise with the same variance.
         """
-        f = self.latent.f[:, 0]
         spread = np.sqrt(self.latent.covariance[:, 0, 0])
+        family = self.loss.law(self.dispersion, self.shape)
+        law = family.conditional(self.latent.f[:, 0])
         with np.errstate(invalid="ignore", over="ignore"):
-            epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also where the slope is infinite
-        law = self._family.conditional(f)
-        if self.target.is_identity:
-            return epistemic, law.std()
-        around = Normal(law.mean(), law.var()) if not self._curved else law
-        with np.errstate(invalid="ignore", over="ignore"):
+            epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also for an infinite slope
+            if self.target.is_identity:
+                return epistemic, law.std()
+            around = Normal(law.mean(), law.var()) if self.loss.additive else law
             return epistemic, np.sqrt(_node_variance(self.target.decode(around.ppf(ndtr(NODES)))))
 
     def slope(self) -> FloatArray:
@@ -362,31 +429,31 @@ class Predictive:
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), or (n, m) for m outputs
         """
         f = self.latent.f[:, 0]
         slope = self.loss.mean_derivative(f)
         if self.target.is_identity:
             return slope
-        t, spread = self.loss.mean(f), np.sqrt(self._family.conditional(f).var())
+        t, spread = self.loss.mean(f), np.sqrt(self.loss.law(self.dispersion, self.shape).conditional(f).var())
         step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
         right, left = t + step, t - step
         with np.errstate(invalid="ignore", over="ignore"):
             change = (self.target.decode(right) - self.target.decode(left)) / (right - left)
-        return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # both beyond the same end
+        return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # zero beyond an end
 
     def prediction(self) -> FloatArray:
-        """What the base model itself predicts.
+        """Prediction of the base model itself.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), or (n, m) for m outputs
         """
         t = self.loss.mean(self.latent.f[:, 0])
         return t if self.target.is_identity else self.target.model.decode_target(t)
 
     def scaled(self, factors: ArrayLike) -> Predictive:
-        """The same with the epistemic covariance multiplied by a factor; several factors add a leading axis.
+        """Distribution with the epistemic covariance multiplied by a factor; several factors add a leading axis.
 
         Parameters
         ----------
@@ -399,17 +466,27 @@ class Predictive:
         return replace(self, latent=self.latent.scaled(factors))
 
 
-def central_intervals(quantile, confidence_level):
-    """Intervals (..., 2) or (..., 2, L) between quantiles that leave equal tails; ``quantile(levels)`` is (..., Q)."""
-    levels, scalar = check_levels(confidence_level, "confidence_level")
-    tails = (1 - levels) / 2
-    ends = quantile(np.concatenate([tails, 1 - tails]))
-    intervals = ends.reshape(*ends.shape[:-1], 2, len(levels))
-    return intervals[..., 0] if scalar else intervals
+def scale_of(distribution):
+    """Map from the scale of a Predictive's ``law`` to the scale of y."""
+    target = distribution.target
+    return target if distribution.kind == "prediction" else MeanScale(distribution.loss, target)
+
+
+def _checked(distribution, y):
+    """Observations (n,) at the rows of a Predictive, from an array or one number."""
+    return check_observations(y, len(distribution)) if np.ndim(y) else np.full(len(distribution), float(y))
+
+
+def _at_nodes(distribution, scale):
+    """Values (..., n, nodes) of y at Gauss-Hermite nodes; heavy tails, whose exp has no variance, count as normal."""
+    law = distribution.law
+    if distribution.shape.heavy and not distribution.target.is_identity:
+        law = Normal(law.mean(), law.var())
+    return scale.decode(law.ppf(ndtr(NODES)))
 
 
 def _node_variance(values):
-    """Variances (...) of values (..., nodes), infinite where they overflow."""
+    """Variances (...) of values (..., nodes); infinite if they overflow."""
     with np.errstate(invalid="ignore", over="ignore"):
         variance = (values - (values @ WEIGHTS)[..., None]) ** 2 @ WEIGHTS
     return np.nan_to_num(variance, nan=np.inf, posinf=np.inf)

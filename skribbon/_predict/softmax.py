@@ -1,10 +1,9 @@
 """Class probabilities of normal logits: the mean of a softmax and the quantiles of each of its entries.
 
-Two classes need no nodes: the mean of a sigmoid is a mixture of normal distribution functions, and its quantiles are
-sigmoids of normal quantiles. For several classes the logits eta = basis f, f ~ N(m, S), are replaced by their
-differences to the class with the largest mean, at Sobol nodes in antithetic pairs. The classes of each row are sorted
-by their mean logits: the first coordinates of the nodes vary the most probable classes, and relabelling classes changes
-nothing unless two mean logits are equal.
+Two classes need no nodes: the mean of a sigmoid is a mixture of normal cdfs, and its quantiles are sigmoids of normal
+quantiles. For several classes, the logits' differences to the class with the largest mean are evaluated at antithetic
+pairs of Sobol nodes. The classes of each row are sorted by their mean logits: the first coordinates of the nodes vary
+the most probable classes, and relabelling classes changes nothing unless two mean logits are equal.
 """
 
 from functools import lru_cache
@@ -13,8 +12,7 @@ import numpy as np
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import qmc
 
-# weights and inverse standard deviations of the normal distribution functions whose mixture is the sigmoid, to 2e-9
-# (Monahan and Stefanski, 1992)
+# weights and inverse sds of the normal cdfs whose mixture is the sigmoid, to 2e-9 (Monahan and Stefanski, 1992)
 PROBITS = (
     (0.003246343272134, 1.365340806296348),
     (0.051517477033972, 1.059523971016916),
@@ -26,9 +24,7 @@ PROBITS = (
     (0.001449567805354, 0.238212616409306),
 )
 FIRST_PAIRS = 64  # antithetic pairs of nodes for the first look at a row; fewer miss classes that seldom win
-MOST_PAIRS = (
-    16384  # antithetic pairs at which doubling stops: six equal classes with logits of sd 20 still agree to 1e-3
-)
+MOST_PAIRS = 16384  # antithetic pairs at which doubling stops: six equal classes with logits of sd 20 agree to 1e-3
 MEAN_GAP = 5e-4  # difference of means over two halves of the nodes that ends the doubling: errors are below 1e-3
 QUANTILE_PAIRS = 512  # antithetic pairs for quantiles of narrow distributions: interval widths to about 5%
 QUANTILE_ERROR = 0.0025  # sd of a probability over the root of the number of pairs; 0.003 misses widths by over 5%
@@ -38,11 +34,8 @@ BLOCK = 2**17  # probabilities at nodes that are computed together: 1 MB stays i
 
 # ---------------------------------------------------------------------- two classes
 def mean_expit(mean, variance):
-    """E expit(N(mean, variance)) for arrays of one shape, with an absolute error of 4e-9.
-
-    Far below zero it is exp(mean + variance / 2) E expit(N(-mean - variance, variance)): moving e^x from the sigmoid
-    into the normal density keeps the relative accuracy of rare classes.
-    """
+    """E expit(N(mean, variance)) for arrays of one shape, with an absolute error of 4e-9."""
+    # rare classes, exp(mean + variance / 2) E expit(N(-mean - variance, variance)), keep their relative accuracy
     is_rare = mean < -variance / 2
     factor = np.exp(np.where(is_rare, mean + variance / 2, 0.0))
     center = np.where(is_rare, -mean - variance, mean)
@@ -64,20 +57,9 @@ def logistic_quantiles(f, variance, q):
 
 # ---------------------------------------------------------------------- any number of classes
 def softmax_mean(f, covariance, basis, most_pairs=MOST_PAIRS):
-    """Mean of softmax(basis f) for f ~ N(f, covariance), with an error of about 1e-3.
+    """Mean (n, K) of softmax(basis f) for f ~ N(f, covariance), with an error of about 1e-3.
 
-    Parameters
-    ----------
-    f : ndarray of shape (n, k)
-    covariance : ndarray of shape (n, k, k)
-    basis : ndarray of shape (K, k)
-    most_pairs : int, default=16384
-        Number of antithetic pairs of nodes at which doubling stops.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-        Rows sum to one.
+    The shapes are (n, k), (n, k, k) and (K, k); doubling stops at ``most_pairs`` antithetic pairs of nodes.
     """
     blocks = _blocks(f, covariance, basis, FIRST_PAIRS)
     return np.concatenate([_mean(*block, most_pairs) for block in blocks])
@@ -90,11 +72,7 @@ def softmax_quantiles(f, covariance, basis, q):
 
 
 def _mean(order, m, root, most_pairs):
-    """Means (r, K) over nodes, which are doubled until both halves agree.
-
-    A class that wins at few nodes or none is rare because it seldom beats the leading class. So each mean is corrected
-    by a ratio: the exact mean of the probability against the leading class alone, over its mean at the nodes.
-    """
+    """Means (r, K) over nodes, which are doubled until both halves agree."""
     k, active, pairs = root.shape[2], np.arange(len(m)), FIRST_PAIRS
     means = _means_over_nodes(m, root, _nodes(k, 0, pairs))
     while len(active) and pairs < most_pairs:
@@ -103,6 +81,7 @@ def _mean(order, m, root, most_pairs):
         means[:, active] = (means[:, active] + more) / 2
         active, pairs = active[gap > MEAN_GAP], 2 * pairs
     mean, against_leader = means
+    # for rare classes: exact mean of the probability against the leading class alone, over its mean at the nodes
     exact = mean_expit(m, np.einsum("rij,rij->ri", root, root))
     mean *= exact / np.maximum(against_leader, np.finfo(float).tiny)
     return _unsorted(mean / mean.sum(axis=1, keepdims=True), order)
@@ -128,7 +107,7 @@ def _quantiles(order, m, root, q):
     for number in np.unique(pairs):
         same = pairs == number
         p = _softmax(_log_odds(m[same], root[same], _nodes(k, 0, number)))
-        out[same] = np.moveaxis(np.quantile(p, q, axis=2), 0, 2)
+        out[same] = np.moveaxis(np.quantile(p, q, axis=2, overwrite_input=True), 0, 2)
     return _unsorted(out, order)
 
 
@@ -140,11 +119,7 @@ def _blocks(f, covariance, basis, pairs):
 
 
 def _sorted_log_odds(f, covariance, basis):
-    """Normal distribution of the log-odds against the class with the largest mean logit.
-
-    Returns the order (r, K) of the classes by their mean logits, the means (r, K) and the roots (r, K, k) of the
-    covariances in this order; the first class has mean and covariance zero.
-    """
+    """Order (r, K) of classes by mean logit; means (r, K) and covariance roots (r, K, k) of log-odds to the first."""
     eta = f @ basis.T
     order = np.argsort(-eta, axis=1, kind="stable")
     m = np.take_along_axis(eta, order, axis=1)
@@ -179,10 +154,7 @@ def _softmax(log_odds):
 
 @lru_cache(maxsize=64)
 def _nodes(k, start, stop):
-    """Sobol points (k, stop - start) of the standard normal distribution, always the same and read-only.
-
-    The leading coordinates have unit covariance and so integrate quadratic functions exactly.
-    """
+    """Sobol points (k, stop - start) of the standard normal distribution; leading coordinates have unit covariance."""
     u = qmc.Sobol(k, seed=0).random(stop)[start:]
     z = ndtri(np.clip(u, 1e-10, 1 - 1e-10)).T
     leading = z[: z.shape[1] // 4]

@@ -1,4 +1,4 @@
-"""The scale of the target: from what a model was fitted on to what the user measures."""
+"""Maps from the scale of a raw prediction or a fitted target to the scale of y."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from typing import Any
 
 import numpy as np
 
-HUGE = 1e300  # stands for infinity where a transformer takes none
-FAR = 1e9  # ends of so many times a training target are infinite, and of so small a part of it are zero
-STEP = 1e-5  # of differences, relative to y
+HUGE = 1e300  # largest number given to a transformer in place of infinity: its square root and logarithm are finite
+FAR = 1e9  # a bound of y that is this many times a training target is infinite, and this small a part of it is zero
+STEP = 1e-5  # step of numerical derivatives relative to y: balances rounding and curvature
 
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
-    """The way from the scale that a model was fitted on to that of y, increasing or decreasing all along.
+    """Monotone map from the scale t that a model was fitted on to the scale of y.
 
-    An inverse transform may turn back (the square of a negative root), jump (the reciprocal around zero) or end (a
-    power transform) beyond the values that the transform can have. There t stands still: ``lower`` and ``upper`` are
-    how far the inverse was found to be one, and ``ends`` are the y there.
+    Beyond the values of the transform, its inverse may turn back (the square of a negative root), jump (the reciprocal
+    around zero) or end (a power transform). So t is limited to ``lower`` and ``upper``, with y at ``ends`` there.
     """
 
     model: Any = None
     lower: float = -np.inf
     upper: float = np.inf
     ends: tuple[float, float] = (-np.inf, np.inf)  # y at lower and at upper
-    inside: float = 0.0  # some y between them
+    inside: float = 0.0  # some y between the ends
     increasing: bool = True  # whether larger values on the fitted scale mean larger targets
 
     @classmethod
     def of(cls, model, t):
-        """Of a model, from its training targets t on the fitted scale."""
+        """Scale of a model, from its training targets t on the fitted scale."""
         if model.target_transformer is None:
             return cls()
         t = np.unique(np.quantile(t, np.linspace(0, 1, 101)))
@@ -38,9 +37,8 @@ class TargetScale:
         steps = np.diff(y) if y[-1] >= y[0] else -np.diff(y)
         if not np.isfinite(y).all() or (steps < -1e-9 * np.abs(y).max()).any():
             raise ValueError(
-                "The inverse of the target's transformer is not monotone over the training targets, so that no "
-                f"interval can be carried back through it: {model.target_transformer!r}. Use one that is, such as log, "
-                "or PowerTransformer."
+                "The inverse of the target's transformer is not monotone over the training targets, so intervals "
+                f"cannot be transformed back: {model.target_transformer!r}. Use another, e.g. PowerTransformer()."
             )
         increasing = cls(model)._rises(t[0], t[-1])
         far = (-np.inf, np.inf) if increasing else (np.inf, -np.inf)
@@ -52,29 +50,29 @@ class TargetScale:
 
     @property
     def is_identity(self):
-        """Whether y is what the model was fitted on."""
+        """Whether the model was fitted on y itself."""
         return self.model is None
 
     def decode(self, t):
-        """Values on the fitted scale to the scale of y; those beyond the ends to the ends."""
-        if self.is_identity:
+        """Values of y for t on the fitted scale; the ends for values beyond."""
+        if self.model is None:
             return t
         lower, upper = max(self.lower, -HUGE), min(self.upper, HUGE)
         y = self._decode(np.clip(t, lower, upper))
         return np.where(t <= lower, self.ends[0], np.where(t >= upper, self.ends[1], y)) + 0.0
 
     def encode(self, y):
-        """Values of y on the fitted scale; those beyond the ends are infinite."""
+        """Values on the fitted scale for y; infinite for values beyond the ends."""
         if self.is_identity:
             return y
         low, high = min(self.ends), max(self.ends)
         t = self._invert(np.where((low < y) & (y < high), y, self.inside))
         far = np.inf if self.increasing else -np.inf
-        ends = [(y == self.ends[0], self.lower), (y == self.ends[1], self.upper), (y < low, -far), (y > high, far)]
-        return np.select([where for where, _ in ends], [value for _, value in ends], t)
+        beyond = [y == self.ends[0], y == self.ends[1], y < low, y > high]
+        return np.select(beyond, [self.lower, self.upper, -far, far], t)
 
     def log_slope(self, y):
-        """log |dt/dy| by differences in steps that follow the size of y, of one side where the other has an end."""
+        """Values of log |dt/dy| at y by differences with steps relative to y, one-sided at an end."""
         if self.is_identity:
             return np.zeros_like(y)
         low, high = min(self.ends), max(self.ends)
@@ -95,21 +93,17 @@ class TargetScale:
             return self.model.encode_target(y)
 
     def _invert(self, y):
-        """t whose inverse is y, searched for where the transform is not quite that, as a quantile one near its ends."""
+        """Values t whose inverse is y, by bisection if the transform is inexact, as a quantile one near its ends."""
         t = np.clip(self._encode(y), self.lower, self.upper)
         off = np.abs(self._decode(t) - y) > 1e-9 * np.abs(y)
         if not (off.any() and np.isfinite([self.lower, self.upper]).all()):
             return t
         below, above = np.full(off.sum(), self.lower), np.full(off.sum(), self.upper)
-        for _ in range(60):
-            middle = (below + above) / 2
-            high = (self._decode(middle) > y[off]) == self.increasing
-            below, above = np.where(high, below, middle), np.where(high, middle, above)
-        t[off] = below
+        t[off] = bisect(below, above, lambda t: (self._decode(t) > y[off]) != self.increasing)
         return t
 
     def _rises(self, low, high):
-        """Whether the inverse increases over the training targets; around them where these are all the same."""
+        """Whether the inverse increases over the training targets, or around them if all are equal."""
         first, last = self._decode(np.array([low, high]))
         if first == last:
             around = self._decode(np.array([low, high]) + spread(low, high) * np.array([-1.0, 1.0]))
@@ -117,7 +111,7 @@ class TargetScale:
         return bool(last >= first)
 
     def _reach(self, low, high, side):
-        """How far beyond the training targets the inverse goes on in its direction, and comes back."""
+        """Last t beyond the training targets up to which the inverse is monotone and can be undone."""
         start = low if side < 0 else high
         span = spread(low, high)
         (y_start,) = self._decode(np.array([start]))
@@ -130,7 +124,7 @@ class TargetScale:
                 return False
             try:
                 return bool(abs(self._encode(y)[0] - t[0]) <= 1e-6 * (step + span))
-            except ValueError:  # a transformer that refuses what its inverse gave
+            except ValueError:  # the transformer refuses a value of its own inverse
                 return False
 
         good, steps = 0.0, span * 2.0 ** np.arange(-10, 200)
@@ -140,38 +134,66 @@ class TargetScale:
             good = bad
         else:
             return side * np.inf
-        for _ in range(60):
-            middle = (good + bad) / 2
-            good, bad = (middle, bad) if holds(middle) else (good, middle)
-        to_zero = -side * start  # where observations may have a probability of their own
+        good = bisect(good, bad, holds)
+        to_zero = -side * start  # observations of zero may have a positive probability
         if to_zero >= 0 and abs(to_zero - good) <= 1e-6 * (good + span) and holds(to_zero):
-            return 0.0  # and not next to it, as far as the way back is told apart
+            return 0.0  # exactly, if the search cannot distinguish it
         return float(start + side * good)
 
     def _standing(self, end, other):
-        """The last t, from an end of the scale towards another t, at which the inverse has not left the end.
-
-        All t up to there are one y, which has their probability: a quantile transform has such a stretch.
-        """
+        """Last t from an end towards another t with the same y; a quantile transform maps a whole range to its ends."""
         if not np.isfinite(end):
             return end
         near = end + np.sign(other - end) * 1e-12 * max(abs(end), abs(other))
         y_end, y_near, y_other = self._decode(np.array([end, near, other]))
         if y_near != y_end or y_other == y_end:
             return end
-        for _ in range(60):
-            middle = (end + other) / 2
-            end, other = (middle, other) if self._decode(np.array([middle]))[0] == y_end else (end, middle)
-        return float(end)
+        return float(bisect(end, other, lambda t: self._decode(np.array([t]))[0] == y_end))
 
     def _end(self, t, y):
-        """What y tends to at an end t of the scale, from y at the training target nearest to it."""
+        """Limit of y at an end t of the scale, given y at the nearest training target."""
         (end,) = self._decode(np.array([np.clip(t, -HUGE, HUGE)]))
         if not abs(end) <= FAR * max(abs(y), abs(self.inside)):
             return float(np.copysign(np.inf, end))
         return 0.0 if abs(end) * FAR < abs(y) else float(end)
 
 
+def bisect(inside, outside, holds):
+    """Last points between inside and outside at which ``holds(points)``, by halving to rounding."""
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        held = holds(middle)
+        inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+    return inside
+
+
 def spread(low, high):
-    """Of the training targets, or what stands for it where they are all the same."""
+    """Range of the training targets, or a small share of their size if all are equal."""
     return max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanScale:
+    """Map from a raw prediction f through the inverse link to the scale of y."""
+
+    loss: Any
+    target: TargetScale
+
+    @property
+    def is_identity(self):
+        """Whether f is a prediction of y itself."""
+        return self.target.is_identity and self.loss.additive
+
+    def decode(self, f):
+        """Values of y for raw predictions f."""
+        return self.target.decode(self.loss.mean(f))
+
+    def encode(self, y):
+        """Raw predictions for values of y."""
+        return self.loss.from_mean(self.target.encode(y))
+
+    def log_slope(self, y):
+        """Values of log |df/dy| at y."""
+        f = self.encode(y)
+        slope = self.loss.mean_derivative(np.where(np.isfinite(f), f, 0.0))
+        return self.target.log_slope(y) - np.log(slope)

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of the method: checks, types, threads, lazy imports."""
+"""Helpers independent of the method: checks of input, types, wrappers of base models, compatibility."""

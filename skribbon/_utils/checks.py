@@ -1,4 +1,4 @@
-"""Checks of user input; an error names what is wrong and how to fix it."""
+"""Checks of user input, with errors that name the parameter and the remedy."""
 
 from numbers import Integral
 
@@ -11,21 +11,18 @@ from .compat import check_sample_weight
 
 
 def is_lazy(X):
-    """Whether X is a Dask collection, or was made of one: its rows are not in memory."""
+    """Whether X is a Dask collection, or a Table built from one, whose rows are not in memory."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
 
 
 def check_fitted(estimator, name="model_"):
-    """Refuse what is not fitted, as scikit-learn does, whose own check is slow: it is asked only without ``name``."""
+    """Refuse an estimator that is not fitted; scikit-learn's slow check runs only if attribute ``name`` is missing."""
     if not hasattr(estimator, name):
         check_is_fitted(estimator)
 
 
 def check_target(estimator, y):
-    """y as a vector, labels if the estimator is a classifier; a table (n, m) may stay one if it takes several outputs.
-
-    A Dask column is looked at later.
-    """
+    """Check y, (n,), or (n, m) if the estimator takes several outputs; a Dask column is returned as it is."""
     if is_lazy(y):
         return y
     name, tags = type(estimator).__name__, get_tags(estimator)
@@ -47,7 +44,7 @@ def check_target(estimator, y):
 
 
 def check_observations(y, n):
-    """Observed values of n rows as numbers, (n,); anything else is refused rather than broadcast."""
+    """Check observed values of n rows and return them as numbers, (n,), without broadcasting."""
     y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
     if len(y) != n:
         raise ValueError(f"y must have an observation for each of the {n} rows of X, got {len(y)}.")
@@ -55,14 +52,14 @@ def check_observations(y, n):
 
 
 def check_table_of(y, shape):
-    """Observed values as numbers of a given shape; columns are the outputs."""
+    """Check observed values of several outputs and return them as numbers of this shape."""
     if np.shape(y) != shape:
         raise ValueError(f"y must have shape {shape}, an observation of each output for each row, got {np.shape(y)}.")
     return check_array(y, dtype=np.float64, input_name="y")
 
 
 def checked_weight(sample_weight, X):
-    """Frequencies (n,): finite, not negative, not all zero."""
+    """Check sample weights and return them as frequencies (n,): finite, not negative, not all zero."""
     sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64)
     if (sample_weight < 0).any() or not (sample_weight > 0).any():
         raise ValueError("sample_weight must not be negative, and must contain at least one non-zero number.")
@@ -70,8 +67,8 @@ def checked_weight(sample_weight, X):
 
 
 def group_codes(groups, n):
-    """Numbers (n,) of the groups of all rows, in the order in which they first appear."""
-    from pandas import factorize  # knows what is missing among labels of any kind
+    """Number groups in the order in which they first appear; returns the number of each row's group, (n,)."""
+    from pandas import factorize  # recognizes missing labels of any kind
 
     if np.ndim(groups) == 0 or np.shape(groups)[1:] not in ((), (1,)):
         raise ValueError(
@@ -90,7 +87,7 @@ def group_codes(groups, n):
 
 
 def checked_groups(groups, n, weight):
-    """Numbers (n,) of the groups; None without groups, or if every group is one observation."""
+    """Number of each row's group, (n,); None without groups, or if every group is one observation."""
     if groups is None:
         return None
     code = group_codes(groups, n)
@@ -101,7 +98,7 @@ def checked_groups(groups, n, weight):
 
 
 def check_group_totals(total):
-    """More than one group has a weight."""
+    """Refuse weights of groups, (G,), of which fewer than two are positive."""
     if (total > 0).sum() < 2:
         raise ValueError(
             "groups has a single label among the rows that count, which cannot show how groups differ. Fit without "
@@ -110,12 +107,12 @@ def check_group_totals(total):
 
 
 def listed(names, most=10):
-    """Names as an error lists them, the first ``most`` only: "a, b, c"."""
+    """Join the first ``most`` names for an error message: "a, b, c"."""
     return ", ".join(map(str, names[:most]))
 
 
 def check_levels(values, name):
-    """One probability or a sequence of them, as (array, was_scalar)."""
+    """Check probabilities strictly between 0 and 1; returns them as an array, and whether a single number was given."""
     try:
         levels = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError):
@@ -126,7 +123,7 @@ def check_levels(values, name):
 
 
 def check_single_level(value):
-    """A single level."""
+    """Check a single confidence level and return it as a float."""
     levels, scalar = check_levels(value, "confidence_level")
     if not scalar:
         raise ValueError(f"confidence_level must be a single number here, got {value!r}.")
@@ -134,18 +131,23 @@ def check_single_level(value):
 
 
 def check_count(value, name, lowest=1):
-    """A whole number."""
+    """Check an integer of at least ``lowest`` and return it as an int."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
         raise ValueError(f"{name} must be an integer >= {lowest}, got {value!r}.")
     return int(value)
 
 
 def check_name(value, name, allowed):
-    """One of the allowed names."""
+    """Refuse a value that is not one of the allowed names."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
+def is_name(value, name):
+    """Whether a parameter, maybe an array, is this name."""
+    return isinstance(value, str) and value == name
+
+
 def index_of(X):
-    """The index of a table, None for anything else: a list has an ``index`` too."""
+    """Index of a pandas table, or None for other containers, as lists, which have a method ``index``."""
     return X.index if hasattr(X, "iloc") else None

@@ -1,9 +1,154 @@
-"""The only door to scikit-learn's private names."""
+"""Python, BLAS and scikit-learn as the package needs them; the only door to scikit-learn's private names."""
 
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._metadata_requests import _routing_enabled as routing_enabled
 from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from threadpoolctl import ThreadpoolController, threadpool_info
+
+from ..exceptions import VersionWarning, warn_user
 
 __all__ = ["check_feature_names", "check_n_features", "check_sample_weight", "routing_enabled", "safe_indexing"]
+
+# multiply-adds, about one second of one core: less work gains little from BLAS threads, and loses much on busy cores
+SMALL_WORK = 3e10
+PACKAGES = ("numpy", "scipy", "scikit-learn", "autograd", "pandas", "matplotlib", "threadpoolctl", "joblib", "dask")
+
+T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):
+    """Property computed once and stored in the instance, without the lock that Python 3.11 holds meanwhile.
+
+    A process forked while another thread holds that lock would wait for it forever. Without a lock, two threads may
+    compute the same value twice.
+    """
+
+    def __init__(self, func: Callable[[Any], T]):
+        super().__init__(func)
+        self.lock = nullcontext()
+
+
+def import_when_used(package, **homes):
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports some of its names on first use.
+
+    ``package`` is its ``globals()``, and ``homes`` gives the relative module of each name; a name that is its module's
+    own stands for the module.
+    """
+
+    def __getattr__(name):
+        if name not in homes:
+            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+        module = import_module(homes[name], package["__name__"])
+        package[name] = module if homes[name] == f".{name}" else getattr(module, name)
+        return package[name]
+
+    def __dir__():
+        return sorted(package.keys() | homes.keys())
+
+    return __getattr__, __dir__
+
+
+# ---------------------------------------------------------------------- BLAS threads
+@functools.cache
+def _libraries():
+    """Threaded BLAS and OpenMP libraries of this process that threadpoolctl knows."""
+    return ThreadpoolController().lib_controllers
+
+
+@contextmanager
+def limit_blas(n: float = 0, p: float = 0) -> Iterator[None]:
+    """Limit BLAS and OpenMP to one thread for work on n rows of p columns, unless n p^2 or p^3 is large.
+
+    BLAS threads wait for each other after every product. If products are small, waiting takes longer than the work: up
+    to 50 times as long if other programs use the cores.
+
+    On exit, also after an exception or an interrupt, every library that had several threads gets them back. Contexts
+    may be nested, and may overlap in several Python threads without a lock: a library that has one thread is left
+    alone, so the context that set one thread restores the number that it found.
+    """
+    small = max(n, p) * p**2 <= SMALL_WORK
+    several = [library for library in _libraries() if small and (library.num_threads or 1) > 1]
+    found = list(zip(several, map(attrgetter("num_threads"), several), strict=True))
+    try:
+        for library, _ in found:
+            library.set_num_threads(1)
+        yield
+    finally:
+        try:
+            _restore(found)
+        finally:  # an interrupt may have stopped the first attempt
+            _restore(found)
+
+
+def _restore(found):
+    for library, number in found:
+        library.set_num_threads(number)
+
+
+# ---------------------------------------------------------------------- versions
+def own_version():
+    """Version of this package."""
+    return import_module(__name__.partition(".")[0]).__version__
+
+
+def versioned_state(estimator):
+    """State of an estimator for a pickle, with the version of this package; its ``__getstate__``."""
+    return {**BaseEstimator.__getstate__(estimator), "_skribbon_version": own_version()}
+
+
+def restore_state(estimator, state):
+    """Restore an estimator from a pickle, and warn if another version has stored it; its ``__setstate__``."""
+    state = dict(state)
+    stored, current = state.pop("_skribbon_version", "an unknown version"), own_version()
+    if stored != current:
+        warn_user(
+            f"{type(estimator).__name__} was stored by skribbon {stored} and loaded by {current}: its predictions may "
+            f"differ, or fail. Try: fit it again, or install the version that stored it.",
+            VersionWarning,
+        )
+    BaseEstimator.__setstate__(estimator, state)
+
+
+class VersionedEstimator(BaseEstimator):
+    """Estimator whose pickles hold the version of this package; a base for classes that extend ``__getstate__``."""
+
+    __getstate__, __setstate__ = versioned_state, restore_state
+
+
+def show_versions() -> None:
+    """Print the versions of Python, skribbon and the packages that it uses, and the BLAS libraries with their threads.
+
+    Add the output to a bug report.
+
+    Examples
+    --------
+    >>> import skribbon
+    >>> skribbon.show_versions()
+    Python: ...
+    skribbon: ...
+    """
+    print(f"Python: {platform.python_version()}, {platform.platform()}, {os.cpu_count()} cores")
+    print(f"skribbon: {own_version()}")
+    for package in PACKAGES:
+        try:
+            print(f"{package}: {version(package)}")
+        except PackageNotFoundError:
+            print(f"{package}: not installed")
+    for library in threadpool_info():
+        threads = f"{library['num_threads']} threads, {library['filepath']}"
+        print(f"{library['user_api']}: {library['internal_api']} {library['version']}, {threads}")

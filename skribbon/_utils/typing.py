@@ -1,4 +1,4 @@
-"""Types that many signatures share. ``typing.get_args`` lists the names that a parameter takes."""
+"""Types that many signatures share; ``typing.get_args`` lists the names that a parameter accepts."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias

@@ -1,4 +1,4 @@
-"""The model inside Pipeline, TransformedTargetRegressor, FrozenEstimator and searches, taken out and put back."""
+"""Take a model out of Pipeline, TransformedTargetRegressor, FrozenEstimator and searches, and put it back."""
 
 from copy import copy
 

@@ -1,7 +1,6 @@
 """Methods that Ribbon is compared with, as estimators with the same predict methods.
 
-Retrained members (deep ensembles, the bootstrap, the Bayesian bootstrap), passes with dropout, Gaussian posteriors
-(Laplace), and Bayesian networks by Monte Carlo or variational inference, which need NumPyro.
+Ensembles of retrained or thinned models, Laplace approximations, and Bayesian networks, which need NumPyro.
 """
 
 from .bayesian_networks import NutsClassifier, NutsRegressor, SviClassifier, SviRegressor

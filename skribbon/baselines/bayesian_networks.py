@@ -21,15 +21,12 @@ from .._utils.typing import RandomState
 from ..models.architectures import Activation, mlp
 from ..models.losses import Bernoulli, Categorical, Tweedie
 from ..noise.scale import ConstantNoise, Noise
-from ._members import MemberClassification, MemberRegression
+from .ensembles import MemberClassification, MemberRegression
 
 
 @dataclass(repr=False, eq=False)
 class BayesianNetwork(BaseEstimator):
-    """Independent Gaussian priors on all weights and biases, X standardized; needs ``_infer`` and ``_fitted``.
-
-    Draws are parameter vectors of one network, held as arrays: predictions need NumPy alone.
-    """
+    """Network with independent normal priors and standardized X; a subclass writes ``_infer`` and ``_fitted``."""
 
     hidden_layer_sizes: tuple[int, ...] = (20,)
     _: KW_ONLY
@@ -54,8 +51,10 @@ class BayesianNetwork(BaseEstimator):
         return adopt(self, self._fitted(X, y))
 
     def _fit_network(self, X, t, loss, **fields):
-        """Draw from the posterior; returns what is fitted, and the draws of a regressor's noise."""
-        self._check_parameters()
+        """Draw from the posterior; return fitted attributes and the draws of a regressor's noise, or None."""
+        check_count(self.n_draws, "n_draws", 2)
+        if not isinstance(self.prior_scale, Real) or not np.isfinite(self.prior_scale) or self.prior_scale <= 0:
+            raise ValueError(f"prior_scale must be a number > 0, got {self.prior_scale!r}.")
         if find_spec("numpyro") is None:
             raise ImportError(f"{type(self).__name__} needs NumPyro: pip install skribbon[bayes].")
         scaler = StandardScaler().fit(X)
@@ -76,36 +75,29 @@ class BayesianNetwork(BaseEstimator):
         fitted = {"model_": network.at(thetas.mean(axis=0)), "members_": [network.at(theta) for theta in thetas]}
         return inferred | fitted, None if "sigma" not in draws else np.asarray(draws["sigma"], dtype=float)
 
-    def _check_parameters(self):
-        check_count(self.n_draws, "n_draws", 2)
-        if not isinstance(self.prior_scale, Real) or not np.isfinite(self.prior_scale) or self.prior_scale <= 0:
-            raise ValueError(f"prior_scale must be a number > 0, got {self.prior_scale!r}.")
-
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class RegressionNetwork(RegressorMixin, MemberRegression, BayesianNetwork):
-    """Bayesian network that standardizes y too."""
+    """Bayesian regression network with a standardized target."""
 
     noise: Literal["train", "posterior", "heteroskedastic"] | float | Noise = "train"
 
     def _fitted(self, X, y):
-        noise = None if self._infers_noise() else self._resolve_noise()
+        infers_noise = isinstance(self.noise, str) and self.noise == "posterior"
+        noise = None if infers_noise else self._resolve_noise()
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         scaler = StandardScaler().fit(y[:, None])
         t = scaler.transform(y[:, None])[:, 0]
         fitted, sigma = self._fit_network(X, t, Tweedie(), target_transformer=scaler)
-        if self._infers_noise():
+        if infers_noise:
             noise = ConstantNoise(np.mean(sigma**2))
         elif isinstance(noise, ConstantNoise) and isinstance(self.noise, Real):
             noise = ConstantNoise(self.noise / scaler.scale_[0] ** 2)  # the user's number is on the scale of y
-        return self._with_law(fitted, X, y, np.ones(len(y)), noise)
-
-    def _infers_noise(self):
-        return isinstance(self.noise, str) and self.noise == "posterior"
+        return self._with_observations(fitted, X, y, np.ones(len(y)), noise)
 
 
 class ClassificationNetwork(ClassifierMixin, MemberClassification, BayesianNetwork):
-    """Bayesian network of logits, one for two classes."""
+    """Bayesian classification network, with a single logit for two classes."""
 
     def _fitted(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -118,9 +110,8 @@ class ClassificationNetwork(ClassifierMixin, MemberClassification, BayesianNetwo
         return fitted | {"classes_": classes}
 
 
-# ---------------------------------------------------------------------- the model
 def _posterior(network, prior_scale):
-    """The Bayesian model of a MultilayerPerceptron, as NumPyro wants it: a function of X and the target."""
+    """Build NumPyro's model of a MultilayerPerceptron, a function of X and the target."""
     import jax
     import numpyro
     from jax import numpy as jnp
@@ -152,7 +143,6 @@ def _posterior(network, prior_scale):
     return model
 
 
-# ---------------------------------------------------------------------- Hamiltonian Monte Carlo
 @dataclass(repr=False, eq=False, kw_only=True)
 class _Nuts(BayesianNetwork):
     n_warmup: int = 500
@@ -196,24 +186,19 @@ class NutsRegressor(_Nuts, RegressionNetwork):
         If positive, show NumPyro's progress bar.
     random_state : int, RandomState or None, default=None
     noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
-        for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
-    n_warmup : int, default=500
-    n_chains : int, default=1
-        Number of chains, run one after the other.
+        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1;
+        "posterior" the posterior mean of the noise's variance; a number is a variance of y.
+    n_warmup, n_chains : int, default=500 and 1
+        Draws before those that are kept, and number of chains, run one after the other.
 
     Attributes
     ----------
-    members_ : list of ParametricModel
-        The drawn networks.
-    model_ : ParametricModel
-        The network at the posterior mean of its parameters.
+    members_, model_ : list of ParametricModel and ParametricModel
+        The drawn networks, and the network at the mean of their parameters.
     n_divergences_ : int
         Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
-    noise_ : Noise
-        On the scale of the standardized y.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    noise_ : Noise of the standardized y
+    n_features_in_, feature_names_in_ : int and ndarray of shape (n_features,)
 
     Examples
     --------
@@ -226,34 +211,20 @@ class NutsRegressor(_Nuts, RegressionNetwork):
 class NutsClassifier(_Nuts, ClassificationNetwork):
     """A Bayesian neural network by Hamiltonian Monte Carlo with the No-U-Turn sampler. Needs NumPyro.
 
-    X is standardized; weights and biases have independent normal priors. Meant for small networks.
-
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(20,)
     activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
     prior_scale : float, default=1.0
-        Standard deviation of the prior.
-    n_draws : int, default=500
-        Number of draws to keep, over all chains.
-    verbose : int, default=0
-        If positive, show NumPyro's progress bar.
-    random_state : int, RandomState or None, default=None
-    n_warmup : int, default=500
-    n_chains : int, default=1
-        Number of chains, run one after the other.
+    n_draws, verbose, random_state : int or None
+    n_warmup, n_chains : int
+        As in :class:`~skribbon.baselines.NutsRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The drawn networks.
-    model_ : ParametricModel
-        The network at the posterior mean of its parameters.
-    n_divergences_ : int
-        Draws at which the sampler's integrator diverged; more than a few mean that the posterior was not explored.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, model_, n_divergences_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.NutsRegressor`.
 
     Examples
     --------
@@ -263,7 +234,6 @@ class NutsClassifier(_Nuts, ClassificationNetwork):
     """
 
 
-# ---------------------------------------------------------------------- variational inference
 @dataclass(repr=False, eq=False, kw_only=True)
 class _Svi(BayesianNetwork):
     n_steps: int = 5000
@@ -278,7 +248,7 @@ class _Svi(BayesianNetwork):
         check_count(self.n_steps, "n_steps")
         guide = AutoNormal(model)
         run_key, draw_key = split(PRNGKey(seed))
-        # gradients come of single draws: without a decay the means would not settle within the laws' own widths
+        # Gradients are noisy, from single draws: without a decay the means would not settle within the posterior.
         optimiser = Adam(lambda step: self.learning_rate * (1 - step / (self.n_steps + 1)))
         svi = SVI(model, guide, optimiser, Trace_ELBO())
         result = svi.run(run_key, self.n_steps, X, t, progress_bar=bool(self.verbose))
@@ -290,40 +260,26 @@ class _Svi(BayesianNetwork):
 class SviRegressor(_Svi, RegressionNetwork):
     """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
-    X and y are standardized; on that scale weights and biases have independent normal priors, and the noise's
-    standard deviation a half-normal one.
+    X and y are standardized, with the priors of :class:`~skribbon.baselines.NutsRegressor`.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(20,)
     activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
     prior_scale : float, default=1.0
-        Standard deviation of the prior.
-    n_draws : int, default=500
-        Number of draws to keep.
-    verbose : int, default=0
-        If positive, show NumPyro's progress bar.
-    random_state : int, RandomState or None, default=None
+    n_draws, verbose, random_state : int or None
     noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise of predictions: "train" the sum of squared residuals from the posterior mean over n - 1, as
-        for the other methods; "posterior" the posterior mean of the noise's variance; a number is a variance of y.
+        As in :class:`~skribbon.baselines.NutsRegressor`.
     n_steps : int, default=5000
-        Steps of Adam.
     learning_rate : float, default=0.01
-        At the first step; it decays linearly to zero.
+        Of Adam at the first step; it decays linearly to zero.
 
     Attributes
     ----------
-    members_ : list of ParametricModel
-        The drawn networks.
-    model_ : ParametricModel
-        The network at the mean of the drawn parameters.
     loss_curve_ : ndarray of shape (n_steps,)
         Minus the evidence lower bound, one draw each.
-    noise_ : Noise
-        On the scale of the standardized y.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, model_, noise_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.NutsRegressor`.
 
     Examples
     --------
@@ -336,35 +292,21 @@ class SviRegressor(_Svi, RegressionNetwork):
 class SviClassifier(_Svi, ClassificationNetwork):
     """A Bayesian neural network by stochastic variational inference with independent normals. Needs NumPyro.
 
-    X is standardized; weights and biases have independent normal priors.
-
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(20,)
     activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
     prior_scale : float, default=1.0
-        Standard deviation of the prior.
-    n_draws : int, default=500
-        Number of draws to keep.
-    verbose : int, default=0
-        If positive, show NumPyro's progress bar.
-    random_state : int, RandomState or None, default=None
+    n_draws, verbose, random_state : int or None
     n_steps : int, default=5000
-        Steps of Adam.
     learning_rate : float, default=0.01
-        At the first step; it decays linearly to zero.
+        As in :class:`~skribbon.baselines.SviRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The drawn networks.
-    model_ : ParametricModel
-        The network at the mean of the drawn parameters.
-    loss_curve_ : ndarray of shape (n_steps,)
-        Minus the evidence lower bound, one draw each.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, model_, loss_curve_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.SviRegressor`.
 
     Examples
     --------

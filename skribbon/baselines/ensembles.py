@@ -1,11 +1,14 @@
-"""Ensembles: one base model, trained many times or thinned by dropout; predictions are averaged over the members."""
+"""Ensembles: members trained many times or thinned by dropout, and predictions averaged over them."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from itertools import chain
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -18,43 +21,182 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._core.linalg import batch_gram
 from .._core.refits import minimise
-from .._estimators.base_model import MAX_SEED, Wrapper, adopt, parametric_model, seed_all
-from .._utils.checks import check_count, check_target
+from .._core.rows import row_blocks
+from .._estimators.base_model import MAX_SEED, Wrapper, adopt, parametric_model, seed_all, validated
+from .._estimators.classifier import ClassificationMethods
+from .._estimators.regressor import RegressionMethods
+from .._predict.predictive import Latent
+from .._predict.target import TargetScale
+from .._utils.checks import check_count, check_name, check_target
 from .._utils.compat import safe_indexing
-from .._utils.typing import MatrixLike, RandomState
+from .._utils.typing import FloatArray, MatrixLike, RandomState
 from .._utils.unwrap import innermost
 from ..exceptions import RibbonWarning, warn_user
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, dropout_mask, mlp
 from ..models.base import training_rows
 from ..models.mlp import MultilayerPerceptron
-from ..noise.scale import Noise
-from ._members import MemberClassification, MemberRegression, indexable
+from ..noise.fit import resolve_noise
+from ..noise.scale import DofNoise, LooNoise, Noise
 
+# Base models if the user gives none: small networks that train in seconds, by a solver that needs no tuning.
 NETWORK: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
 DROPOUT: dict[str, Any] = {"solver": "adam", "l2": 1e-4, "learning_rate": 0.01, "tol": 1e-4, "max_iter": 500}
+ABSENT = 1e-12  # probability of a class that a member has not seen: negligible in the mean, with a finite log
 
 
 class MemberWarning(RibbonWarning):
     """Some members could not be trained, and were left out.
 
-    Raised by ``fit``; the message says how many and why. Predictions are those of the other members. Where many fail,
+    Raised by ``fit`` with the number of failures and their reasons; predictions use the other members. If many fail,
     scale the features, or penalise the base model more.
     """
 
 
-# ---------------------------------------------------------------------- one base model, trained many times
+class MemberPredictions:
+    """Predict with ``members_``, equally likely models, on the scale of the target and classes of ``model_``."""
+
+    def _resolve_noise(self):
+        """Noise model before it is fitted, checked; None for classifiers."""
+
+    def _prepared(self, X):
+        X = validated(self, X)
+        self.model_.prepare(X)  # checks X
+        return indexable(X)  # every member prepares X in its own way
+
+    def _latent(self, X):
+        draws = self._raw_draws(X, self.members_)
+        f = _centre(draws)
+        covariance = batch_gram(draws - f[:, :, None]) / draws.shape[2]
+        return Latent(f, covariance, draws, partial(self._joint_draws, X))
+
+    def _joint_draws(self, X, n_samples, rng):
+        """Joint draws of the raw predictions of all rows, (n, k, n_samples); each is one member."""
+        return self._raw_draws(X, self._draw(n_samples, rng))
+
+    def _raw_root(self, X):
+        draws = self._raw_draws(X, self.members_)
+        return (draws - _centre(draws)[:, :, None]) / np.sqrt(draws.shape[2])
+
+    def _draw(self, n_draws, rng):
+        B = len(self.members_)
+        return [self.members_[b] for b in rng.choice(B, size=n_draws, replace=n_draws > B)]
+
+    def _raw_draws(self, X, drawn):
+        """Raw predictions (n, k, B) of the members ``drawn``, computed in blocks of rows."""
+        width = max(self.model_.row_width, self.model_.loss.n_outputs * len(self.members_))
+        blocks = (safe_indexing(X, rows) for rows in row_blocks(X.shape[0], width))
+        return np.concatenate([self._block_draws(block, drawn) for block in blocks])
+
+    def _block_draws(self, X, drawn):
+        Z, preprocess, raws = None, None, {}
+        for member in {id(member): member for member in drawn}.values():
+            if Z is None or member.preprocess is not preprocess:  # members often share it
+                Z, preprocess = member.rows(member.prepare(X)), member.preprocess
+            raws[id(member)] = self._on_common_scale(member.raw(Z), member)
+        return np.stack([raws[id(member)] for member in drawn], axis=2)
+
+
+class MemberRegression(MemberPredictions, RegressionMethods):
+    """Predict methods of a regressor with members; needs ``noise``."""
+
+    def _predict_mean(self, X):
+        draws = self._raw_draws(self._prepared(X), self.members_)[:, 0]  # (n, B)
+        return _centre(self.model_.decode_target(self.model_.loss.mean(draws)))
+
+    def _on_common_scale(self, f, member):
+        learnt = not isinstance(member.target_transformer, FunctionTransformer | None)
+        if not learnt or not member.loss.additive:
+            return f
+        return np.column_stack([self.model_.encode_target(member.decode_target(f[:, 0])), f[:, 1:]])
+
+    def _resolve_noise(self):
+        noise = resolve_noise(self.noise)
+        if isinstance(noise, DofNoise | LooNoise):
+            raise ValueError(
+                f"noise={self.noise!r} is made of the leverages of a single fit, and {type(self).__name__} has none; "
+                "use noise='train', 'heteroskedastic' or a number."
+            )
+        return noise
+
+    def _with_observations(self, fitted, X, y, weight, noise=None):
+        """Add a noise model, fitted to residuals from the mean over members."""
+        noise, trial = self._resolve_noise() if noise is None else noise, adopt(copy(self), fitted)
+        model, t, X = fitted["model_"], fitted["model_"].encode_target(y), trial._prepared(X)
+        residuals = Residuals(X, weight, model.loss.squared_residuals(trial._latent(X).f, t))
+        return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
+
+
+class AveragedClassification(ClassificationMethods):
+    """Predict methods of a classifier whose probabilities are averaged over its parameters."""
+
+    def decision_function(self, X: MatrixLike) -> FloatArray:
+        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, K)
+        """
+        return self._log_odds(X)
+
+
+class MemberClassification(MemberPredictions, AveragedClassification):
+    """Predict methods of a classifier with members."""
+
+    def _with_observations(self, fitted, X, y, weight):
+        return fitted | {"classes_": fitted["model_"].classes}
+
+    def _on_common_scale(self, f, member):
+        if len(member.classes) == len(self.model_.classes):
+            return f
+        probabilities = np.full((len(f), len(self.model_.classes)), ABSENT)
+        probabilities[:, np.searchsorted(self.model_.classes, member.classes)] = member.loss.probabilities(f)
+        return np.log(np.maximum(probabilities, ABSENT)) @ self.model_.loss.basis
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Training rows as ``Noise.fit`` takes them, for a mean over members: every leverage is zero."""
+
+    X: np.ndarray
+    weight: np.ndarray
+    squared_residuals: np.ndarray
+
+    mean_leverage = 0.0
+    groups = None
+    rows = property(lambda self: self)
+    n = property(lambda self: float(self.weight.sum()))
+    chi2 = property(lambda self: float(self.weight @ self.squared_residuals))
+    leverages = property(lambda self: np.zeros(len(self.weight)))
+    growth = property(lambda self: np.ones(len(self.weight)))
+
+
+def _centre(draws):
+    """Mean over the last axis, exactly the first draw if all draws are equal."""
+    first = draws[..., 0]
+    return first + (draws - first[..., None]).mean(axis=-1)
+
+
+def indexable(X):
+    """Return X in a form whose rows can be selected; frames stay frames."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    return X if hasattr(X, "__dataframe__") else np.asarray(X)
+
+
 @dataclass(repr=False, eq=False)
 class Retraining(Wrapper):
-    """Train a base model once on all rows, then once for each member.
-
-    A subclass writes ``_tasks(model, X, y, weight, seeds)``, which yields a function and its arguments for every
-    member; the function returns a ParametricModel. ``weight`` is None if the user gave none.
-    """
+    """Train a base model on all rows, then members by ``_tasks``, which yields functions and their arguments."""
 
     _reference_is_a_member = False
     _trains_again = True
@@ -80,27 +222,21 @@ class Retraining(Wrapper):
         -------
         self
         """
-        return adopt(self, self._fit_members(X, check_target(self, y), sample_weight))
-
-    def _fit_members(self, X, y, sample_weight):
-        """Fit the base model to all rows, then the members; returns what is fitted."""
-        self._check_law()
+        X, y = indexable(X), check_target(self, y)
+        self._resolve_noise()
         self._check_parameters()
-        X, start = indexable(X), time.perf_counter()
+        start = time.perf_counter()
         fitted, model, weight = self._fit_base(X, y, sample_weight)
-        outcomes = []
-        if self._reference_is_a_member:
-            outcomes.append(attempt(X, lambda: model, (), time.perf_counter() - start))
-            self._report(outcomes)
-        seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(outcomes))
+        first = [attempt(X, lambda: model, (), time.perf_counter() - start)] if self._reference_is_a_member else []
+        seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(first))
         tasks = self._tasks(model, X, y, None if sample_weight is None else weight, seeds)
-        trained = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(attempt)(X, function, arguments) for function, *arguments in tasks
-        )
-        for outcome in trained:
+        jobs = (delayed(attempt)(X, function, arguments) for function, *arguments in tasks)
+        outcomes = []
+        for outcome in chain(first, Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
             outcomes.append(outcome)
             self._report(outcomes)
-        return self._with_law(fitted | {"model_": model, "members_": survivors(outcomes)}, X, y, weight)
+        fitted |= {"model_": model, "members_": survivors(outcomes)}
+        return adopt(self, self._with_observations(fitted, X, y, weight))
 
     def _check_parameters(self):
         check_count(self.n_members, "n_members")
@@ -121,43 +257,37 @@ class RetrainedRegressor(RegressorMixin, MemberRegression, Retraining):
     """Regressor whose members are trained one by one."""
 
     noise: Literal["train", "heteroskedastic"] | float | Noise = "train"
-
-    def _default_estimator(self):
-        return LinearRegression()
+    _default_estimator = LinearRegression
 
 
 class RetrainedClassifier(ClassifierMixin, MemberClassification, Retraining):
     """Classifier whose members are trained one by one."""
 
-    def _default_estimator(self):
-        return LogisticRegression()
+    _default_estimator = LogisticRegression
 
 
 @dataclass
 class Outcome:
-    """A trained member, or why there is none."""
+    """Result of training one member: its model, or the error that it raised."""
 
-    model: object = None
-    seconds: float = 0.0
-    error: Exception | None = None
-    warnings: list = field(default_factory=list)  # (category, message)
+    model: Any
+    seconds: float
+    error: Exception | None
+    warnings: list  # (category, message)
 
 
 def attempt(X, function, arguments, seconds=0.0):
     """Train a member; an exception, or a prediction that is not finite, makes it a failed one."""
-    start = time.perf_counter()
-    outcome = Outcome()
+    start, model, error = time.perf_counter(), None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model = function(*arguments)
             _check_finite(model, X)
-            outcome.model = model
-        except Exception as error:  # whatever a base model raises, the other members may do well
-            outcome.error = error
-    outcome.warnings = [(warning.category, str(warning.message)) for warning in caught]
-    outcome.seconds = seconds + time.perf_counter() - start
-    return outcome
+        except Exception as raised:  # whatever a base model raises, other members may succeed
+            error = raised
+    messages = [(warning.category, str(warning.message)) for warning in caught]
+    return Outcome(model, seconds + time.perf_counter() - start, error, messages)
 
 
 def _check_finite(model, X):
@@ -176,25 +306,20 @@ def survivors(outcomes):
         failed[0].add_note(f"All {n} members failed; this is the first one's error.")
         raise failed[0]
     if failed:
-        reasons = Counter(f"{type(error).__name__}: {error}" for error in failed)
-        said = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))
-        warn_user(f"{len(failed)} of {n} members failed and are left out: {said}.", MemberWarning)
-    for category, messages in _grouped(outcomes).items():
+        reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
+        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+        warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}.", MemberWarning)
+    warned = {}  # the first message of every member that warned, by category
+    for outcome in outcomes:
+        for category, message in dict(reversed(outcome.warnings)).items():
+            warned.setdefault(category, []).append(message)
+    for category, messages in warned.items():
         warn_user(f"{len(messages)} of {n} members warned; the first: {messages[0]}", category)
     return [outcome.model for outcome in outcomes if outcome.error is None]
 
 
-def _grouped(outcomes):
-    """The first message of every member that warned, by category."""
-    grouped = {}
-    for outcome in outcomes:
-        for category, message in dict(reversed(outcome.warnings)).items():
-            grouped.setdefault(category, []).append(message)
-    return grouped
-
-
 def retrain(estimator, X, y, rows, weight, fit_params):
-    """Fit ``estimator`` to some rows, to all if None; as a ParametricModel."""
+    """Fit ``estimator`` to some rows, to all if None, and return it as a ParametricModel."""
     if rows is not None:
         X, y = safe_indexing(X, rows), y[rows]
     estimator.fit(X, y, **fit_params)
@@ -202,15 +327,12 @@ def retrain(estimator, X, y, rows, weight, fit_params):
 
 
 def with_seed(estimator, seed, override=False):
-    """A copy of the base model with a random state of its own wherever it has none, or everywhere."""
+    """Clone the base model and set every ``random_state`` that is None, or every one if ``override``."""
     return seed_all(clone(estimator), np.random.RandomState(seed), override)
 
 
 def observations(X, y, weight):
-    """Rows in an order that depends on what is in them and not on where they stand, (n,), and their weights.
-
-    What is then drawn observation by observation is the same for a row of weight 2 and for two copies of that row.
-    """
+    """Rows of positive weight, ordered by content so that draws do not depend on their order, and their weights."""
     if sparse.issparse(X):
         content = X @ np.random.default_rng(0).standard_normal(X.shape[1])
     else:
@@ -221,7 +343,6 @@ def observations(X, y, weight):
     return order, weight[order]
 
 
-# ---------------------------------------------------------------------- bootstrap
 class _Bootstrap(Retraining):
     def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
@@ -233,8 +354,7 @@ class _Bootstrap(Retraining):
 class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
     """The base model trained from scratch on rows that are drawn with replacement.
 
-    Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
-    model needs no weights of its own, save for the single fit to all rows.
+    Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from.
 
     Parameters
     ----------
@@ -254,13 +374,10 @@ class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
     ----------
     members_ : list of ParametricModel
         The members whose training succeeded.
-    estimator_ : estimator
-        The base model fitted to all rows.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
+    estimator_, model_ : estimator and ParametricModel
+        The base model fitted to all rows, and the same as a function of its parameters.
     noise_ : Noise
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    n_features_in_, feature_names_in_ : int and ndarray of shape (n_features,)
 
     Examples
     --------
@@ -275,33 +392,20 @@ class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
 class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
     """The base model trained from scratch on rows that are drawn with replacement; probabilities are averaged.
 
-    Transformers in a pipeline are refitted with it. A row of weight m is m observations to draw from, so that the base
-    model needs no weights of its own, save for the single fit to all rows. A class that a draw does not contain has
-    probability zero for that member.
+    A class that a draw does not contain has probability zero for that member.
 
     Parameters
     ----------
     estimator : classifier, default=None
         The base model, ``LogisticRegression()`` if None.
-    n_members : int, default=100
-    n_jobs : int, default=None
-        Number of members to train in parallel.
-    verbose : int, default=0
-        If positive, print a line for every member.
-    random_state : int, RandomState or None, default=None
-        Seed of the draws, and of every ``random_state`` inside the base model that is None.
+    n_members, n_jobs, verbose, random_state : int or None
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The members whose training succeeded.
-    estimator_ : estimator
-        The base model fitted to all rows.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, estimator_, model_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Examples
     --------
@@ -314,13 +418,12 @@ class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
 
 
 def resample(frequencies, rng):
-    """Indices of as many observations as there are, drawn with replacement."""
+    """Draw as many observations as there are with replacement, and return their indices."""
     ends = np.cumsum(frequencies)
     drawn = rng.uniform(0, ends[-1], size=max(1, round(ends[-1])))
     return np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
 
 
-# ---------------------------------------------------------------------- Bayesian bootstrap
 @dataclass(repr=False, eq=False, kw_only=True)
 class _BayesianBootstrap(Retraining):
     alpha: float = 1.0
@@ -328,7 +431,7 @@ class _BayesianBootstrap(Retraining):
 
     @property
     def _trains_again(self):
-        return not (isinstance(self.start, str) and self.start == "optimum")
+        return self.start != "optimum"
 
     def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
@@ -346,11 +449,10 @@ class _BayesianBootstrap(Retraining):
                 yield retrain, estimator, X, y, None, w, fit_params
 
     def _check_parameters(self):
+        check_name(self.start, "start", ("scratch", "optimum"))
         super()._check_parameters()
         if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
             raise ValueError(f"alpha must be a finite number > 0, got {self.alpha!r}. 1 is the Bayesian bootstrap.")
-        if not isinstance(self.start, str) or self.start not in ("scratch", "optimum"):
-            raise ValueError(f"start must be 'scratch' or 'optimum', got {self.start!r}.")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -364,33 +466,19 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
     ----------
     estimator : estimator, default=None
         The base model, ``LinearRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
-    n_members : int, default=100
-    n_jobs : int, default=None
-        Number of members to train in parallel.
-    verbose : int, default=0
-        If positive, print a line for every member.
-    random_state : int, RandomState or None, default=None
-        Seed of the draws, and of every ``random_state`` inside the base model that is None.
+    n_members, n_jobs, verbose, random_state : int or None
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
     start : {"scratch", "optimum"}, default="scratch"
         Train the base model again, transformers and random start included, or move the single fit's parameters to the
-        minimum at the drawn weights by Newton steps, which stays in the same valley. Only the latter takes a base model
-        in a :class:`~sklearn.frozen.FrozenEstimator`.
+        nearest minimum at the drawn weights by Newton steps, also for a base model in a FrozenEstimator.
 
     Attributes
     ----------
-    members_ : list of ParametricModel
-        The members whose training succeeded.
-    estimator_ : estimator
-        The base model fitted to all rows.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    noise_ : Noise
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, estimator_, model_, noise_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Examples
     --------
@@ -398,8 +486,7 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> refits = BayesianBootstrapRegressor(Ridge(0.1), n_members=200, random_state=0).fit(X, y)
     >>> ribbon = RibbonRegressor(Ridge(0.1), correction="HC0").fit(X, y)
-    >>> ratio = refits.predict_std(X, kind="epistemic") / ribbon.predict_std(X, kind="epistemic")
-    >>> print(round(ratio.mean(), 1))
+    >>> print(round((refits.predict_std(X, kind="epistemic") / ribbon.predict_std(X, kind="epistemic")).mean(), 1))
     1.0
     """
 
@@ -407,38 +494,20 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
 class BayesianBootstrapClassifier(_BayesianBootstrap, RetrainedClassifier):
     r"""The base model refitted at Dirichlet weights: what :class:`~skribbon.RibbonClassifier` does in one linear step.
 
-    .. math:: \hat\theta_w = \arg\min_\theta \sum_i w_i \ell(z_i, \theta) + r(\theta), \qquad
-              w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)
-
     Parameters
     ----------
     estimator : classifier, default=None
         The base model, ``LogisticRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
-    n_members : int, default=100
-    n_jobs : int, default=None
-        Number of members to train in parallel.
-    verbose : int, default=0
-        If positive, print a line for every member.
-    random_state : int, RandomState or None, default=None
-        Seed of the draws, and of every ``random_state`` inside the base model that is None.
+    n_members, n_jobs, verbose, random_state : int or None
     alpha : float, default=1.0
-        Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
     start : {"scratch", "optimum"}, default="scratch"
-        Train the base model again, transformers and random start included, or move the single fit's parameters to the
-        minimum at the drawn weights by Newton steps, which stays in the same valley. Only the latter takes a base model
-        in a :class:`~sklearn.frozen.FrozenEstimator`.
+        As in :class:`~skribbon.baselines.BayesianBootstrapRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The members whose training succeeded.
-    estimator_ : estimator
-        The base model fitted to all rows.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, estimator_, model_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Examples
     --------
@@ -451,11 +520,11 @@ class BayesianBootstrapClassifier(_BayesianBootstrap, RetrainedClassifier):
 
 
 def dirichlet(frequencies, alpha, rng):
-    """Weights (n,) of rows: n times a Dirichlet draw over all observations, added up over those of a row."""
+    """Draw weights (n,): n times a Dirichlet draw over all observations, summed over the observations of a row."""
     copies = np.ceil(frequencies).astype(int)
     last = np.cumsum(copies) - 1
     shape = np.ones(last[-1] + 1)
-    shape[last] = frequencies - (copies - 1)  # of a fraction of an observation
+    shape[last] = frequencies - (copies - 1)  # a last fraction of an observation
     gamma = np.add.reduceat(rng.standard_gamma(alpha * shape), last - copies + 1)
     total = gamma.sum()
     if not total > 0:
@@ -464,7 +533,7 @@ def dirichlet(frequencies, alpha, rng):
 
 
 def reoptimise(rows):
-    """The model at the minimum of its objective with the weights of ``rows``, found from where it stands."""
+    """Minimise the objective with the weights of ``rows`` from the current parameters, and return the model."""
     theta, report = minimise(rows)
     if not report.converged:
         warn_user(
@@ -475,7 +544,6 @@ def reoptimise(rows):
     return rows.model.at(theta)
 
 
-# ---------------------------------------------------------------------- deep ensembles
 @dataclass(repr=False, eq=False, kw_only=True)
 class _DeepEnsemble(Retraining):
     _reference_is_a_member = True
@@ -493,101 +561,65 @@ class _DeepEnsemble(Retraining):
 class DeepEnsembleRegressor(_DeepEnsemble, RetrainedRegressor):
     """Networks trained from different random starts; their spread is the epistemic uncertainty.
 
-    Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
-    ``random_state`` is drawn anew. A base model without randomness gives members that are all the same.
+    Every member is trained on all rows. The first, ``estimator_``, is the base model as given, the others are copies
+    whose every ``random_state`` is drawn anew.
 
     Parameters
     ----------
     estimator : estimator, default=None
         The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
-    n_members : int, default=5
-    n_jobs : int, default=None
-        Number of members to train in parallel.
-    verbose : int, default=0
-        If positive, print a line for every member.
-    random_state : int, RandomState or None, default=None
+    n_members, n_jobs, verbose, random_state : int or None
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise. "train" is the sum of squared residuals from the members' mean over n - 1.
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Attributes
     ----------
-    members_ : list of ParametricModel
-        The members whose training succeeded.
-    estimator_ : estimator
-        The first member, as fitted.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    noise_ : Noise
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, estimator_, model_, noise_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Examples
     --------
     >>> from skribbon.baselines import DeepEnsembleRegressor
     >>> X = np.linspace(-2, 2, 40)[:, None]
-    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
-    >>> ensemble = DeepEnsembleRegressor(n_members=3, random_state=0).fit(X, y)
-    >>> inside, outside = ensemble.predict_std([[0.0], [6.0]], kind="epistemic")
-    >>> bool(inside < outside)
-    True
+    >>> ensemble = DeepEnsembleRegressor(n_members=3, random_state=0).fit(X, np.sin(2 * X[:, 0]))
+    >>> ensemble.predict_interval(X).shape
+    (40, 2)
     """
 
-    def _default_estimator(self):
-        return MLPRegressor(**NETWORK)
+    _default_estimator = staticmethod(partial(MLPRegressor, **NETWORK))
 
 
 class DeepEnsembleClassifier(_DeepEnsemble, RetrainedClassifier):
     """Networks trained from different random starts; class probabilities are averaged over them.
 
-    Every member is trained on all rows. The first is the base model as it stands, the others are copies whose every
-    ``random_state`` is drawn anew. A base model without randomness gives members that are all the same.
-
     Parameters
     ----------
     estimator : classifier, default=None
         The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
-    n_members : int, default=5
-    n_jobs : int, default=None
-        Number of members to train in parallel.
-    verbose : int, default=0
-        If positive, print a line for every member.
-    random_state : int, RandomState or None, default=None
+    n_members, n_jobs, verbose, random_state : int or None
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The members whose training succeeded.
-    estimator_ : estimator
-        The first member, as fitted.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, estimator_, model_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.DeepEnsembleRegressor`.
 
     Examples
     --------
-    >>> from sklearn.neural_network import MLPClassifier
     >>> from skribbon.baselines import DeepEnsembleClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> network = MLPClassifier(hidden_layer_sizes=(3,), solver="lbfgs", alpha=1.0)
-    >>> ensemble = DeepEnsembleClassifier(network, n_members=3, random_state=0).fit(X[50:, 2:], y[50:])
-    >>> ensemble.predict_proba_interval(X[50:53, 2:]).shape
+    >>> ensemble = DeepEnsembleClassifier(n_members=2, random_state=0).fit(X[:100], y[:100])
+    >>> ensemble.predict_proba_interval(X[:3]).shape
     (3, 2, 2)
     """
 
-    def _default_estimator(self):
-        return MLPClassifier(**NETWORK)
+    _default_estimator = staticmethod(partial(MLPClassifier, **NETWORK))
 
 
-# ---------------------------------------------------------------------- dropout
 @dataclass(repr=False, eq=False)
 class _MCDropout(Wrapper):
-    """A draw is a thinned network: one mask for all rows, so that it is one function, as draws of other methods are.
-
-    At a single row that is the same law as a fresh mask per row. Dropping unit j of a layer is setting row j of the
-    next layer's weights to zero.
-    """
+    """Members that are thinned networks: one mask for all rows, so that a draw is one function."""
 
     estimator: BaseEstimator | None = None
     _: KW_ONLY
@@ -606,16 +638,15 @@ class _MCDropout(Wrapper):
         -------
         self
         """
-        return adopt(self, self._fit_dropout(X, check_target(self, y)))
-
-    def _fit_dropout(self, X, y):
-        self._check_law()
+        y = check_target(self, y)
+        self._resolve_noise()
         check_count(self.n_draws, "n_draws", 2)
-        dropout = _dropout_of(self._get_estimator())
+        dropout = _dropout_rate(self._get_estimator())
         fitted, model, weight = self._fit_base(X, y, None)
         rng = check_random_state(self.random_state)
         members = [thinned(model, dropout, rng) for _ in range(self.n_draws)]
-        return self._with_law(fitted | {"dropout_": dropout, "model_": model, "members_": members}, X, y, weight)
+        fitted |= {"dropout_": dropout, "model_": model, "members_": members}
+        return adopt(self, self._with_observations(fitted, X, y, weight))
 
     def _draw(self, n_draws, rng):
         return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
@@ -628,46 +659,33 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
     Parameters
     ----------
     estimator : estimator, default=None
-        :class:`~skribbon.AutogradRegressor` with ``f=mlp(hidden, activation, dropout)`` or a ``cnn`` with dropout, and
-        ``solver="adam"``, also inside a pipeline or a TransformedTargetRegressor, or fitted already, in a
-        FrozenEstimator. None is a network with 50 hidden units and a dropout of 0.1.
+        :class:`~skribbon.AutogradRegressor` with dropout in ``f``, an ``mlp`` or ``cnn``, and ``solver="adam"``, also
+        inside a pipeline or a FrozenEstimator. None is a network with 50 hidden units and a dropout of 0.1.
     n_draws : int, default=100
-        Number of passes behind predictions; :meth:`predict_samples` makes its own.
+        Number of passes behind predictions; methods that draw samples draw new passes.
     random_state : int, RandomState or None, default=None
-        Seed of the passes, and of the training if the network's own ``random_state`` is None.
+        Seed of the passes, and of the training if the network has none.
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise. "train" is the sum of squared residuals from the passes' mean over n - 1.
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Attributes
     ----------
-    members_ : list of ParametricModel
-        The thinned networks.
-    dropout_ : float
-    estimator_ : estimator
-        The trained network.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    noise_ : Noise
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, dropout_ : list of ParametricModel and float
+        The thinned networks, and the dropout probability.
+    estimator_, model_, noise_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Examples
     --------
-    >>> from skribbon import AutogradRegressor
     >>> from skribbon.baselines import MCDropoutRegressor
-    >>> from skribbon.models.architectures import mlp
     >>> X = np.linspace(-2, 2, 80)[:, None]
-    >>> y = np.sin(2 * X[:, 0])
-    >>> network = AutogradRegressor(mlp((30,), dropout=0.2), solver="adam", learning_rate=0.01, tol=1e-4)
-    >>> dropout = MCDropoutRegressor(network, random_state=0).fit(X, y)
+    >>> dropout = MCDropoutRegressor(random_state=0).fit(X, np.sin(2 * X[:, 0]))
     >>> bool((dropout.predict_std(X, kind="epistemic") > 0).all())
     True
     """
 
     noise: Literal["train", "heteroskedastic"] | float | Noise = "train"
-
-    def _default_estimator(self):
-        return AutogradRegressor(mlp((50,), dropout=0.1), **DROPOUT)
+    _default_estimator = staticmethod(partial(AutogradRegressor, mlp((50,), dropout=0.1), **DROPOUT))
 
 
 class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
@@ -676,26 +694,16 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     Parameters
     ----------
     estimator : classifier, default=None
-        :class:`~skribbon.AutogradClassifier` with ``f=mlp(hidden, activation, dropout)`` or a ``cnn`` with dropout, and
-        ``solver="adam"``, also inside a pipeline, or fitted already, in a FrozenEstimator. None is a network with 50
-        hidden units and a dropout of 0.1.
+        :class:`~skribbon.AutogradClassifier`, with the options of :class:`~skribbon.baselines.MCDropoutRegressor`.
     n_draws : int, default=100
-        Number of passes behind predictions; :meth:`predict_proba_samples` makes its own.
     random_state : int, RandomState or None, default=None
-        Seed of the passes, and of the training if the network's own ``random_state`` is None.
+        As in :class:`~skribbon.baselines.MCDropoutRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    members_ : list of ParametricModel
-        The thinned networks.
-    dropout_ : float
-    estimator_ : estimator
-        The trained network.
-    model_ : ParametricModel
-        The same, as a function of its parameters.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    members_, dropout_, estimator_, model_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.MCDropoutRegressor`.
 
     Examples
     --------
@@ -706,30 +714,24 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     (5, 2, 3)
     """
 
-    def _default_estimator(self):
-        return AutogradClassifier(mlp((50,), dropout=0.1), **DROPOUT)
+    _default_estimator = staticmethod(partial(AutogradClassifier, mlp((50,), dropout=0.1), **DROPOUT))
 
 
 def thinned(network, dropout, rng):
-    """The network without the units that a draw drops, the others scaled up."""
+    """Copy of the network without randomly dropped units, the others scaled up."""
     theta = network.theta.copy()
-    for W in _after_dropout(network, theta):
-        W *= dropout_mask(len(W), dropout, rng)[:, None]
+    dense = isinstance(network, MultilayerPerceptron)
+    layers = network.unpack(theta)[0][1:] if dense else [network.tree.unpack(theta)[-1][0]]  # views; a cnn's last layer
+    for W in layers:
+        W *= dropout_mask(len(W), dropout, rng)[:, None]  # dropping a unit zeroes a row of the next layer's weights
     return network.at(theta)
 
 
-def _after_dropout(network, theta):
-    """Weights that multiply units that may be dropped, a row for each unit: views of theta."""
-    if isinstance(network, MultilayerPerceptron):
-        return network.unpack(theta)[0][1:]
-    return [network.tree.unpack(theta)[-1][0]]  # of a cnn its dense layer
-
-
-def _dropout_of(estimator):
-    """Dropout probability of the network at the core of an estimator."""
+def _dropout_rate(estimator):
+    """Dropout probability of the network inside an estimator."""
     leaf, _ = innermost(estimator)
     if isinstance(leaf, FrozenEstimator):
-        return _dropout_of(leaf.estimator)
+        return _dropout_rate(leaf.estimator)
     f = getattr(leaf, "f", None) or mlp()
     if not isinstance(leaf, AutogradRegressor | AutogradClassifier) or not isinstance(f, mlp | cnn):
         raise TypeError(

@@ -13,28 +13,26 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from .._core.ribbon import Ribbon
-from .._estimators.base_model import adopt, own_copy
+from .._core.training import Training
+from .._estimators.base_model import Wrapper, adopt, own_copy
 from .._estimators.regressor import RegressionMethods
-from .._estimators.ribbon import UncertainParameters
+from .._estimators.ribbon import parameter_covariance, raw_root, uncertain_latent
 from .._predict.target import TargetScale
 from .._utils.checks import check_target, checked_weight
 from .._utils.compat import safe_indexing
 from .._utils.typing import CurvatureName, MatrixLike, RandomState
-from ..curvature import Curvature
+from ..curvature import Curvature, resolve_curvature
 from ..models.base import training_rows
-from ..noise.scale import Noise, resolve_noise
-from ._members import AveragedClassification
+from ..noise.fit import resolve_noise
+from ..noise.scale import Noise
+from .ensembles import AveragedClassification
 
-PRIORS = np.logspace(-4, 4, 25)  # candidates of prior_precision="validation", three to a factor of ten
+PRIORS = np.logspace(-4, 4, 25)  # prior precisions tried by "validation": three per decade resolve the best score
 
 
 @dataclass(repr=False, eq=False)
-class _Laplace(UncertainParameters):
-    r"""Covariance :math:`((n / \phi) H + \Lambda)^{-1}` around the fitted parameters, carried along the tangent.
-
-    Divided by n / phi this is H plus a penalty phi Lambda / n, which the curvature classes know how to factor. A
-    subclass writes ``_observation``, which returns what is fitted of the observations and phi, and ``_log_score``.
-    """
+class _Laplace(Wrapper):
+    """Normal posterior of the parameters; a subclass writes ``_observation`` and ``_log_score``."""
 
     estimator: BaseEstimator | None = None
     _: KW_ONLY
@@ -42,6 +40,8 @@ class _Laplace(UncertainParameters):
     curvature: CurvatureName | Curvature = "auto"
     validation_fraction: float = 0.2
     random_state: RandomState = None
+
+    _latent, _raw_root, covariance_ = uncertain_latent, raw_root, property(parameter_covariance)
 
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and its Gaussian posterior.
@@ -57,10 +57,7 @@ class _Laplace(UncertainParameters):
         -------
         self
         """
-        return adopt(self, self._fit_posterior(X, check_target(self, y), sample_weight))
-
-    def _fit_posterior(self, X, y, sample_weight):
-        """Everything that is fitted, by attribute name."""
+        y = check_target(self, y)
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
@@ -69,7 +66,7 @@ class _Laplace(UncertainParameters):
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
-        return fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision}
+        return adopt(self, fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision})
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -81,15 +78,18 @@ class _Laplace(UncertainParameters):
             raise ValueError(f"validation_fraction must lie strictly between 0 and 1, got {share!r}.")
 
     def _fit_training(self, X, y, sample_weight):
-        """Base model and curvature: all that does not depend on the prior."""
+        """Fit the base model and its curvature, which do not depend on the prior."""
         fitted, model, weight = self._fit_base(X, y, sample_weight)
-        X = own_copy(fitted["estimator_"], X)
-        rows = training_rows(model, X, y, weight)
-        training = self._training(fitted, rows, as_ribbon=False)  # a prior is on the parameters as they are
-        return fitted, training
+        rows = training_rows(model, own_copy(fitted["estimator_"], X), y, weight)
+        curvature = resolve_curvature(self.curvature, "auto", model, rows.n_rows)
+        model = curvature.view(model)
+        training = Training.from_rows(rows.at(model), curvature)
+        training.warn_if_not_stationary()
+        found = {"model_": model, "curvature_": curvature, "stationarity_": training.stationarity}
+        return fitted | found, training
 
     def _posterior(self, training, dispersion, prior):
-        """The parameters' distribution and its prior precision, a number or (p,)."""
+        """Compute the parameters' distribution and its prior precision, a number or (p,)."""
         rows, n = training.rows, training.n
         if prior == "base":
             H_r = training.H_r
@@ -100,18 +100,12 @@ class _Laplace(UncertainParameters):
         return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((len(rows.model.theta), 0))), prior
 
     def _tune(self, X, y, sample_weight):
-        """The prior precision with the best mean log score of held-out rows, and the scores of all."""
+        """Choose the prior precision with the best mean log score of held-out rows, and return all scores."""
         weight = np.ones(len(y)) if sample_weight is None else checked_weight(sample_weight, X)
-        train, test = train_test_split(
-            np.arange(len(y)),
-            test_size=self.validation_fraction,
-            random_state=self.random_state,
-            stratify=y if is_classifier(self) else None,
-        )
-        trial = clone(self)
-        fitted, training = trial._fit_training(
-            safe_indexing(X, train), y[train], None if sample_weight is None else weight[train]
-        )
+        classes, split = y if is_classifier(self) else None, {"test_size": self.validation_fraction}
+        train, test = train_test_split(np.arange(len(y)), random_state=self.random_state, stratify=classes, **split)
+        trial, weight_train = clone(self), None if sample_weight is None else weight[train]
+        fitted, training = trial._fit_training(safe_indexing(X, train), y[train], weight_train)
         (observation, dispersion), scores = trial._observation(fitted, training), []
         for prior in PRIORS:
             adopt(trial, fitted | observation | {"ribbon_": trial._posterior(training, dispersion, prior)[0]})
@@ -132,9 +126,8 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     estimator : estimator, default=None
         The base model, ``LinearRegression()`` if None.
     prior_precision : {"base", "validation"} or float, default="base"
-        Lambda. "base" is the base model's own penalty, read as a prior; a number holds for all parameters, biases
-        too, in the penalty's place; "validation" chooses that number by the log score of held-out rows, for a base
-        model trained without them, and then trains on all rows.
+        Lambda. "base" is the base model's own penalty, read as a prior; a number replaces the penalty of all
+        parameters, biases too; "validation" chooses that number by the log score of held-out rows.
     curvature : str or Curvature, default="auto"
         As in :class:`~skribbon.RibbonRegressor`; damping is set on a Curvature object.
     validation_fraction : float, default=0.2
@@ -142,26 +135,17 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     random_state : int, RandomState or None, default=None
         Seed of that split, and of every ``random_state`` inside the base model that is None.
     noise : {"train", "dof", "loo", "heteroskedastic"}, float or Noise, default="train"
-        Observation noise; its (mean) variance is also the sigma^2 of the likelihood.
+        Observation noise; its mean variance is the sigma^2 of the likelihood.
 
     Attributes
     ----------
-    estimator_ : estimator
-        The fitted base model.
-    model_ : ParametricModel
-        The base model as a function of its parameters ``model_.theta``.
-    ribbon_ : Ribbon
-        Distribution of the parameters around ``model_.theta``.
-    covariance_ : ndarray of shape (p, p)
-        Covariance of ``model_.theta``.
+    estimator_, model_ : estimator and ParametricModel
+        The fitted base model, and the same as a function of its parameters ``model_.theta``.
     prior_precision_ : float or ndarray of shape (p,)
     prior_scores_ : dict
         Mean log score of the held-out rows for every prior precision that was tried.
-    stationarity_ : float
-        Size of the training gradient, in its own standard errors; near zero at an optimum.
-    noise_ : Noise
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    ribbon_, covariance_, stationarity_, noise_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.RibbonRegressor`.
 
     Examples
     --------
@@ -173,9 +157,8 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     """
 
     noise: Literal["train", "dof", "loo", "heteroskedastic"] | float | Noise = "train"
-
-    def _default_estimator(self):
-        return LinearRegression()
+    _default_estimator = LinearRegression
+    _log_score = RegressionMethods.log_density
 
     def _check_parameters(self):
         resolve_noise(self.noise)
@@ -185,9 +168,6 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         rows, noise = training.rows, resolve_noise(self.noise).fit(training.outputs[0])
         dispersion = float(np.average(np.broadcast_to(noise.predict(rows.X), rows.y.shape), weights=rows.weight))
         return {"noise_": noise, "target_scale_": TargetScale.of(fitted["model_"], rows.y)}, dispersion
-
-    def _log_score(self, X, y):
-        return self.log_density(X, y)
 
     def _predict_mean(self, X):
         return self.estimator_.predict(X)
@@ -203,34 +183,17 @@ class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
     estimator : classifier, default=None
         The base model, ``LogisticRegression()`` if None.
     prior_precision : {"base", "validation"} or float, default="base"
-        Lambda. "base" is the base model's own penalty, read as a prior; a number holds for all parameters, biases
-        too, in the penalty's place; "validation" chooses that number by the log score of held-out rows, for a base
-        model trained without them, and then trains on all rows.
     curvature : str or Curvature, default="auto"
-        As in :class:`~skribbon.RibbonClassifier`; damping is set on a Curvature object.
     validation_fraction : float, default=0.2
-        Share of the rows that ``prior_precision="validation"`` holds out.
     random_state : int, RandomState or None, default=None
-        Seed of that split, and of every ``random_state`` inside the base model that is None.
+        As in :class:`~skribbon.baselines.LaplaceRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-    estimator_ : estimator
-        The fitted base model.
-    model_ : ParametricModel
-        The base model as a function of its parameters ``model_.theta``.
-    ribbon_ : Ribbon
-        Distribution of the parameters around ``model_.theta``.
-    covariance_ : ndarray of shape (p, p)
-        Covariance of ``model_.theta``.
-    prior_precision_ : float or ndarray of shape (p,)
-    prior_scores_ : dict
-        Mean log score of the held-out rows for every prior precision that was tried.
-    stationarity_ : float
-        Size of the training gradient, in its own standard errors; near zero at an optimum.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    estimator_, model_, prior_precision_, prior_scores_ : estimator, ParametricModel, float and dict
+    ribbon_, covariance_, stationarity_, n_features_in_, feature_names_in_
+        As in :class:`~skribbon.baselines.LaplaceRegressor`.
 
     Examples
     --------
@@ -241,8 +204,7 @@ class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
     (2, 3, 2)
     """
 
-    def _default_estimator(self):
-        return LogisticRegression()
+    _default_estimator = LogisticRegression
 
     def _observation(self, fitted, training):
         return {"classes_": fitted["model_"].classes}, 1.0

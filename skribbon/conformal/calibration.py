@@ -1,11 +1,10 @@
-"""Conformity scores, their ranks, and what calibration rows make of them."""
+"""Conformity scores, their ranks, and calibrations of regressors and classifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,18 +12,13 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
 
 from .._predict.predictive import Predictive
-from .._utils.checks import check_count, check_levels, check_name
-from .._utils.typing import FloatArray, Levels
+from .._utils.checks import check_count, check_levels, check_name, group_codes
+from .._utils.typing import ClassScoreName, FloatArray, Levels
 from ..exceptions import CalibrationWarning, warn_user
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-TAIL = 1e-8  # tail probability below which scores grow linearly: 1 - F has eight digits there, and loses them beyond
-FAR = -float(ndtri(TAIL))
-NUDGE = 1e-8  # added to a score, in normal standard deviations, so that rounding of F leaves no calibration row outside
-LAST_DIGITS = 1e-15  # relative widening of ends: observations fall exactly on them if y has few distinct values
-ROUNDING = 1e-10  # relative error allowed to sums of weights and of probabilities, and to ends that are searched for
+TAIL = 1e-8  # below this tail probability scores grow linearly: 1 - F has only eight digits there, and fewer beyond
+FAR = -float(ndtri(TAIL))  # the score at TAIL
+ROUNDING = 1e-10  # relative error allowed to sums of weights and probabilities, and to bounds from a search
 
 
 # ---------------------------------------------------------------------- ranks
@@ -36,8 +30,8 @@ def conformal_quantile(
 ) -> FloatArray:
     r"""Score that a new row exceeds with a probability of at most one minus the level.
 
-    The smallest score s with :math:`\sum_{s_i \le s} w_i \ge (1 - \tau)(\sum_i w_i + w)`, with w the weight of the new
-    row: the :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest of m scores of equal weight.
+    It is the smallest score s with :math:`\sum_{s_i \le s} w_i \ge (1 - \tau)(\sum_i w_i + w)`, with w the weight of
+    the new row: the :math:`\lceil (m + 1)(1 - \tau) \rceil`-th smallest of m scores of equal weight.
 
     Parameters
     ----------
@@ -73,18 +67,17 @@ def conformal_quantile(
 
 
 def weight_to_reach(levels, total, new=1.0):
-    """Weight (..., L) that the rows up to an end must have, out of a total, for new rows of weight (..., 1)."""
+    """Weight (..., L) that rows up to a bound must reach, out of a total, for new rows of weight (..., 1)."""
     return levels * (total + new) - ROUNDING * total
 
 
 def ends_of_many(lower, upper, asked, weight=None):
-    """Ends (n, 2, L) of jackknife+ and CV+, from the ends (n, m) that m rows propose.
+    """Bounds (n, 2, L) of jackknife+ and CV+ from proposed bounds (n, m), which are reordered in place.
 
-    The upper end is the smallest of the proposed upper ends up to which the weights (m,) add up to ``asked`` (L,); the
-    lower end is found likewise from above. The proposed ends are reordered in place.
+    The upper bound is the smallest proposal up to which the weights (m,) reach ``asked`` (L,), the lower likewise.
     """
     if weight is not None and (weight != 1).any():
-        ends = [-_weighted_order(-lower, asked, weight), _weighted_order(upper, asked, weight)]
+        ends = [-reaching(-lower, asked, weight), reaching(upper, asked, weight)]
     else:
         place = np.ceil(asked).astype(int) - 1  # (L,)
         ends = [_order(lower, upper.shape[1] - 1 - place, -np.inf), _order(upper, place, np.inf)]
@@ -92,15 +85,15 @@ def ends_of_many(lower, upper, asked, weight=None):
 
 
 def _order(values, place, beyond):
-    """Order statistics (n, L) of the rows of values (n, m); ``beyond`` where there are none."""
+    """Order statistics (n, L) of each row of values (n, m); ``beyond`` if there are too few values."""
     inside = (place >= 0) & (place < values.shape[1])
     if inside.any():
         values.partition(np.unique(place[inside]), axis=1)
     return np.where(inside, values[:, np.where(inside, place, 0)], beyond)
 
 
-def _weighted_order(values, asked, weight):
-    """Smallest of each row of values (n, m) up to which the weights (m,) add up to ``asked``: (n, L)."""
+def reaching(values, asked, weight):
+    """Smallest value in each row of values (n, m) up to which the weights (m,) reach ``asked``, (n, L)."""
     order = np.argsort(values, axis=1, kind="stable")
     reached = np.cumsum(weight[order], axis=1)
     place = (reached[:, :, None] < asked).sum(axis=1)  # (n, L)
@@ -109,133 +102,110 @@ def _weighted_order(values, asked, weight):
 
 
 def rows_needed(level):
-    """Fewest calibration rows that give a finite end at the level."""
+    """Fewest calibration rows that give a finite bound at the level."""
     return int(np.ceil(level / (1 - level) - ROUNDING))
 
 
 # ---------------------------------------------------------------------- scores of observations
-def distribution_score(distribution: Predictive, y: FloatArray) -> FloatArray:
-    """Scores (n,): |F(y) - 1/2| under the predictive distribution, as a quantile of the standard normal.
+class DistributionScore:
+    """Score |F(y) - 1/2| under the predictive distribution, as a quantile of the standard normal."""
 
-    F is P(Y <= y) below the median and P(Y < y) above, so that a count is no more unusual than its whole probability
-    allows. If less than TAIL is left beyond y, scores grow with its distance, in units of the distribution.
-    """
-    t = distribution.target.encode(y)
-    tail = np.minimum(distribution.law.cdf(t), 1 - distribution.law.cdf_below(t))
-    scores = np.maximum(-ndtri(np.maximum(tail, TAIL)), 0.0)
-    far = np.flatnonzero(tail < TAIL)
-    if len(far):
-        low, high, unit = _far_ends(_rows_of(distribution, far).law)
-        beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
-        scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
-    return scores
+    def of(self, distribution, y):
+        """Scores (n,) of observations.
+
+        F is P(Y <= y) below the median and P(Y < y) above it. If less than TAIL is left beyond y, scores grow with the
+        distance from there, in units of the distribution.
+        """
+        t = distribution.target.encode(y)
+        tail = np.minimum(distribution.law.cdf(t), 1 - distribution.law.cdf_below(t))
+        scores = np.maximum(-ndtri(np.maximum(tail, TAIL)), 0.0)
+        far = np.flatnonzero(tail < TAIL)
+        if len(far):
+            low, high, unit = _far_bounds(_rows_of(distribution, far).law)
+            beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
+            scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+        return scores
+
+    def above(self, distribution, y):
+        """Whether more of the distribution lies below y than above, (n,)."""
+        t = distribution.target.encode(y)
+        upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
+        return upper if distribution.target.increasing else ~upper
+
+    def ends(self, distribution, scores):
+        """Lower and upper bounds (n, L) of all y that score at most scores (L,)."""
+        law, target = distribution.law, distribution.target
+        z = np.minimum(scores + 1e-8, FAR)  # so that rounding of F leaves no calibration row outside
+        lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
+        if distribution.latent.draws is not None and not law.discrete:  # a search between draws may stop just short
+            slack = ROUNDING * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
+            lower, upper = lower - slack, upper + slack
+        far = scores > FAR
+        if far.any():
+            rounding = 4 * np.finfo(float).eps / TAIL  # relative rounding error of the tail probability at FAR
+            reach = _reach(np.where(far, scores - FAR + rounding, 0.0), _far_bounds(law)[2])
+            lower = np.where(far, lower - outward(reach, lower), lower)
+            upper = np.where(far, upper + outward(reach, upper), upper)
+        if not law.real:
+            lower = np.maximum(lower, 0.0)
+        lower, upper = target.decode(lower), target.decode(upper)
+        lower, upper = (lower, upper) if target.increasing else (upper, lower)
+        if far.any() and not target.is_identity:
+            lower = np.where(far, lower - outward(0.0, lower), lower)
+            upper = np.where(far, upper + outward(0.0, upper), upper)
+        if np.isfinite([target.lower, target.upper]).any():  # the transform may end before y does
+            lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
+        return lower, upper
 
 
-def distribution_ends(distribution: Predictive, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper ends (n, L) of all y whose :func:`distribution_score` is at most scores (L,)."""
-    law, target = distribution.law, distribution.target
-    z = np.minimum(scores + NUDGE, FAR)
-    lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
-    if distribution.latent.draws is not None and not law.discrete:  # a search between draws may end just short of a row
-        slack = ROUNDING * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
-        lower, upper = lower - slack, upper + slack
-    far = scores > FAR
-    if far.any():
-        rounding = 4 * np.finfo(float).eps / TAIL  # share of the tail at FAR that is rounding error
-        reach = _reach(np.where(far, scores - FAR + rounding, 0.0), _far_ends(law)[2])
-        lower = np.where(far, lower - outward(reach, lower), lower)
-        upper = np.where(far, upper + outward(reach, upper), upper)
-    if law.support != "real":
-        lower = np.maximum(lower, 0.0)
-    lower, upper = target.decode(lower), target.decode(upper)
-    lower, upper = (lower, upper) if target.increasing else (upper, lower)
-    if far.any() and not target.is_identity:
-        lower, upper = (np.where(far, end + side * outward(0.0, end), end) for side, end in ((-1, lower), (1, upper)))
-    if np.isfinite([target.lower, target.upper]).any():  # an end of the transform need not be one of y
-        lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
-    return lower, upper
+@dataclass(frozen=True)
+class ResidualScore:
+    """Score |y - prediction|, in units (n,) returned by ``unit(distribution)``."""
+
+    unit: Callable
+
+    def of(self, distribution, y):
+        """Scores (n,) of observations."""
+        distance, size = np.abs(y - distribution.prediction()), self.unit(distribution)
+        return np.divide(distance, size, out=np.where(distance > 0, np.inf, 0.0), where=size > 0)
+
+    def above(self, distribution, y):
+        """Whether y is above the prediction, (n,)."""
+        return y > distribution.prediction()
+
+    def ends(self, distribution, scores):
+        """Lower and upper bounds (n, L) of all y that score at most scores (L,)."""
+        centre = distribution.prediction()[:, None]
+        reach = outward(_reach(scores, self.unit(distribution)), centre)
+        return centre - reach, centre + reach
 
 
-def _far_ends(law):
+SCORES = {
+    "distribution": DistributionScore(),
+    "normalized": ResidualScore(Predictive.std),
+    "absolute": ResidualScore(lambda distribution: np.ones(len(distribution))),
+}
+
+
+def _far_bounds(law):
     """Quantiles (n,) that leave TAIL beyond them, and the distance between them per normal standard deviation."""
     low, high = law.ppf(np.array([TAIL, 1 - TAIL])).T
     return low, high, (high - low) / (2 * FAR)
 
 
-def above_median(distribution, y):
-    """Whether more of the distribution lies below y than above, (n,)."""
-    t = distribution.target.encode(y)
-    upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
-    return upper if distribution.target.increasing else ~upper
-
-
-def above_prediction(distribution, y):
-    """Whether y is above the prediction, (n,)."""
-    return y > distribution.prediction()
-
-
-def residual_score(unit, distribution, y):
-    """Scores (n,): |y - prediction| in units (n,) given by ``unit(distribution)``."""
-    distance, size = np.abs(y - distribution.prediction()), unit(distribution)
-    return np.divide(distance, size, out=np.where(distance > 0, np.inf, 0.0), where=size > 0)
-
-
-def residual_ends(unit, distribution, scores):
-    """Ends (n, L) of all y whose :func:`residual_score` is at most scores (L,)."""
-    centre = distribution.prediction()[:, None]
-    reach = outward(_reach(scores, unit(distribution)), centre)
-    return centre - reach, centre + reach
-
-
 def _reach(scores, unit):
     """Distances (n, L) for scores (L,) in units (n,): infinite for an infinite score or an infinite unit."""
-    unit = unit[:, None]
     with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(scores) | np.isinf(unit), np.inf, scores * unit)
-
-
-def _ones(distribution):
-    return np.ones(len(distribution))
+        return np.where(np.isinf(scores) | np.isinf(unit[:, None]), np.inf, scores * unit[:, None])
 
 
 def outward(reach, centre):
-    """Round distances up, so that an observation exactly on an end stays inside."""
-    return reach + LAST_DIGITS * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
-
-
-@dataclass(frozen=True)
-class Score:
-    """A conformity score of observations.
-
-    Attributes
-    ----------
-    of : callable
-        ``of(distribution, y)`` gives scores (n,) of observations.
-    above : callable
-        ``above(distribution, y)`` tells which of them are on the upper side.
-    ends : callable
-        ``ends(distribution, scores)`` gives two arrays (n, L): all y between them score no higher.
-    """
-
-    of: Callable[[Predictive, FloatArray], FloatArray]
-    above: Callable[[Predictive, FloatArray], NDArray[np.bool_]]
-    ends: Callable[[Predictive, FloatArray], tuple[FloatArray, FloatArray]]
-
-
-def by_residual(unit):
-    """Score of the distance between y and the prediction, in units (n,) given by ``unit(distribution)``."""
-    return Score(partial(residual_score, unit), above_prediction, partial(residual_ends, unit))
-
-
-SCORES = {
-    "distribution": Score(distribution_score, above_median, distribution_ends),
-    "normalized": by_residual(Predictive.std),
-    "absolute": by_residual(_ones),
-}
+    """Round distances up by some last digits, so that an observation exactly on a bound stays inside."""
+    return reach + 1e-15 * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
 
 
 def interval_of(score, distribution, thresholds):
-    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L); rows with equal thresholds at a time."""
+    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L)."""
     known, place = np.unique(thresholds, axis=0, return_inverse=True)
     place = place.reshape(-1)
     intervals = np.empty((len(thresholds), 2, thresholds.shape[1]))
@@ -247,7 +217,7 @@ def interval_of(score, distribution, thresholds):
 
 
 def _rows_of(distribution, rows):
-    """The distribution at some of its rows."""
+    """Predictive distribution of some of the rows."""
     dispersion = np.broadcast_to(distribution.dispersion, len(distribution))[rows]
     return replace(distribution, latent=distribution.latent.take(rows), dispersion=dispersion)
 
@@ -256,25 +226,21 @@ def _rows_of(distribution, rows):
 def class_scores(score, probabilities, u=0.0):
     """Scores (n, K) of all classes under probabilities (n, K).
 
-    "lac" is one minus the probability; "aps" is the total probability of all classes at least as probable, minus a
-    share u (n,), zero or uniform, of the class's own.
+    "lac" is one minus the probability; "aps" the total probability of all classes at least as probable, minus u (n,),
+    zero or uniform, times the probability itself.
     """
     if score == "lac":
         return 1 - probabilities
     order = np.argsort(-probabilities, axis=1, kind="stable")
     total = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
-    scores = np.empty_like(total)
-    np.put_along_axis(scores, order, total, axis=1)
+    scores = np.take_along_axis(total, np.argsort(order, axis=1), axis=1)
     return scores - np.reshape(u, (-1, 1)) * probabilities
-
-
-CLASS_SCORES = ("lac", "aps")
 
 
 # ---------------------------------------------------------------------- the calibration
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Conformity scores of calibration rows, and the thresholds for new rows; made by ``conformalize``.
+    """Conformity scores of calibration rows, set by ``conformalize``, with thresholds for new rows.
 
     Parameters
     ----------
@@ -282,19 +248,18 @@ class Calibration:
         Name of the score.
     scores : ndarray of shape (m,)
     weight : ndarray of shape (m,)
-        Weights of the calibration rows.
     above : ndarray of bool, of shape (m,), or None
-        Which observations are on the upper side.
+        Whether each observation is on the upper side.
     labels : Index or None
         Labels of the groups within which the guarantee holds.
     group : ndarray of shape (m,) or None
-        Positions of the calibration rows' groups among the labels.
+        Positions of the rows' groups among the labels.
     edges : ndarray of shape (b - 1,) or None
         Edges between bins of the predicted standard deviation, if these are the groups.
     of_classes : bool
         Whether the groups are the classes.
     randomized : bool
-        Whether class scores are randomized by uniform random numbers.
+        Whether class scores are randomized.
 
     Examples
     --------
@@ -308,22 +273,21 @@ class Calibration:
     scores: FloatArray
     weight: FloatArray
     above: NDArray[np.bool_] | None = None
-    labels: pd.Index | None = None
+    labels: Any = None
     group: NDArray[np.intp] | None = None
     edges: FloatArray | None = None
     of_classes: bool = False
     randomized: bool = False
 
     @classmethod
-    def of_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
-        """Calibration from scores in labelled groups, or all together.
+    def from_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
+        """Build from scores, optionally in labelled groups.
 
         Parameters
         ----------
         score : str
         scores : ndarray of shape (m,)
-        weight : array-like of shape (m,) or None
-        groups : array-like of shape (m,) or None
+        weight, groups : array-like of shape (m,) or None
 
         Returns
         -------
@@ -338,8 +302,8 @@ class Calibration:
         return cls(score, scores, weight, labels=pd.Index(labels), group=code)
 
     @classmethod
-    def of_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
-        """Calibration from scores in bins of the predicted standard deviation.
+    def from_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
+        """Build from scores in bins of the predicted standard deviation.
 
         Parameters
         ----------
@@ -356,24 +320,23 @@ class Calibration:
         Calibration
         """
         if np.ndim(bins) == 0:
-            shares = np.arange(1, check_count(bins, "bins")) / bins
-            edges = np.unique(np.quantile(std, shares))
+            edges = np.unique(np.quantile(std, np.arange(1, check_count(bins, "bins")) / bins))
         else:
             edges = np.asarray(bins, dtype=float)
             if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
                 raise ValueError(f"bins must be a number of bins or increasing inner edges, got {bins!r}.")
-        whole = cls.of_labels(score, scores, weight, np.searchsorted(edges, std))
+        whole = cls.from_labels(score, scores, weight, np.searchsorted(edges, std))
         return replace(whole, edges=edges)
 
     def groups_of(
         self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray] | None = None
     ) -> NDArray[np.intp] | None:
-        """Positions of the groups of the rows to predict.
+        """Group positions of the rows to predict.
 
         Parameters
         ----------
         groups : array-like of shape (n,) or None
-            Labels, if the calibration rows had any.
+            Labels, if the calibration rows had labels.
         n : int
         std : callable, default=None
             Returns the predicted standard deviations (n,), if these define the groups.
@@ -382,20 +345,18 @@ class Calibration:
         -------
         ndarray of shape (n,) or None
         """
-        import pandas as pd
-
-        if groups is not None and (self.labels is None or self.edges is not None):
-            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
-        if self.labels is None:
+        if groups is not None and (self.labels is None or self.edges is not None or self.of_classes):
+            raise ValueError("groups needs calibration rows with groups; pass groups to conformalize too.")
+        if self.labels is None or self.of_classes:
             return None
         if self.edges is not None and std is not None:
-            return self.labels.get_indexer(pd.Index(np.searchsorted(self.edges, std())))
+            return self.labels.get_indexer(np.searchsorted(self.edges, std()))
         if groups is None:
             raise ValueError("The calibration rows had groups: pass the groups of the rows to predict too.")
         labels = checked_labels(groups, n)
-        code = self.labels.get_indexer(pd.Index(labels))
+        code = self.labels.get_indexer(labels)
         if (code < 0).any():
-            unknown = pd.unique(labels[code < 0])[:5].tolist()
+            unknown = list(dict.fromkeys(labels[code < 0].tolist()))[:5]
             raise ValueError(f"groups has labels that no calibration row had: {unknown}; conformalize with them.")
         return code
 
@@ -416,7 +377,7 @@ class Calibration:
         group : ndarray of shape (n,), default=None
             Positions of their groups among the labels.
         test_weight : array-like of shape (n,), default=None
-            Their weights, on the same scale as those of the calibration rows; ones if None.
+            Weights, on the scale of the calibration rows' weights; ones if None.
 
         Returns
         -------
@@ -438,70 +399,59 @@ class Calibration:
 
 
 def _warn_of_few(levels, infinite, like, grouped):
-    """Warn how many calibration rows are missing, given how many alike there are (n,)."""
+    """Warn about infinite bounds (n, L), given the number of calibration rows for each row (n,)."""
     if not infinite.any():
         return
     level, rows = levels[infinite.any(axis=0)].max(), infinite.any(axis=1)
     needed, found = rows_needed(level), like[rows].min()
-    why = (
-        f"confidence_level={level:g} needs at least {needed} calibration rows, each of the weight of the row to "
-        f"predict, but there are {found:.4g}{' in its group' if grouped else ''}. Pass more to conformalize, or lower "
-        "the level."
+    reason = (
+        f"confidence_level={level:g} needs at least {needed} calibration rows of the same weight, but there are "
+        f"{found:.4g}{' in its group' if grouped else ''}. Try: more calibration rows, or a lower level."
     )
     if found >= needed:
-        why = (
-            f"more than {1 - level:.3g} of the calibration rows have targets that are impossible under the predicted "
-            "law. Use score='absolute', or lower the level."
-        )
-    warn_user(f"Ends of {rows.sum()} of {len(rows)} rows are infinite: {why}", CalibrationWarning)
+        reason = f"over {1 - level:.3g} of the calibration rows are impossible under its family. Try: score='absolute'."
+    warn_user(f"Bounds of {rows.sum()} of {len(rows)} rows are infinite: {reason}", CalibrationWarning)
 
 
 def checked_labels(groups, n):
-    """Labels (n,), none of them missing."""
-    import pandas as pd
-
-    groups = column_or_1d(np.asarray(groups))
-    if len(groups) != n:
-        raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
-    if pd.isna(groups).any():
-        raise ValueError("groups has missing labels; give those rows a label of their own.")
-    return groups
+    """Group labels (n,); refuses missing labels."""
+    group_codes(groups, n)  # raises
+    return column_or_1d(np.asarray(groups))
 
 
 def checked_test_weight(weight, n):
-    """Weights (n,) of rows to predict."""
+    """Weights (n,) of rows to predict; refuses negative and infinite weights."""
     weight = np.asarray(weight, dtype=float)
     weight = np.broadcast_to(weight, n) if weight.ndim == 0 else column_or_1d(weight)
     if len(weight) != n or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise ValueError(f"sample_weight must hold a finite number >= 0 for each of the {n} rows to predict.")
+        raise ValueError(f"sample_weight must be a finite number >= 0 for each of the {n} rows to predict.")
     return weight
 
 
-def calibrated(distribution, y, weight, groups, score, bins):
-    """Calibration by observations y (m,) of a regressor's distribution."""
+def calibrate(held_out, score, bins=None):
+    """Build a Calibration of a regressor from a HeldOut record of one output."""
     check_name(score, "score", tuple(SCORES))
+    distribution, y, groups = held_out.distribution, held_out.y, held_out.group
     if groups is not None and bins is not None:
         raise ValueError("groups and bins are mutually exclusive; set only one of them.")
-    if score == "distribution" and distribution.law.support != "real" and (distribution.target.encode(y) < 0).any():
-        raise ValueError(
-            "y_cal has values below zero, which are impossible under the base model's family: no score of its "
-            "distribution covers them. Use score='absolute', or another family."
-        )
+    if score == "distribution" and not distribution.law.real and (held_out.targets < 0).any():
+        raise ValueError("y_cal has values below zero, impossible under the base model's family; use score='absolute'.")
     scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
-        calibration = Calibration.of_spread(score, scores, weight, distribution.std(), bins)
+        calibration = Calibration.from_spread(score, scores, held_out.weight, distribution.std(), bins)
     else:
-        calibration = Calibration.of_labels(score, scores, weight, groups)
+        calibration = Calibration.from_labels(score, scores, held_out.weight, groups)
     return replace(calibration, above=above)
 
 
-def calibrated_classes(probabilities, own, weight, groups, score, class_conditional, u):
-    """Calibration by classes own (m,) of rows with probabilities (m, K); u (m,) are uniform, or zero."""
-    check_name(score, "score", CLASS_SCORES)
-    if groups is not None and class_conditional:
+def calibrate_classes(held_out, score, class_conditional, u):
+    """Build a Calibration of a classifier from a HeldOut record; u (m,) is uniform or zero."""
+    check_name(score, "score", get_args(ClassScoreName))
+    if held_out.group is not None and class_conditional:
         raise ValueError("groups and class_conditional are mutually exclusive; set only one of them.")
+    probabilities, own = held_out.distribution.mean(), held_out.y
     scores = class_scores(score, probabilities, u)[np.arange(len(own)), own]
-    calibration = Calibration.of_labels(score, scores, weight, groups)
+    calibration = Calibration.from_labels(score, scores, held_out.weight, held_out.group)
     if not class_conditional:
         return calibration
     from pandas import RangeIndex
@@ -510,21 +460,17 @@ def calibrated_classes(probabilities, own, weight, groups, score, class_conditio
 
 
 def conformal_set(calibration, probabilities, confidence_level, groups, weight, u):
-    """Sets (n, K, L) of the classes that score no higher than the calibration rows allow."""
+    """Sets (n, K, L) of the classes that score at most the thresholds."""
     n, K = probabilities.shape
-    if calibration.of_classes:
-        if groups is not None:
-            raise ValueError("groups needs calibration rows with groups; give conformalize their labels.")
-        columns = [calibration.thresholds(confidence_level, n, np.full(n, k), weight) for k in range(K)]
-        thresholds = np.stack(columns, axis=1)  # (n, K, L)
-    else:
-        group = calibration.groups_of(groups, n)
-        thresholds = calibration.thresholds(confidence_level, n, group, weight)[:, None, :]
+    group = calibration.groups_of(groups, n)
+    by_class = [np.full(n, k) for k in range(K)] if calibration.of_classes else [group]
+    columns = [calibration.thresholds(confidence_level, n, own, weight) for own in by_class]
+    thresholds = np.stack(columns, axis=1)  # (n, K, L), or (n, 1, L) if all classes have the same
     return class_scores(calibration.score, probabilities, u)[:, :, None] <= thresholds + ROUNDING
 
 
 def conformal_interval(calibration, distribution, confidence_level, groups, weight):
-    """Intervals (n, 2) or (n, 2, L) of a distribution at new rows."""
+    """Conformal intervals (n, 2) or (n, 2, L) of a predictive distribution."""
     _, scalar = check_levels(confidence_level, "confidence_level")
     group = calibration.groups_of(groups, len(distribution), distribution.std)
     thresholds = calibration.thresholds(confidence_level, len(distribution), group, weight)
@@ -533,16 +479,15 @@ def conformal_interval(calibration, distribution, confidence_level, groups, weig
 
 
 def conformal_bounds(calibration, distribution, quantiles, groups, weight):
-    """Bounds (n, Q): from 0.5 up, not exceeded with at least that probability; below 0.5, not undercut with 1 - q."""
+    """One-sided bounds (n, Q): upper bounds for quantiles from 0.5 on, lower bounds below."""
     group = calibration.groups_of(groups, len(distribution), distribution.std)
     signed = np.where(calibration.above, 1.0, -1.0) * calibration.scores
     bounds = np.empty((len(distribution), len(quantiles)))
     for side, some in ((1, quantiles >= 0.5), (0, quantiles < 0.5)):
-        if not some.any():
-            continue
-        one_sided = replace(calibration, scores=signed if side else -signed)
-        levels = quantiles[some] if side else 1 - quantiles[some]
-        thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
-        ends = interval_of(calibration.score, distribution, np.abs(thresholds))  # (n, 2, Q)
-        bounds[:, some] = np.where(thresholds >= 0, ends[:, side], ends[:, 1 - side])
+        if some.any():
+            one_sided = replace(calibration, scores=signed if side else -signed)
+            levels = quantiles[some] if side else 1 - quantiles[some]
+            thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
+            ends = interval_of(calibration.score, distribution, np.abs(thresholds))  # (n, 2, Q)
+            bounds[:, some] = np.where(thresholds >= 0, ends[:, side], ends[:, 1 - side])
     return bounds

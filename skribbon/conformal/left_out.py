@@ -1,23 +1,23 @@
-"""Intervals and sets of fits that have not seen some rows: jackknife+ and CV+, after Barber et al. (2021)."""
+"""Jackknife+ and CV+ (Barber et al., 2021): intervals and sets from fits without some of the rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._core.rows import EASY_LEVERAGE, row_blocks
+from .._core.rows import row_blocks
+from .._core.thresholds import EASY_LEVERAGE
 from .._utils.checks import check_levels, group_codes
-from .._utils.compat import safe_indexing
+from .._utils.compat import cached_property, safe_indexing
 from ..curvature import machine_bytes
 from ..exceptions import CalibrationWarning, FlexibleModelWarning, warn_user
-from .calibration import ROUNDING, SCORES, class_scores, ends_of_many, outward, rows_needed, weight_to_reach
+from .calibration import ROUNDING, SCORES, class_scores, ends_of_many, outward, reaching, rows_needed, weight_to_reach
 
 
 def unit_weights(weight, group):
-    """Weights (n,) of rows against one of a new row: frequencies, or shares of a group that add up to one."""
+    """Weights (n,) of rows relative to a new row: frequencies, or shares that sum to one in each group."""
     if group is None:
         return weight
     total = np.bincount(group, weights=weight)[group]
@@ -25,71 +25,66 @@ def unit_weights(weight, group):
 
 
 def warn_of_few_rows(levels, total):
-    """Warn if the weight of all rows together does not reach a level."""
+    """Warn if there are too few rows for a level."""
     out_of_reach = weight_to_reach(levels, total) > total
     if out_of_reach.any():
         level = levels[out_of_reach].max()
         warn_user(
-            f"All ends are infinite: confidence_level={level:g} needs at least {rows_needed(level)} training rows, or "
-            f"groups of them, and there are {total:.4g}. Lower the level.",
+            f"confidence_level={level:g} needs at least {rows_needed(level)} training rows or groups, and there are "
+            f"{total:.4g}, so all bounds are infinite. Try: a lower level.",
             CalibrationWarning,
         )
 
 
+@dataclass(frozen=True)
+class NoJackknife:
+    """Reason why there are no jackknife+ intervals."""
+
+    reason: str
+
+    def interval(self, X, confidence_level):
+        """Raise an error with the reason."""
+        raise ValueError(self.reason)
+
+
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """The fits to all rows but one, or but one group, and how far each is from the row that it has not seen.
+    """Leave-one-out fits, without each row or group, and the residuals of the rows that they have not seen."""
 
-    Attributes
-    ----------
-    steps : ndarray of shape (G, p)
-        From theta to the parameters of each fit.
-    unit : ndarray of shape (n,) or None
-        Which fit has not seen a row; None if each row has its own.
-    residuals : ndarray of shape (n,)
-        Distances of the rows from those fits, on the scale of y.
-    weight : ndarray of shape (n,)
-        See :func:`unit_weights`.
-    per_row : float
-        Effective parameters per row.
-    """
-
-    steps: np.ndarray
-    unit: np.ndarray | None
-    residuals: np.ndarray
-    weight: np.ndarray
-    per_row: float
+    model: Any  # the fit to all rows
+    steps: np.ndarray  # (G, p), from theta to the parameters of each leave-one-out fit
+    unit: np.ndarray | None  # (n,), the fit without each row; None if each row has its own
+    residuals: np.ndarray  # (n,), absolute, on the scale of y
+    weight: np.ndarray  # (n,), see unit_weights
+    per_row: float  # effective parameters per row
 
     @classmethod
-    def of(cls, output, model, y, f):
-        """Jackknife of one output whose raw predictions without each row are f (n, k); or a text that says why not."""
-        rows = output.rows
-        units = len(rows.y) if rows.groups is None else len(rows.groups.count)
+    def from_held_out(cls, held_out, output, model):
+        """Build from the leave-one-out record of an Output; a NoJackknife if that is impossible."""
+        units = len(held_out) if held_out.group is None else len(output.rows.groups.count)
         needed = 8 * units * len(model.theta)
         if not output.has_exact_leverages:
             name = type(output.training.curvature).__name__
-            return f"kind='jackknife+' needs leverages, and {name} knows them roughly only; use a dense curvature."
+            return NoJackknife(f"kind='jackknife+' needs exact leverages, which {name} lacks; use a dense curvature.")
         if needed > machine_bytes() / 4:
-            return (
-                f"kind='jackknife+' holds {len(model.theta)} parameters of {units} fits, {needed / 1e9:.3g} GB, more "
-                "than a quarter of this machine's memory. Keep rows aside for conformalize, or use RibbonCV and 'cv+'."
+            return NoJackknife(
+                f"kind='jackknife+' stores {len(model.theta)} parameters of {units} fits, {needed / 1e9:.3g} GB, more "
+                "than a quarter of this machine's memory. Set rows aside for conformalize, or use RibbonCV and 'cv+'."
             )
-        residuals = np.abs(np.asarray(y, dtype=float) - predictions(model, f))
-        unit = None if rows.groups is None else rows.groups.code
-        counted, steps = rows.weight > 0, output.unit_steps
-        weight = unit_weights(rows.weight, unit)[counted]
+        residuals, unit = np.abs(held_out.y - predictions(model, held_out.f)), held_out.group
+        counted, steps = held_out.weight > 0, output.unit_steps
+        weight = unit_weights(held_out.weight, unit)[counted]
         steps, unit = (steps[counted], None) if unit is None else (steps, unit[counted])
-        return cls(steps, unit, residuals[counted], weight, output.training.parameters_per_row)
+        return cls(model, steps, unit, residuals[counted], weight, output.training.parameters_per_row)
 
-    def interval(self, model, X, confidence_level):
+    def interval(self, X, confidence_level):
         """Intervals (n, 2) or (n, 2, L) at prepared rows X."""
-        levels, scalar = check_levels(confidence_level, "confidence_level")
+        model, (levels, scalar) = self.model, check_levels(confidence_level, "confidence_level")
         warn_of_few_rows(levels, self.weight.sum())
         if not model.is_linear and self.per_row > EASY_LEVERAGE:
             warn_user(
-                f"kind='jackknife+' promises too much of a model with {self.per_row:.2f} effective parameters per row "
-                "that is not linear: it keeps what it learnt of a row that is left out. Use kind='cv+' of RibbonCV, "
-                "or conformalize.",
+                f"The network has {self.per_row:.2f} effective parameters per row, so jackknife+ intervals are too "
+                "narrow. Try: kind='cv+' of RibbonCV, or conformalize.",
                 FlexibleModelWarning,
             )
         straight = predicts_raw(model)
@@ -102,12 +97,13 @@ class Jackknife:
         return ends[..., 0] if scalar else ends
 
     def _of_block(self, tangent, model, asked):
+        """Intervals of a block of rows."""
         y = predictions(model, tangent.f[:, :, None] + tangent.jvp(self.steps.T))  # (b, G)
         y = y if self.unit is None else y[:, self.unit]  # (b, n)
         return ends_of_many(y - self.residuals, y + self.residuals, asked, self.weight)
 
     def _of_straight_block(self, tangent, model, asked):
-        """Intervals of a block from the rows that can be at their ends, if predictions are raw predictions."""
+        """Intervals of a block of rows from the training rows that can be at a bound, if predictions are raw."""
         R, q = self.reach
         far = np.sqrt((tangent.jvp(R.T)[:, 0] ** 2).sum(axis=1).max()) * q  # (n,)
         ends = np.tile([[-np.inf], [np.inf]], (len(tangent.f), 1, len(asked)))
@@ -121,31 +117,22 @@ class Jackknife:
         return ends
 
     def _between(self, far, asked):
-        """Rows that may be at an end, if fits differ from the one to all rows by at most far (n,); the weight before.
-
-        The end lies between the ends of the smallest and the largest distances that there can be.
-        """
+        """Rows that may be at a bound if predictions move by at most far (n,), and the weight before them."""
         low, high = self.residuals - far, self.residuals + far
-        first, last = (_reaching(values, self.weight, asked) for values in (low, high))
+        bounds = np.stack([low, high])
+        first, last = np.minimum(reaching(bounds, np.array([asked]), self.weight)[:, 0], bounds.max(axis=1))
         return np.flatnonzero((high >= first) & (low <= last)), self.weight[high < first].sum()
 
     @cached_property
     def reach(self):
-        """R (r, p) and |q_i| (n,) with step_i = R' q_i: no prediction moves by more than |J_x R'| |q_i|."""
+        """R (r, p) and |q_i| (n,) with step_i = R' q_i, so that predictions move by at most |J_x R'| |q_i|."""
         Q, R = np.linalg.qr(self.steps)
         q = np.linalg.norm(Q, axis=1)
         return R, (1 + 1e-9) * (q if self.unit is None else q[self.unit])
 
 
-def _reaching(values, weight, asked):
-    """The first of the values (n,), in their order, up to which the weights reach what is asked."""
-    order = np.argsort(values)
-    place = np.searchsorted(np.cumsum(weight[order]), asked)
-    return values[order[min(place, len(order) - 1)]]
-
-
 def predicts_raw(model):
-    """Whether predictions are raw predictions: no classes, no transformed target, and the identity as link."""
+    """Whether a model has an identity link, no classes and no transformed target."""
     probe = np.array([-1.5, 0.0, 2.5])
     return model.classes is None and model.target_transformer is None and np.array_equal(model.loss.mean(probe), probe)
 
@@ -159,34 +146,27 @@ def predictions(model, f):
 
 @dataclass(frozen=True, eq=False)
 class CrossConformal:
-    """The fits of folds, and the scores under them of the rows that each has not seen.
-
-    Attributes
-    ----------
-    ribbons : tuple of fitted Ribbons
-    scores : tuple of ndarrays of shape (n_k,)
-    weight : ndarray of shape (n,)
-        See :func:`unit_weights`.
-    output : int or None
-        Which of several outputs is asked for; scores are then (n_k, m).
-    """
+    """Ribbons of all folds, and the conformity scores of the rows that each has not seen."""
 
     ribbons: tuple
-    scores: tuple
-    weight: np.ndarray
-    output: int | None = None
+    scores: tuple  # of arrays (n_k,), one for each Ribbon
+    weight: np.ndarray  # (n,), see unit_weights
+    output: int | None = None  # position among several outputs
 
     @classmethod
-    def of(cls, folds, ribbons, score):
-        """Score the held-out rows of folds by their Ribbons; ``score(ribbon, X, y)`` gives the scores of rows."""
-        weight = np.concatenate([np.ones(len(fold.y)) if fold.weight is None else fold.weight for fold in folds])
-        group = None if folds[0].group is None else np.concatenate([fold.group for fold in folds])
-        group = None if group is None else group_codes(group, len(group))
-        scores = tuple(score(ribbon, fold.X, fold.y) for ribbon, fold in zip(ribbons, folds, strict=True))
-        return cls(tuple(ribbons), scores, unit_weights(weight, group))
+    def from_held_out(cls, ribbons, records):
+        """Score the rows of HeldOut records, one for each fitted Ribbon; a tuple if there are several outputs."""
+        weight, group = np.concatenate([record.weight for record in records]), None
+        if records[0].group is not None:
+            group = group_codes(np.concatenate([record.group for record in records]), len(weight))
+        ribbons, scores, weight = tuple(ribbons), tuple(map(held_out_scores, records)), unit_weights(weight, group)
+        if records[0].y.ndim == 1:
+            return cls(ribbons, scores, weight)
+        columns = zip(*(own.T for own in scores), strict=True)
+        return tuple(cls(ribbons, own, weight, output) for output, own in enumerate(columns))
 
     def interval(self, X, confidence_level):
-        """Intervals (n, 2) or (n, 2, L)."""
+        """CV+ intervals (n, 2) or (n, 2, L)."""
         levels, scalar = check_levels(confidence_level, "confidence_level")
         warn_of_few_rows(levels, self.weight.sum())
         blocks = row_blocks(np.shape(X)[0], (8 + len(levels)) * len(self.weight))
@@ -194,45 +174,31 @@ class CrossConformal:
         return intervals[..., 0] if scalar else intervals
 
     def _of_block(self, X, levels):
-        ends = [
-            SCORES["distribution"].ends(*self._of_output(ribbon.predict_distribution(X), scores))
-            for ribbon, scores in zip(self.ribbons, self.scores, strict=True)
-        ]
+        """Intervals (n, 2, L) of a block of rows."""
+        distributions = [ribbon.predict_distribution(X) for ribbon in self.ribbons]
+        if self.output is not None:
+            distributions = [distribution.outputs[self.output] for distribution in distributions]
+        ends = map(SCORES["distribution"].ends, distributions, self.scores)
         lower, upper = (np.concatenate(side, axis=1) for side in zip(*ends, strict=True))
         return ends_of_many(lower, upper, weight_to_reach(levels, self.weight.sum()), self.weight)
 
-    def _of_output(self, distribution, scores):
-        if self.output is None:
-            return distribution, scores
-        return distribution.outputs[self.output], scores[:, self.output]
-
-    def sets(self, X, confidence_level, score):
-        """Sets (n, K, L) of the classes that are odder than too few of the rows; ``score(ribbon, X)`` is (n, K)."""
+    def sets(self, X, confidence_level):
+        """CV+ sets (n, K, L) of classes."""
         levels, _ = check_levels(confidence_level, "confidence_level")
         warn_of_few_rows(levels, self.weight.sum())
         odder, start = 0.0, 0
         for ribbon, own in zip(self.ribbons, self.scores, strict=True):
             weight, order = self.weight[start : start + len(own)], np.argsort(own)
             reached, start = np.append(0.0, np.cumsum(weight[order])), start + len(own)
-            odder = odder + reached[np.searchsorted(own[order], score(ribbon, X) - ROUNDING)]  # of rows that score less
+            scores = class_scores("lac", ribbon.predict_proba(X))
+            odder = odder + reached[np.searchsorted(own[order], scores - ROUNDING)]  # weight of rows that score less
         asked = weight_to_reach(levels, self.weight.sum())
         return odder[:, :, None] < asked
 
 
-def distribution_scores(ribbon: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    """Scores (n,) of rows under the law that a Ribbon predicts, (n, m) of several outputs."""
-    distribution, y, score = ribbon.predict_distribution(X), np.asarray(y, dtype=float), SCORES["distribution"]
-    if y.ndim == 1:
-        return score.of(distribution, y)
-    return np.stack([score.of(own, column) for own, column in zip(distribution.outputs, y.T, strict=True)], axis=1)
-
-
-def class_scores_of(score: str, ribbon: Any, X: Any) -> np.ndarray:
-    """Scores (n, K) of all classes by a classifier."""
-    return class_scores(score, ribbon.predict_proba(X))
-
-
-def own_class_scores(score: str, ribbon: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    """Scores (n,) of the classes that rows have."""
-    own = ribbon.model_.encode_target(y).astype(int)
-    return class_scores_of(score, ribbon, X)[np.arange(len(own)), own]
+def held_out_scores(record):
+    """Conformity scores (m,) of a HeldOut record, (m, n_outputs) for several outputs; "lac" for a classifier."""
+    if record.of_classes:
+        return class_scores("lac", record.distribution.mean())[np.arange(len(record)), record.y]
+    scores = [SCORES["distribution"].of(own.distribution, own.y) for own in record.outputs]
+    return scores[0] if record.y.ndim == 1 else np.stack(scores, axis=1)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from .._core.linalg import N_FLAT, Factor, probes, rank_tolerance
 from .._core.rows import Block, Moments, Rows, Sums
-from .base import Curvature
+from .._utils.compat import cached_property
+from .base import CURVATURES, Curvature
 
 
 def inverse_root(S):
-    """M with M M' the inverse of a positive semi-definite S where it is not flat, and its flat directions."""
+    """Root M of the pseudoinverse of a positive semi-definite S, S^+ = M M', and the flat directions of S."""
     diagonal = np.diag(S)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(S * scale[:, None] * scale)
@@ -23,13 +23,13 @@ def inverse_root(S):
 
 @dataclass(frozen=True, eq=False)
 class KroneckerLayer:
-    r"""A (x) S + diag(d) (x) I of one layer: A (a, a) of its inputs, S (b, b) of its outputs, d (a,) the penalty.
+    r"""Curvature A (x) S + diag(d) (x) I of one layer: A (a, a) of inputs, S (b, b) of outputs, d (a,) the penalty.
 
-    With W' (A + diag d) W = I and W' A W = diag(t), and S = Q diag(s) Q', the inverse is
-    (W (x) Q) diag(1 / (t_i s_j + 1 - t_i)) (W (x) Q)': exact, although the penalty spares the bias.
+    With W' (A + diag d) W = I, W' A W = diag(t) and S = Q diag(s) Q', the inverse is exactly
+    (W (x) Q) diag(1 / (t_i s_j + 1 - t_i)) (W (x) Q)'.
     """
 
-    index: np.ndarray  # (a, b), places in theta
+    index: np.ndarray  # (a, b), indices into theta
     A: np.ndarray
     S: np.ndarray
     d: np.ndarray
@@ -40,7 +40,7 @@ class KroneckerLayer:
         t, turn = np.linalg.eigh(whiten.T @ self.A @ whiten)
         s, Q = np.linalg.eigh(self.S)
         t, s = np.clip(t, 0, 1)[:, None], np.maximum(s, 0)
-        D = t * s + (1 - t) * self.d.any()  # without a penalty A is all there is
+        D = t * s + (1 - t) * self.d.any()  # without a penalty, A alone
         flat = rank_tolerance(D.size) * max(D.max(), np.finfo(float).tiny) >= D
         inverse = np.divide(1.0, D, out=np.zeros_like(D), where=~flat)
         return whiten @ turn, Q, inverse, flat, dead
@@ -51,25 +51,25 @@ class KroneckerLayer:
         return int((~self._spectrum[3]).sum())
 
     def solve(self, B):
-        """B (a, b, m)."""
+        """Solve with the layer's matrix for B (a, b, m)."""
         W, Q, inverse, _, _ = self._spectrum
         inner = _both_sides(W.T, B, Q.T) * inverse[:, :, None]
         return _both_sides(W, inner, Q)
 
     def root_product(self, E):
-        """A root of the inverse times E (a, b, m); flat and dead directions come out as zero."""
+        """Root of the inverse times E (a, b, m); flat and dead directions give zero."""
         W, Q, inverse, _, _ = self._spectrum
         return _both_sides(W, np.sqrt(inverse)[:, :, None] * E[: W.shape[1]], Q)
 
     @property
     def inverse_diagonal(self):
-        """(a, b)."""
+        """Diagonal of the inverse, (a, b)."""
         W, Q, inverse, _, _ = self._spectrum
         return W**2 @ inverse @ (Q**2).T
 
     @property
     def null(self):
-        """Flat directions, a few random combinations of them, (a, b, m)."""
+        """Random combinations of the flat directions, (a, b, m)."""
         W, Q, _, flat, dead = self._spectrum
         rng = np.random.default_rng(0)
         count = int(flat.sum()) + dead.shape[1] * len(Q)
@@ -80,13 +80,12 @@ class KroneckerLayer:
 
 
 def _both_sides(left, B, right):
-    """(left (x) right) B for B (a, b, m)."""
-    half = np.tensordot(left, B, axes=(1, 0))  # (a', b, m)
-    return np.matmul(right, half)
+    """Product (left (x) right) B for B (a, b, m)."""
+    return np.matmul(right, np.tensordot(left, B, axes=(1, 0)))
 
 
 class Kronecker(Factor):
-    """Block-diagonal over layers, a Kronecker product plus penalty in each."""
+    """Block-diagonal factor over layers, a Kronecker product plus penalty in each."""
 
     def __init__(self, p, layers):
         self.p, self.layers = p, layers
@@ -110,11 +109,10 @@ class Kronecker(Factor):
 
     @cached_property
     def null(self):
-        pieces = []
-        for layer in self.layers:
-            N = np.zeros((self.p, layer.null.shape[2]))
-            N[layer.index] = layer.null
-            pieces.append(N)
+        directions = [layer.null for layer in self.layers]
+        pieces = [np.zeros((self.p, N.shape[2])) for N in directions]
+        for piece, layer, N in zip(pieces, self.layers, directions, strict=True):
+            piece[layer.index] = N
         return np.concatenate(pieces, axis=1)
 
     def to_dense(self):
@@ -126,15 +124,15 @@ class Kronecker(Factor):
 
 
 class KFAC(Curvature):
-    r"""A Kronecker product per layer of a network: inputs and backpropagated outputs are treated as independent.
+    r"""Kronecker product per layer of a network: inputs and backpropagated gradients are treated as independent.
 
     .. math:: H_{layer} = \left(\frac1n \sum_i a_i a_i'\right) \otimes
               \left(\frac1n \sum_i \sum_r d_{ir} d_{ir}'\right),
 
     with a the inputs of the layer with a one appended, and d the gradients of its outputs.
 
-    Exact for a single linear layer with a constant loss curvature (least squares). Memory and solves grow with the
-    widths of the layers squared, not with p squared, so that networks of 10^5 or 10^6 parameters fit.
+    Exact for a single linear layer and squared error. Memory and time grow with the squared widths of the layers, not
+    with p squared, so that networks of 10^5 or 10^6 parameters fit.
 
     Parameters
     ----------
@@ -155,7 +153,11 @@ class KFAC(Curvature):
     factors_again = True
 
     def of_block(self, block: Block) -> Sums:
-        _require_layers(block.model)
+        if not block.model.has_layers:
+            raise TypeError(
+                f"curvature='kfac' needs a network of dense layers, and {type(block.model).__name__} has none. Use "
+                "'matrix_free' or 'low_rank', which take any model, or build the model with skribbon.models.mlp."
+            )
         return Sums(block.kronecker_sums())
 
     def factor(self, rows: Rows, moments: Moments) -> Factor:
@@ -163,7 +165,7 @@ class KFAC(Curvature):
 
 
 def kronecker_factor(model, means, shift):
-    """Kronecker factor of a model from the mean of its ``kronecker_sums``."""
+    """Kronecker factor of a model from the mean of its Kronecker sums."""
     layers = []
     for index, (A, S) in zip(model.layers, means, strict=True):
         d = shift[index]
@@ -173,9 +175,4 @@ def kronecker_factor(model, means, shift):
     return Kronecker(len(model.theta), layers)
 
 
-def _require_layers(model):
-    if not model.has_layers:
-        raise TypeError(
-            f"curvature='kfac' needs a network of dense layers, and {type(model).__name__} has none. Use 'matrix_free' "
-            "or 'low_rank', which take any model, or build the model with skribbon.models.mlp."
-        )
+CURVATURES["kfac"] = KFAC

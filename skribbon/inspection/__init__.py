@@ -1,8 +1,7 @@
-"""Inference: coefficients, predictions for groups of rows, how they change, and which training rows they rest on.
+"""Inference about coefficients and predictions, and influence of training rows.
 
-Every function takes a fitted Ribbon, refits nothing, and returns a table; tables of estimates have a standard error, a
-test and an interval in each row. Standard errors are exact if the estimate is linear in the parameters, and by the
-delta method otherwise; Student's t replaces the normal distribution if the degrees of freedom of a variance are known.
+Every function takes a fitted Ribbon, refits nothing, and returns a table. Standard errors are exact if the estimate is
+linear in the parameters, else by the delta method; Student's t is used if degrees of freedom of a variance are known.
 """
 
 from ._coefficients import Summary, coefficients, contrast, summary, wald_test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,48 +34,44 @@ def coefficients(
     """Coefficients of a linear base model with robust standard errors, tests and intervals.
 
     Coefficients belong to the features that the linear model sees, after the transformers of a pipeline, and are on the
-    scale of the link or of the transformed target. In a penalised model a coefficient, and its test, is about the
-    minimiser of the penalised expected loss, not about an unbiased effect.
+    scale of the link or of the transformed target; with two classes they are log odds of the second. In a penalised
+    model a coefficient is about the minimiser of the penalised expected loss, not about an unbiased effect.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-        Around a linear model, generalised or not.
     confidence_level : float, default=0.9
     exponentiate : bool, default=False
-        Show exp(coefficient): odds ratios in a logistic model, rate ratios with a log link. The interval of the
-        coefficient is exponentiated; std_error is by the delta method; statistic and p_value remain those of the
-        coefficient.
+        Show exp(coefficient): odds ratios in a logistic model, rate ratios with a log link. The interval is
+        exponentiated, std_error is by the delta method, and statistic and p_value stay on the log scale.
     feature_names : sequence of str, default=None
-        Names of the features that the linear model sees; from ``feature_names_in_`` and the transformers'
-        ``get_feature_names_out`` if None, without the prefixes of a ColumnTransformer's steps if names stay distinct.
+        Names of the features that the linear model sees. If None, they come from ``feature_names_in_`` and the
+        transformers, without a ColumnTransformer's prefixes if names stay distinct.
 
     Returns
     -------
     DataFrame
-        Columns class (only with more than two classes, each of which has its own coefficients, summing to zero over
-        classes), term, estimate, std_error, statistic, df, p_value, conf_low, conf_high; the intercept is the last
-        term. With two classes the coefficients are those of the log odds of the second.
+        Columns class (with more than two, whose coefficients sum to zero), term (the intercept last), estimate,
+        std_error, statistic, df, p_value, conf_low, conf_high.
 
     Examples
     --------
     >>> from skribbon.inspection import coefficients
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X[["bmi", "bp"]], y)
-    >>> coefficients(ribbon)[["term", "estimate", "std_error", "conf_low", "conf_high"]].round(0)
+    >>> table = coefficients(RibbonRegressor().fit(X[["bmi"]], y))
+    >>> table[["term", "estimate", "std_error", "conf_low", "conf_high"]].round(0)
             term  estimate  std_error  conf_low  conf_high
-    0        bmi       9.0        1.0       7.0       10.0
-    1         bp       1.0        0.0       1.0        2.0
-    2  intercept    -204.0       18.0    -233.0     -174.0
+    0        bmi      10.0        1.0       9.0       11.0
+    1  intercept    -118.0       16.0    -144.0      -92.0
     """
     level = check_single_level(confidence_level)
     terms = Terms.of(ribbon, "coefficients", feature_names)
     model = terms.model
-    additive = not model.loss.n_classes and model.loss.law(1.0).location
+    additive = not model.loss.n_classes and model.loss.additive
     if exponentiate and additive and model.target_transformer is None:
         raise ValueError(
             "exponentiate=True is for logarithms: coefficients behind a log or logit link, or of a transformed target. "
-            "Those of this model are differences of the target itself; leave exponentiate=False."
+            "The coefficients of this model are differences of the target itself; leave exponentiate=False."
         )
     inferred = terms.functional().inferred(terms.ribbon)
     return inferred.frame(terms.labels, level, exponentiate=exponentiate, noun="coefficients")
@@ -93,14 +90,11 @@ def contrast(
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-        Around a linear model, generalised or not.
     matrix : str or array-like of shape (n_coefficients,) or (n_contrasts, n_coefficients)
-        As in :func:`~skribbon.inspection.wald_test`.
+        As ``hypothesis`` in :func:`~skribbon.inspection.wald_test`, likewise ``value``.
     value : float or array-like of shape (n_contrasts,), default=0.0
-        Value that each combination is tested against; numbers in the text are added to it.
     confidence_level : float, default=0.9
     feature_names : sequence of str, default=None
-        As in :func:`~skribbon.inspection.coefficients`.
 
     Returns
     -------
@@ -111,16 +105,15 @@ def contrast(
     --------
     >>> from skribbon.inspection import contrast
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X[["bmi", "bp"]], y)
-    >>> contrast(ribbon, "bmi - 5*bp, 10*bmi = 100")[["term", "estimate", "std_error", "statistic"]].round(2)
-               term  estimate  std_error  statistic
-    0    bmi - 5*bp      1.60       1.72       0.93
-    1  10*bmi = 100     85.19       7.15      -2.07
+    >>> table = contrast(RibbonRegressor().fit(X[["bmi", "bp"]], y), "bmi - 5*bp = 1")
+    >>> table[["term", "estimate", "std_error", "statistic"]].round(2)
+                 term  estimate  std_error  statistic
+    0  bmi - 5*bp = 1       1.6       1.72       0.35
     """
     level = check_single_level(confidence_level)
-    constraints = Constraints.of(Terms.of(ribbon, "contrast", feature_names), matrix, value, "matrix")
-    inferred = constraints.functional().inferred(constraints.terms.ribbon)
-    return inferred.frame({"term": constraints.names}, level, value=constraints.values)
+    terms = Terms.of(ribbon, "contrast", feature_names)
+    names, values, functional = _constraints(terms, matrix, value, "matrix")
+    return functional.inferred(terms.ribbon).frame({"term": names}, level, value=values)
 
 
 def wald_test(
@@ -135,7 +128,6 @@ def wald_test(
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-        Around a linear model, generalised or not.
     hypothesis : str or array-like of shape (n_coefficients,) or (n_constraints, n_coefficients)
         Text over the terms of :func:`~skribbon.inspection.coefficients`, such as "x1 = x2 = 0" or
         "x1 - 2*x2 = 0.5, x3 = 0"; with more than two classes a term is "class: name". Or a matrix with a column for
@@ -143,30 +135,26 @@ def wald_test(
     value : float or array-like of shape (n_constraints,), default=0.0
         Values that the combinations are tested against; numbers in the text are added to them.
     feature_names : sequence of str, default=None
-        As in :func:`~skribbon.inspection.coefficients`.
 
     Returns
     -------
     DataFrame
-        A single row: term (the hypothesis), statistic, df_constraints (the number of independent constraints), df,
-        p_value. If all variances are treated as known, ``df`` is infinite and the statistic has a chi-squared
-        distribution. Otherwise the statistic is Hotelling's: (nu - q + 1) / (nu q) times that, for q constraints and nu
-        degrees of freedom, the smallest among them, with an F distribution on q and ``df`` = nu - q + 1 degrees of
-        freedom. A joint test of more than nu / 2 constraints still rejects too often.
+        A single row: term (the hypothesis), statistic, df_constraints (the number q of independent constraints), df,
+        p_value. The statistic has a chi-squared distribution if ``df`` is infinite. Otherwise it is Hotelling's:
+        (nu - q + 1) / (nu q) times that, for the smallest degrees of freedom nu, with an F distribution on q and ``df``
+        = nu - q + 1. A joint test of more than nu / 2 constraints still rejects too often.
 
     Examples
     --------
     >>> from skribbon.inspection import wald_test
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> wald_test(ribbon, "s1 = s2 = s3 = 0")["p_value"].round(2).item()
+    >>> wald_test(RibbonRegressor().fit(X, y), "s1 = s2 = s3 = 0")["p_value"].round(2).item()
     0.0
     """
-    constraints = Constraints.of(Terms.of(ribbon, "wald_test", feature_names), hypothesis, value, "hypothesis")
-    ribbon_, functional = constraints.terms.ribbon, constraints.functional()
-    inferred = functional.inferred(ribbon_).warn()
-    statistic, rank = _wald(functional.move(ribbon_.root), functional.estimate - constraints.values)
-    nu = float(np.min(inferred.df))
+    terms = Terms.of(ribbon, "wald_test", feature_names)
+    names, values, functional = _constraints(terms, hypothesis, value, "hypothesis")
+    nu = float(np.min(functional.inferred(terms.ribbon).warn().df))
+    statistic, rank = _wald(functional.move(terms.ribbon.root), functional.estimate - values)
     df, finite = nu - rank + 1, np.isfinite(nu)
     if df <= 0:
         raise ValueError(
@@ -176,11 +164,11 @@ def wald_test(
     statistic = statistic * df / (nu * rank) if finite else statistic
     p_value = fisher.sf(statistic, rank, df) if finite else chi2.sf(statistic, rank)
     row = {"statistic": statistic, "df_constraints": rank, "df": df, "p_value": float(p_value)}
-    return pd.DataFrame([{"term": ", ".join(constraints.names), **row}])
+    return pd.DataFrame([{"term": ", ".join(names), **row}])
 
 
 def _wald(root: FloatArray, error: FloatArray) -> tuple[float, int]:
-    """error' (root root')^- error and the rank, in units of standard errors so that no unit counts as small."""
+    """Wald statistic error' (root root')^- error and its rank, in units of standard errors."""
     std = np.sqrt((root**2).sum(axis=1))
     if not np.all(std > 0):
         raise ValueError("hypothesis: a combination of coefficients has no variance at all; there is nothing to test.")
@@ -196,20 +184,19 @@ def _wald(root: FloatArray, error: FloatArray) -> tuple[float, int]:
     return float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
 
 
-# ---------------------------------------------------------------------- terms and what is made of them
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Coefficients of a fitted estimator around a linear model, (d,) or all classes' (K d,), and their names."""
+    """Coefficients of a linear model, (d,) or (K d,) of K classes, their names and their distribution."""
 
     ribbon: Any  # distribution of the parameters
     model: Any  # ParametricModel
-    names: list[str]  # of the d coefficients of one output, the intercept last
+    names: list[str]  # names of the d coefficients of one output, the intercept last
     classes: NDArray[Any] | None  # (K,) if each class has coefficients of its own
     outputs: NDArray[Any] | None = None  # (m,) if each output has coefficients of its own
 
     @classmethod
     def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Terms:
-        """Coefficients of a fitted estimator; a model without coefficients is refused."""
+        """Read the coefficients of a fitted estimator, or raise if its model has none."""
         inner = fitted_ribbon(estimator, asking, several=True)
         model = inner.model_
         if not has_coefficients(model):
@@ -219,7 +206,7 @@ class Terms:
                 "comparisons show how its predictions change along a column."
             )
         several = model.classes is not None and len(model.classes) > 2
-        d = len(model.theta) - 1 if isinstance(model, LocationScale) else len(model.theta) // model.n_outputs
+        d = len(model.theta) - 1 if isinstance(model, LocationScale) else len(model.theta) // model.loss.n_outputs
         names = _names(inner, model, d, feature_names)
         outputs = inner.output_names_ if model.loss.by_output else None
         return cls(inner.ribbon_, model, names, model.classes if several else None, outputs)
@@ -230,14 +217,14 @@ class Terms:
             return V[:-1]  # the scale is the last parameter
         if self.classes is None:
             return V
-        blocks = V.reshape(self.model.n_outputs, len(self.names), V.shape[1])
+        blocks = V.reshape(self.model.loss.n_outputs, len(self.names), V.shape[1])
         moved = np.tensordot(self.model.loss.output_map, blocks, axes=1)  # (K, d, r)
         return moved.reshape(moved.shape[0] * moved.shape[1], V.shape[1])
 
     def functional(self) -> Functional:
-        """The coefficients; a unit is one, as it is for the indicator of a category."""
+        """Build the functional of all coefficients, each in units of one."""
         estimate = self.move(self.model.theta[:, None])[:, 0]
-        # A coefficient with more than 1e-6 of its unit along an undetermined direction has an unknown error.
+        # 1e-6: above rounding, a part along an undetermined direction makes the error of a coefficient unknown.
         return Functional(estimate, self.move, np.ones(len(estimate)), 1e-6)
 
     @property
@@ -255,55 +242,37 @@ class Terms:
         return [f"{owner}: {term}" for owner, term in zip(*owners, terms, strict=True)] if owners else self.names
 
 
-@dataclass(frozen=True, eq=False)
-class Constraints:
-    """Combinations L (q, d) of coefficients and what they are tested against, (q,)."""
-
-    terms: Terms
-    names: list[str]
-    L: FloatArray
-    values: FloatArray
-
-    @classmethod
-    def of(cls, terms: Terms, given: Any, value: Any, parameter: str) -> Constraints:
-        """From text or a matrix."""
-        qualified = terms.qualified
-        if isinstance(given, str):
-            names, L, constants = parse(given, qualified)
-        else:
-            L = np.atleast_2d(np.asarray(given, dtype=float))
-            if L.ndim != 2 or L.shape[1] != len(qualified) or not np.isfinite(L).all():
-                raise ValueError(
-                    f"{parameter} must have {len(qualified)} columns of finite numbers, one for each of "
-                    f"{listed(qualified)}; got an array of shape {L.shape}."
-                )
-            if not L.any(axis=1).all():
-                raise ValueError(f"{parameter} has a row of zeros, which says nothing; drop it.")
-            names, constants = [_written(row, qualified) for row in L], np.zeros(len(L))
-        try:
-            values = np.broadcast_to(np.asarray(value, dtype=float), len(L)) + constants
-        except ValueError:
-            raise ValueError(f"value must be a number, or one for each of {len(L)} rows, got {value!r}.") from None
-        return cls(terms, names, L, values)
-
-    def functional(self) -> Functional:
-        """The combinations as a functional."""
-        whole, size = self.terms.functional(), np.abs(self.L).max(axis=1)
-        return replace(whole, estimate=self.L @ whole.estimate, move=self._move, unit=size)
-
-    def _move(self, V):
-        return self.L @ self.terms.move(V)
+def _constraints(terms: Terms, given: Any, value: Any, parameter: str) -> tuple[list[str], FloatArray, Functional]:
+    """Read combinations of coefficients from text or a matrix: names (q,), tested values (q,), and the functional."""
+    qualified = terms.qualified
+    if isinstance(given, str):
+        names, L, constants = parse(given, qualified)
+    else:
+        L = np.atleast_2d(np.asarray(given, dtype=float))
+        if L.ndim != 2 or L.shape[1] != len(qualified) or not np.isfinite(L).all():
+            raise ValueError(
+                f"{parameter} must have {len(qualified)} columns of finite numbers, one for each of "
+                f"{listed(qualified)}; got an array of shape {L.shape}."
+            )
+        if not L.any(axis=1).all():
+            raise ValueError(f"{parameter} has a row of zeros, which constrains nothing; drop it.")
+        names, constants = [_written(row, qualified) for row in L], np.zeros(len(L))
+    try:
+        values = np.broadcast_to(np.asarray(value, dtype=float), len(L)) + constants
+    except ValueError:
+        raise ValueError(f"value must be a number, or one for each of {len(L)} rows, got {value!r}.") from None
+    whole, unit = terms.functional(), np.abs(L).max(axis=1)
+    return names, values, replace(whole, estimate=L @ whole.estimate, move=lambda V: L @ terms.move(V), unit=unit)
 
 
 def _written(row: FloatArray, terms: Sequence[str]) -> str:
-    """A row of a matrix as people write it: "x1 - 2*x2"."""
-    parts = []
+    """Text of one combination, such as "x1 - 2*x2"."""
+    text = ""
     for weight, term in zip(row, terms, strict=True):
         if weight:
             size = "" if abs(weight) == 1 else f"{abs(weight):g}*"
-            parts.append(("- " if weight < 0 else "+ ") + size + term)
-    text = " ".join(parts)
-    return text.removeprefix("+ ") if text.startswith("+") else f"-{text.removeprefix('- ')}"
+            text += (" - " if weight < 0 else " + ") + size + term
+    return text.removeprefix(" + ") if text.startswith(" +") else f"-{text.removeprefix(' - ')}"
 
 
 def has_coefficients(model: Any) -> bool:
@@ -312,7 +281,7 @@ def has_coefficients(model: Any) -> bool:
 
 
 def _names(estimator: Any, model: Any, d: int, feature_names: Sequence[str] | None) -> list[str]:
-    """Names of all d coefficients, that of the intercept last."""
+    """Names of all d coefficients, the intercept last."""
     columns = getattr(model, "columns", None)  # the features that a selection has left
     n_features = d - model.intercept
     names = _feature_names(estimator, model) if feature_names is None else list(map(str, feature_names))
@@ -338,133 +307,95 @@ def _feature_names(estimator: Any, model: Any) -> list[str] | None:
 
 
 def without_steps(names: Sequence[str], own: Any = ()) -> list[str]:
-    """Names without the steps that a ColumnTransformer puts before them, if they stay distinct.
-
-    Names among ``own``, as the user calls the columns, stay as they are.
-    """
+    """Remove a ColumnTransformer's prefixes from names that are not the user's ``own``, if names stay distinct."""
     known = set(own)
     bare = [name if name in known else name.split("__", 1)[-1] for name in names]
     return bare if len(set(bare)) == len(set(names)) else list(names)
 
 
-# ---------------------------------------------------------------------- hypotheses from text
 def parse(text: str, terms: Sequence[str]) -> tuple[list[str], FloatArray, FloatArray]:
-    """Constraints in ``text`` as names (q,), matrix (q, d) and values (q,): matrix @ coefficients = values.
-
-    In a chain of equal signs each side is set against the last one. A side alone is set against zero.
-    """
+    """Read constraints as names (q,), matrix (q, d) and values (q,); sides are set against the last one, or zero."""
     if not text.strip():
         raise ValueError("hypothesis is empty; write one such as 'x1 = x2 = 0'.")
-    return _Reader(text, terms).constraints()
-
-
-class _Reader:
-    """Recursive descent over tokens; an expression is a vector (d + 1,), the coefficients and a constant."""
-
-    def __init__(self, text, terms):
-        self.text, self.terms, self.position = text, list(terms), 0
-        self.tokens = [*self._tokens(), ("end", "", len(text))]
-
-    def _tokens(self):
-        """Kind, token and place of each token; the longest name that fits comes before numbers and signs."""
-        number = r"(?>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-        names = sorted({name for name in self.terms if name and not re.fullmatch(number, name)}, key=len, reverse=True)
-        name = "|".join(re.escape(name) + (r"(?!\w)" if re.match(r"\w", name[-1]) else "") for name in names)
-        token = re.compile(rf"\s*(?:(?P<name>{name or '(?!)'})|(?P<number>{number}(?!\w))|(?P<sign>[-+*/(),=]))")
-        place, end = 0, len(self.text.rstrip())
-        while place < end:
-            found = token.match(self.text, place)
-            if found is None:
-                raise self._error(place)
-            yield found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)
-            place = found.end()
-
-    def _error(self, place, what="cannot read"):
-        more = len(self.terms) - 10
-        known = listed(self.terms) + (f" and {more} more" if more > 0 else "")
-        rest = self.text[place:].strip() or "the end"
-        return ValueError(f"hypothesis: {what} {rest!r} in {self.text!r}. Its terms are {known}.")
-
-    @property
-    def _place(self):
-        """Place in the text of the next token."""
-        return self.tokens[self.position][2]
-
-    # ------------------------------------------------------------------ grammar
-    def constraints(self):
-        names, rows, values = [], [], []
-        while True:
-            sides = [self._side()]
-            while self._take("="):
-                sides.append(self._side())
-            last, end = (sides[-1][0], f" = {sides[-1][1]}") if len(sides) > 1 else (0.0, "")
-            for side, words, place in sides[:-1] or sides:
-                row = side - last
-                if not row[:-1].any():
-                    raise self._error(place, "there is no term left in")
-                names.append(words + end)
-                rows.append(row[:-1])
-                values.append(-row[-1])
-            if not self._take(","):
-                break
-        if self.tokens[self.position][0] != "end":
-            raise self._error(self._place)
-        return names, np.array(rows), np.array(values)
-
-    def _side(self):
-        """An expression, its text, and its place."""
-        place = self._place
-        return self._sum(), self.text[place : self._place].strip(), place
-
-    def _take(self, *signs):
-        kind, token, _ = self.tokens[self.position]
-        if kind != "sign" or token not in signs:
-            return None
-        self.position += 1
-        return token
-
-    def _sum(self):
-        total = self._product()
-        while sign := self._take("+", "-"):
-            total = total + (1 if sign == "+" else -1) * self._product()
-        return total
-
-    def _product(self):
-        product = self._factor()
-        while sign := self._take("*", "/"):
-            place, other = self.tokens[self.position - 1][2], self._factor()
-            if sign == "*" and product[:-1].any() and not other[:-1].any():
-                product, other = other, product
-            if (sign == "*" and product[:-1].any()) or (sign == "/" and (other[:-1].any() or other[-1] == 0)):
-                raise self._error(place, "a hypothesis is linear in its terms, and not")
-            product = other * product[-1] if sign == "*" else product / other[-1]
-        return product
-
-    def _factor(self):
-        if sign := self._take("+", "-"):
-            return (1 if sign == "+" else -1) * self._factor()
-        if self._take("("):
-            inside = self._sum()
-            if not self._take(")"):
-                raise self._error(self._place, "a closing ) is missing before")
-            return inside
-        kind, token, place = self.tokens[self.position]
-        if kind in ("sign", "end"):
-            raise self._error(place, "a term or a number is missing before")
-        self.position += 1
-        out = np.zeros(len(self.terms) + 1)
-        if kind == "number":
-            out[-1] = float(token)
-        elif self.terms.count(token) > 1:
-            raise ValueError(
-                f"hypothesis: several terms are called {token!r}; give feature_names that tell them apart."
-            )
+    constraints: list[list[list[Any]]] = [[[]]]  # constraints, their sides, and the tokens of each side
+    for token in _tokens(text, terms):
+        if token[0] == ",":
+            constraints.append([[]])
+        elif token[0] == "=":
+            constraints[-1].append([])
         else:
-            out[self.terms.index(token)] = 1.0
-        return out
+            constraints[-1][-1].append(token)
+    names, rows = [], []
+    for tokens in constraints:
+        sides = [_read_side(text, side, terms) for side in tokens]
+        end, last = (f" = {sides[-1][0]}", sides[-1][1]) if len(sides) > 1 else ("", 0.0)
+        for words, side in sides[:-1] or sides:
+            names.append(words + end)
+            rows.append(side - last)
+            if not rows[-1][:-1].any():
+                raise _unreadable(text, terms, words, "there is no term left in")
+    matrix = np.array(rows)
+    return names, matrix[:, :-1], -matrix[:, -1]
 
 
-# ---------------------------------------------------------------------- the fit at a glance
+def _tokens(text, terms):
+    """Yield Python's spelling, start and end of each token; the longest name that fits precedes numbers and signs."""
+    number = r"(?>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    names = sorted({name for name in terms if name and not re.fullmatch(number, name)}, key=len, reverse=True)
+    name = "|".join(re.escape(name) + (r"(?!\w)" if re.match(r"\w", name[-1]) else "") for name in names)
+    token = re.compile(rf"\s*(?:(?P<name>{name or '(?!)'})|(?P<other>{number}(?!\w)|[-+*/(),=]))")
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        found = token.match(text, place)
+        if found is None:
+            raise _unreadable(text, terms, text[place:].strip())
+        spelled = found[found.lastgroup]
+        if found.lastgroup == "name":
+            if list(terms).count(spelled) > 1:
+                raise ValueError(f"hypothesis: several terms are called {spelled!r}; give distinct feature_names.")
+            spelled = f"_{list(terms).index(spelled)}"
+        place = found.end()
+        yield spelled, found.start(found.lastgroup), place
+
+
+def _read_side(text, tokens, terms):
+    """Text of one side of a constraint and its value (d + 1,): the coefficients and a constant."""
+    words = text[tokens[0][1] : tokens[-1][2]] if tokens else ""
+    try:
+        return words, _evaluate(ast.parse(" ".join(spelled for spelled, _, _ in tokens), mode="eval").body, len(terms))
+    except SyntaxError:
+        raise _unreadable(text, terms, words or "an empty side") from None
+    except ArithmeticError:
+        raise _unreadable(text, terms, words, "a hypothesis is linear in its terms, and not") from None
+
+
+def _evaluate(node, d):
+    """Evaluate parsed arithmetic as a vector (d + 1,); raise ArithmeticError unless it is linear in the terms."""
+    match node:
+        case ast.Constant(value):
+            return np.append(np.zeros(d), float(value))
+        case ast.Name(name):
+            return np.eye(d + 1)[int(name[1:])]
+        case ast.UnaryOp(sign, operand):
+            return _evaluate(operand, d) * (-1 if isinstance(sign, ast.USub) else 1)
+        case ast.BinOp(left, operation, right):
+            a, b = _evaluate(left, d), _evaluate(right, d)
+            if isinstance(operation, ast.Add | ast.Sub):
+                return a + b if isinstance(operation, ast.Add) else a - b
+            if isinstance(operation, ast.Mult) and not a[:-1].any():
+                a, b = b, a
+            if b[:-1].any() or (isinstance(operation, ast.Div) and b[-1] == 0):
+                raise ArithmeticError
+            return a * b[-1] if isinstance(operation, ast.Mult) else a / b[-1]
+    raise SyntaxError
+
+
+def _unreadable(text, terms, words, what="cannot read"):
+    """Error that quotes a part of a hypothesis and lists the terms."""
+    more = f" and {len(terms) - 10} more" if len(terms) > 10 else ""
+    return ValueError(f"hypothesis: {what} {words!r} in {text!r}. Its terms are {listed(terms)}{more}.")
+
+
 @dataclass(frozen=True, eq=False)
 class Summary:
     """Result of :func:`~skribbon.inspection.summary`: prints as text, and as tables in a notebook.
@@ -472,19 +403,16 @@ class Summary:
     Parameters
     ----------
     facts : dict of str
-        Facts about the fit.
     table : DataFrame or None
         The coefficients of a linear model.
     note : str
-        What a coefficient estimates, or what to use instead.
+        What a coefficient estimates, or which functions to use instead.
 
     Examples
     --------
-    >>> from skribbon.inspection import summary
-    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> shown = summary(RibbonRegressor().fit(X[["bmi", "bp"]], y))
-    >>> shown.facts["observations"], shown.table["term"].tolist()
-    ('442', ['bmi', 'bp', 'intercept'])
+    >>> from skribbon.inspection import Summary
+    >>> print(Summary({"base model": "Ridge()", "observations": "442"}, None, "Use slopes.").facts["observations"])
+    442
     """
 
     facts: dict[str, str]
@@ -507,27 +435,24 @@ class Summary:
 
 
 def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
-    """A fitted Ribbon at a glance: how it was fitted, and the coefficients of a linear base model.
+    """Facts about the fit of a Ribbon, and the coefficients of a linear base model.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     confidence_level : float, default=0.9
-        Level of the coefficients' intervals.
 
     Returns
     -------
     Summary
-        Prints as text; ``table`` is that of :func:`~skribbon.inspection.coefficients`.
 
     Examples
     --------
     >>> from skribbon.inspection import summary
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> print(summary(RibbonRegressor(Ridge(), noise="dof").fit(X[["bmi", "bp"]], y)))  # doctest: +ELLIPSIS
+    >>> print(summary(RibbonRegressor(Ridge(), noise="dof").fit(X[["bmi", "bp"]], y)))
     base model            Ridge()
     observations          442
-    effective parameters  3
     ...
     """
     level = check_single_level(confidence_level)
@@ -538,18 +463,14 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
             "and comparisons show how its predictions change along a column."
         )
         return Summary(_facts(inner, level), None, note)
-    return Summary(_facts(inner, level), coefficients(inner, level), _meaning(inner.model_))
-
-
-def _meaning(model: Any) -> str:
-    """What a coefficient estimates."""
-    if np.any(model.l2) or np.any(model.grad_penalty()):
-        return "A coefficient estimates the minimiser of the penalised expected loss, not an unbiased effect."
-    return "A coefficient estimates the minimiser of the expected loss, which is not penalised."
+    note = "A coefficient estimates the minimiser of the expected loss, which is not penalised."
+    if np.any(inner.model_.l2) or np.any(inner.model_.penalty_gradient):
+        note = "A coefficient estimates the minimiser of the penalised expected loss, not an unbiased effect."
+    return Summary(_facts(inner, level), coefficients(inner, level), note)
 
 
 def _facts(ribbon: Any, level: float) -> dict[str, str]:
-    """What there is to say of the fit; of a baseline less than of a Ribbon."""
+    """Facts about a fit that its estimator knows, by name."""
     n_groups = getattr(ribbon, "n_groups_", None)
     facts = {
         "base model": _one_line(fitted_leaf(ribbon.estimator_)),
@@ -577,12 +498,12 @@ def _one_line(estimator: Any) -> str:
 
 
 def _noise(ribbon: Any) -> dict[str, str]:
-    """Kind and size of the noise, a standard deviation if it is added and a dispersion in a family, and its law."""
+    """Kind and size of the noise, and its distribution; the size is a dispersion unless noise is additive."""
     noise = getattr(ribbon, "noise_", None)
     if noise is None:
         return {}
     kind, size, loss = type(noise).__name__, getattr(noise, "dispersion_", None), ribbon.model_.loss
-    additive = loss.law(1.0).location
+    additive = loss.additive
     if size is not None:
         kind += f", standard deviation {np.sqrt(size):.4g}" if additive else f", dispersion {size:.4g}"
     return {"noise": kind, "law": _one_line(ribbon.law_ if additive else loss)}

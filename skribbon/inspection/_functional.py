@@ -1,16 +1,14 @@
-"""Numbers that are functions of the fitted parameters, to first order, with their uncertainty.
+"""Functions of the fitted parameters, to first order, with their uncertainty.
 
-A functional q(theta) with gradient G (m, p) has the variances of the rows of G R, with R the root of the parameters'
-covariance: exact if q is linear, the delta method otherwise. A mean of predictions over rows has the gradient
-sum_i c_i s_i' J_i, with s_i the derivative of the row's prediction in its raw prediction: one reverse pass over the
-rows for every output and group, and no (n, p) array.
+A functional with gradient G (m, p) has the variances of the rows of G R, with R the root of the parameters' covariance:
+exact if the functional is linear, the delta method otherwise. Means over rows need no (n, p) array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,10 +21,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.rows import row_blocks
+from .._core.thresholds import SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._estimators.cv import RibbonCV
-from .._estimators.regressor import predictive
-from .._estimators.ribbon import LEAN_LIMIT, SEEN_LIMIT
-from .._predict.latent import Latent
+from .._predict.joint import predictive
+from .._predict.predictive import Latent
 from .._utils.checks import listed
 from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
@@ -56,40 +54,39 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False) 
 
 @dataclass(frozen=True, eq=False)
 class Functional:
-    """m numbers made of the fitted parameters."""
+    """Vector of m functions of the fitted parameters, with its derivative."""
 
     estimate: FloatArray  # (m,)
-    move: Callable[[FloatArray], FloatArray]  # moves along directions of the parameters, (p, r) to (m, r)
-    unit: FloatArray  # (m,), how far they move if raw predictions move by one
-    seen: float = SEEN_LIMIT  # how far they may reach into an undetermined direction, in that unit
+    move: Callable[[FloatArray], FloatArray]  # derivative along directions of the parameters, (p, r) to (m, r)
+    unit: FloatArray  # (m,), change of the values if raw predictions change by one
+    tolerance: float = UNDETERMINED_TOL  # largest part along an undetermined direction, in units, with a known error
 
     def inferred(self, ribbon: Any) -> Inferred:
-        """Estimates with standard errors and degrees of freedom by the parameters' distribution ``ribbon``."""
+        """Compute standard errors and degrees of freedom from the parameters' distribution ``ribbon``."""
         std_error = np.sqrt((self.move(ribbon.root) ** 2).sum(axis=1))
         df = np.asarray(ribbon.degrees_of_freedom(self.move), dtype=float)
-        far = self._reach(ribbon.undetermined) > self.seen * self.unit
-        leaning = self._reach(ribbon.single) > LEAN_LIMIT * self.unit
-        return Inferred(self.estimate, std_error, df, far, leaning)
+        undetermined = self._largest_part(ribbon.undetermined) > self.tolerance * self.unit
+        single = self._largest_part(ribbon.single) > SINGLE_ROW_TOL * self.unit
+        return Inferred(self.estimate, std_error, df, undetermined, single)
 
-    def _reach(self, directions):
-        if not directions.shape[1]:
-            return np.zeros(len(self.estimate))
-        return np.abs(self.move(directions)).max(axis=1)
+    def _largest_part(self, directions):
+        """Size (m,) of the derivative along the direction with the largest one."""
+        return np.abs(self.move(directions)).max(axis=1) if directions.shape[1] else np.zeros(len(self.estimate))
 
 
 @dataclass(frozen=True, eq=False)
 class Inferred:
-    """Estimates with what is known of their errors, (m,) each; ``far`` and ``leaning`` mark understated ones."""
+    """Estimates with standard errors and degrees of freedom, (m,) each."""
 
     estimate: FloatArray
     std_error: FloatArray
     df: FloatArray
-    far: NDArray[np.bool_]
-    leaning: NDArray[np.bool_]
+    undetermined: NDArray[np.bool_]  # whether the error is unknown
+    single: NDArray[np.bool_]  # whether one training row or group determines the estimate, so that its error is larger
 
     @classmethod
     def concatenate(cls, pieces: Sequence[Inferred]) -> Self:
-        """Join several into one."""
+        """Join the estimates of several pieces."""
         return cls(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(cls)))
 
     def with_noise(self, variance: FloatArray) -> Inferred:
@@ -101,38 +98,26 @@ class Inferred:
 
     def warn(self, noun: str = "estimates") -> Self:
         """Warn if standard errors are unknown or too small."""
-        if self.far.any():
+        if self.undetermined.any():
             warn_user(
-                f"{self.far.sum()} {noun} lie along directions that the training data do not determine "
+                f"{self.undetermined.sum()} {noun} lie along directions that the training data do not determine "
                 "(collinear or constant columns, too few rows, saturated units): their errors are unknown. "
                 "Drop redundant columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
             )
-        if self.leaning.any():
+        if self.single.any():
             warn_user(
-                f"{self.leaning.sum()} {noun} lean on a single training row each, or on a single group of them, such "
+                f"{self.single.sum()} {noun} lean on a single training row each, or on a single group of them, such "
                 "as the only one of its category: the error of that row cannot be estimated, so their standard errors "
                 "are too small. Merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
         return self
 
-    def frame(
-        self,
-        labels: dict[str, Any],
-        level: float,
-        value: float | FloatArray = 0.0,
-        exponentiate: bool = False,
-        tested: bool = True,
-        noun: str = "estimates",
-    ) -> pd.DataFrame:
-        """Table with a row per estimate, after its labels (m,), and tests against ``value``.
-
-        If ``exponentiate``, estimates are logarithms of what the table shows; statistics are those of the logarithm.
-        Unless ``tested``, statistic and p_value are missing.
-        """
+    def frame(self, labels, level, *, value=0.0, exponentiate=False, tested=True, noun="estimates") -> pd.DataFrame:
+        """Build the table of estimates; if ``exponentiate``, they are logarithms, and tests stay on the log scale."""
         self.warn(noun)
-        std_error = np.where(self.far, np.nan, self.std_error)  # not zero, which it would be along such directions
+        std_error = np.where(self.undetermined, np.nan, self.std_error)  # whose value there is zero
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = (self.estimate - value) / std_error
         half = student.ppf((1 + level) / 2, self.df) * std_error
@@ -149,31 +134,14 @@ class Inferred:
         return pd.DataFrame({**labels, **columns})
 
 
-# ---------------------------------------------------------------------- predictions as functionals
-@dataclass(frozen=True, eq=False)
 class Response:
-    """Predictions of a fitted estimator at its parameters: the mean of y, or the probability of each class."""
+    """Predictions of a fitted estimator at its parameters: the mean of y, or K class probabilities."""
 
-    estimator: Any
-
-    @property
-    def model(self) -> Any:
-        """The base model as a function of its parameters."""
-        return self.estimator.model_
-
-    @property
-    def classes(self) -> NDArray[Any] | None:
-        """Labels of a classifier, (K,)."""
-        return self.model.classes
-
-    @property
-    def n_outputs(self) -> int:
-        """Numbers that are predicted for a row: K classes, or one."""
-        return 1 if self.classes is None else len(self.classes)
-
-    def prepared(self, X: Any) -> Any:
-        """X behind the base model's transformers."""
-        return self.estimator._prepared(X)
+    def __init__(self, ribbon, asking):
+        self.estimator = estimator = fitted_ribbon(ribbon, asking)
+        self.model, self.prepared = estimator.model_, estimator._prepared
+        self.classes = self.model.classes
+        self.n_outputs = 1 if self.classes is None else len(self.classes)
 
     def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray]:
         """Predictions (b, K) and their derivatives (b, K, k) in raw predictions f (b, k) of prepared rows X."""
@@ -183,19 +151,19 @@ class Response:
             P = loss.probabilities(f / temperature)
             basis = np.array([[0.0], [1.0]]) if loss.output_map is None else loss.output_map  # (K, k)
             return P, P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
-        slopes = np.zeros((len(f), 1, f.shape[1]))  # of a location and its scale, the location
+        slopes = np.zeros((len(f), 1, f.shape[1]))  # zero for the scale beside a location
         if self.estimator.target_scale_.is_identity:
             slopes[:, 0, 0] = loss.mean_derivative(f[:, 0])
             return loss.mean(f[:, :1]), slopes
-        distribution = self._without_width(f, X)
+        distribution = self._at_parameters(f, X)
         slopes[:, 0, 0] = distribution.slope()
         return distribution.prediction()[:, None], slopes
 
     def noise(self, f: FloatArray, X: Any) -> FloatArray:
         """Variances (b,) of observations around their means at raw predictions f (b, k) of prepared rows X."""
-        return self._without_width(f, X).standard_errors()[1] ** 2
+        return self._at_parameters(f, X).standard_errors()[1] ** 2
 
-    def _without_width(self, f, X):
+    def _at_parameters(self, f, X):
         estimator, k = self.estimator, f.shape[1]
         latent = Latent(f, np.zeros((len(f), k, k)))
         return predictive(self.model, latent, estimator.noise_, estimator.law_, X, estimator.target_scale_)
@@ -203,32 +171,25 @@ class Response:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """n rows in m groups, and the weight of each row in the mean or total of its group."""
+    """Groups of n rows, with the weight of each row in the mean or total of its group."""
 
     labels: Sequence[Any]  # (m,)
     codes: NDArray[np.intp]  # (n,), positions among the labels
     weight: FloatArray  # (n,); weights of a mean add up to one in each group
 
     def take(self, rows: slice) -> Groups:
-        """Groups of some of the rows."""
+        """Select some of the rows."""
         return replace(self, codes=self.codes[rows], weight=self.weight[rows])
-
-    @cached_property
-    def _indicator(self):
-        """Weight of each row in its group, (m, n)."""
-        n, m = len(self.codes), len(self.labels)
-        if m == 1:
-            return self.weight[None, :]
-        return sparse.csr_array((self.weight, self.codes, np.arange(n + 1)), shape=(n, m)).T.tocsr()
 
     def sums(self, values: Any) -> FloatArray:
         """Weighted sums (m, ...) over the groups of ``values`` (n, ...)."""
-        summed = self._indicator @ values.reshape(len(self.codes), -1)
-        summed = summed.toarray() if sparse.issparse(summed) else summed
-        return summed.reshape(len(self.labels), *values.shape[1:])
+        n, m = len(self.codes), len(self.labels)
+        indicator = sparse.csr_array((self.weight, self.codes, np.arange(n + 1)), shape=(n, m)).T
+        summed = indicator @ values.reshape(n, -1)
+        return (summed.toarray() if sparse.issparse(summed) else summed).reshape(m, *values.shape[1:])
 
     def seeds(self, slopes: FloatArray) -> FloatArray:
-        """Weighted slopes (n, K, k) of each group in columns of its own, (n, k, m K)."""
+        """Arrange weighted slopes (n, K, k) with columns for each group, (n, k, m K)."""
         (n, K, k), m = slopes.shape, len(self.labels)
         seeds = np.zeros((n, k, m, K))
         seeds[np.arange(n), :, self.codes] = (slopes * self.weight[:, None, None]).transpose(0, 2, 1)
@@ -241,14 +202,14 @@ class Means:
 
     values: FloatArray  # (m, K)
     gradients: FloatArray  # (m, K, p), derivatives of the values in the parameters
-    unit: FloatArray  # (m, K), how far the values move if all raw predictions move by one
-    noise: FloatArray | None = None  # (m,), variances of the mean of observations around its mean
+    unit: FloatArray  # (m, K), change of the values if all raw predictions change by one
+    noise: FloatArray | None = None  # (m,), variance of the mean or total of observations around its expectation
 
     @classmethod
     def from_rows(cls, response: Response, X: Any, groups: Groups, noise: bool = False) -> Means:
         """Add up predictions and gradients of prepared rows X, block by block."""
         model, m, K = response.model, len(groups.labels), response.n_outputs
-        p, k = len(model.theta), model.n_outputs
+        p, k = len(model.theta), model.loss.n_outputs
         reverse = m * K * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
         values, unit, variance = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
         gradients = np.zeros((m, K, p))
@@ -266,82 +227,56 @@ class Means:
         return cls(values, gradients, unit, variance if noise else None)
 
 
-@dataclass(frozen=True)
-class Combination:
-    """A number made of one prediction, or of two at changed inputs.
-
-    ``function`` takes the predictions to that number and its derivatives in each; ``reach`` is the share of the
-    column's range that lies between the inputs, if it is small on purpose.
-    """
-
-    function: Callable[..., tuple[FloatArray, tuple[Any, ...]]]
-    reach: float = 1.0
-    logarithm: bool = False
-
-    def at(self, *predictions: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Numbers and derivatives, with the shape of the predictions each."""
-        value, derivatives = self.function(*predictions)
-        return value, [np.broadcast_to(d, value.shape) for d in derivatives]
+def identity(a):
+    """Return a prediction itself and its derivative."""
+    return a, (np.ones_like(a),)
 
 
-def _level(a):
-    return a, (1.0,)
+def difference(b, a, step=1.0):
+    """Return the difference of two predictions over the step between their inputs, and its derivatives."""
+    slope = np.full_like(a, 1 / step)
+    return (b - a) / step, (slope, -slope)
 
 
-def _difference(step, b, a):
-    return (b - a) / step, (1 / step, -1 / step)
-
-
-def _log_ratio(b, a):
+def log_ratio(b, a):
+    """Return the log ratio of two predictions and its derivatives."""
     if not (np.all(a > 0) and np.all(b > 0)):
         raise ValueError("transform='ratio' needs predictions above zero; use transform='difference'.")
     return np.log(b) - np.log(a), (1 / b, -1 / a)
 
 
-LEVEL = Combination(_level)
-LOG_RATIO = Combination(_log_ratio, logarithm=True)
-
-
-def difference(step: float = 1.0, reach: float = 1.0) -> Combination:
-    """Difference of two predictions, divided by the step between their inputs."""
-    return Combination(partial(_difference, step), reach)
-
-
-def infer_means(combination: Combination, means: Sequence[Means], ribbon: Any) -> Inferred:
-    """Infer a combination of means over the same groups, (m K,)."""
-    estimate, derivatives = combination.at(*(mean.values for mean in means))
+def infer_means(means: Sequence[Means], ribbon: Any, combine: Any = identity, unit_share: float = 1.0) -> Inferred:
+    """Infer a combination of means over the same groups, (m K,); ``unit_share`` multiplies their units."""
+    estimate, derivatives = combine(*(mean.values for mean in means))
     pairs = list(zip(derivatives, means, strict=True))
     gradients = np.sum([d[:, :, None] * mean.gradients for d, mean in pairs], axis=0)
-    unit = np.max([np.abs(d) * mean.unit for d, mean in pairs], axis=0)
+    unit = unit_share * np.max([np.abs(d) * mean.unit for d, mean in pairs], axis=0).ravel()
     estimate, gradient = estimate.ravel(), gradients.reshape(estimate.size, -1)  # (m K, p)
-    unit = combination.reach * unit.ravel()
-    some = row_blocks(len(estimate), _directions(ribbon))
-    pieces = [Functional(estimate[g], gradient[g].__matmul__, unit[g]).inferred(ribbon) for g in some]
+    blocks = row_blocks(len(estimate), _n_directions(ribbon))
+    pieces = [Functional(estimate[b], gradient[b].__matmul__, unit[b]).inferred(ribbon) for b in blocks]
     return Inferred.concatenate(pieces)
 
 
-def _directions(ribbon):
-    """Largest number of directions that a functional is moved along at once."""
-    single = 0 if ribbon.freedom is None else ribbon.freedom.width
-    return max(ribbon.root.shape[1], single)
-
-
-def infer_rows(combination: Combination, response: Response, prepared: Sequence[Any], ribbon: Any) -> Inferred:
+def infer_rows(response, prepared, ribbon, combine=identity, unit_share=1.0) -> Inferred:
     """Infer a combination of the predictions of each row, (n K,), at one or two prepared X."""
     model, pieces = response.model, []
-    width = max(model.row_width, max(model.n_outputs, response.n_outputs) * _directions(ribbon))
+    width = max(model.row_width, max(model.loss.n_outputs, response.n_outputs) * _n_directions(ribbon))
     for rows in row_blocks(prepared[0].shape[0], width):
         tangents = [model.tangent(model.rows(X[rows])) for X in prepared]
         at = [response.at(tangent.f, X[rows]) for tangent, X in zip(tangents, prepared, strict=True)]
-        estimate, derivatives = combination.at(*(values for values, _ in at))
+        estimate, derivatives = combine(*(values for values, _ in at))
         seeds = [d[:, :, None] * slopes for d, (_, slopes) in zip(derivatives, at, strict=True)]
-        unit = np.max([np.abs(seed).sum(axis=2) for seed in seeds], axis=0)
-        move = partial(_moved, tangents, seeds)
-        pieces.append(Functional(estimate.ravel(), move, combination.reach * unit.ravel()).inferred(ribbon))
+        unit = unit_share * np.max([np.abs(seed).sum(axis=2) for seed in seeds], axis=0).ravel()
+        pieces.append(Functional(estimate.ravel(), partial(_along, tangents, seeds), unit).inferred(ribbon))
     return Inferred.concatenate(pieces)
 
 
-def _moved(tangents, seeds, V):
-    """sum over inputs of s_i' J_i V, (b K, r)."""
+def _n_directions(ribbon):
+    """Largest number of directions that a functional is moved along at once."""
+    return max(ribbon.root.shape[1], 0 if ribbon.freedom is None else ribbon.freedom.width)
+
+
+def _along(tangents, seeds, V):
+    """Sum over inputs of s_i' J_i V, (b K, r)."""
     moved = sum(seed @ tangent.jvp(V) for tangent, seed in zip(tangents, seeds, strict=True))
-    return moved.reshape(moved.shape[0] * moved.shape[1], V.shape[1])  # also where there are no directions
+    return moved.reshape(moved.shape[0] * moved.shape[1], V.shape[1])  # -1 is ambiguous without directions

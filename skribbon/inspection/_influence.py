@@ -1,9 +1,10 @@
-"""Training rows that a prediction, or the width of an interval, rests on."""
+"""Influence of training rows on predictions and on the width of intervals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,20 +12,22 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._core.groups import moved
 from .._core.rows import row_blocks
+from .._core.thresholds import CERTAIN
 from .._core.training import Training
+from .._core.units import moved
 from .._estimators.ribbon import BaseRibbon
 from .._utils.checks import check_count, check_name, index_of
+from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
 from ..conformal.left_out import predictions, predicts_raw
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
-from ..models.outputs import OneOutput
+from ..models.base import OneOutput
 from ._coefficients import Terms
 from ._functional import Response, fitted_ribbon
 from ._predictions import row_labels
-from ._row_influence import CERTAIN, Top, contributions, group_left_out, influences, left_out_step, measures
+from ._row_influence import Top, contributions, group_left_out, influences, left_out_step, measures
 
 Scale: TypeAlias = Literal["prediction", "raw"]
 
@@ -46,16 +49,14 @@ def influence(
 
     .. math:: \hat f(x) - \hat f_{(i)}(x) \approx -J_x H_r^{-1} J_i' (I - C_i A_i)^{-1} u_i / n,
 
-    with the row's block :math:`C_i A_i` of the hat matrix and the gradient :math:`u_i` of its loss. For least squares,
-    and for ridge with an unchanged penalty, that is exactly what a refit would give; for other models it is the first
-    step of a refit. Curvatures without leverages (Kronecker factors, diagonals, products) treat them as zero.
+    with the row's block :math:`C_i A_i` of the hat matrix, zero for curvatures without leverages, and the gradient
+    :math:`u_i` of its loss. For least squares and ridge the result equals that of a refit.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        The training rows, which a Ribbon does not keep; likewise ``y_train``, ``sample_weight`` and ``groups``. Other
-        rows are refused.
+        The training rows, which a Ribbon does not keep. Other rows are refused.
     y_train : array-like of shape (n_train,)
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The rows whose predictions are explained.
@@ -64,35 +65,30 @@ def influence(
     groups : array-like of shape (n_train,), default=None
         If the Ribbon was fitted with groups, whole groups are left out.
     scale : {"prediction", "raw"}, default="prediction"
-        "prediction" is what ``predict`` returns, or class probabilities; "raw" is the scale before the link or the
-        inverse target transform: linear predictors, logits, the transformed target.
+        "prediction" is what ``predict`` returns, or class probabilities; "raw" is the linear predictor, the logits, or
+        the transformed target.
     top : int, default=None
-        Return only this many rows for each prediction, those of largest influence, without building the full table.
+        Return only the rows of largest influence, this many for each prediction, without building the full table.
 
     Returns
     -------
     DataFrame
         A row per training row (its index, or position) or group, and a column per prediction, or per prediction and
-        class for a classifier. With ``top``, columns prediction, class, row (or group) and influence, in the order of
-        the predictions and then of size.
+        class. With ``top``, columns prediction, class, row (or group) and influence, the largest first.
 
     Examples
     --------
     >>> from skribbon.inspection import influence
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> influence(ribbon, X, y, X[:1], top=3).round(2)
+    >>> influence(RibbonRegressor().fit(X, y), X, y, X[:1], top=2).round(2)
        prediction  row  influence
     0           0  290       1.42
     1           0  362       1.26
-    2           0  138       1.19
-    >>> influence(ribbon, X, y, X[:2]).shape
-    (442, 2)
     """
-    asked = Question.of(ribbon, "influence", X_train, y_train, X, sample_weight, groups, scale)
+    asked = Question("influence", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
     top = asked.checked_top(top)
     values, certain = influences(asked.training, asked.jacobian, asked.change, top)
-    warn_of_certainty(certain, asked.training.rows.groups is None)
+    _warn_if_certain(certain, asked.training.rows.groups is None)
     return asked.table(values, "influence")
 
 
@@ -110,55 +106,41 @@ def variance_contributions(
 ) -> pd.DataFrame:
     r"""How much each training row, or group, contributes to the epistemic variance of each prediction.
 
-    The variance is a sum over rows, so it can be taken apart,
+    The variance is a sum over rows,
 
     .. math:: \mathrm{Var}\, f(x) = \frac{1}{n\alpha + 1} \frac1n \sum_i \big(J_x H_r^{-1} (g_i - \bar g)\big)^2,
 
-    with the corrected scores :math:`g_i` that the Ribbon is built from. A row far from the fit and in the direction of
-    x makes an interval wide; one that lies on the fit adds nothing, however close to x it is.
+    with the corrected scores :math:`g_i` of the Ribbon; for a Ribbon held as draws, it is the limit of many draws.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
+        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, ``sample_weight`` and ``groups``.
     y_train : array-like of shape (n_train,)
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows whose intervals are explained.
-    sample_weight : array-like of shape (n_train,), default=None
-    groups : array-like of shape (n_train,), default=None
-        Contributions are then those of whole groups.
+    sample_weight, groups : array-like of shape (n_train,), default=None
     share : bool, default=True
         Whether to return shares, which add up to one, or variances, which add up to the epistemic variance.
     scale : {"prediction", "raw"}, default="prediction"
-        As in :func:`~skribbon.inspection.influence`. With a link or a transform, variances are by the delta method, and
-        shares of a single raw prediction are the same on both scales.
+        As in :func:`~skribbon.inspection.influence`, likewise ``top``. Behind a link, by the delta method.
     top : int, default=None
-        Return only this many rows for each prediction, those of largest contribution.
 
     Returns
     -------
     DataFrame
         As in :func:`~skribbon.inspection.influence`; with ``top`` the last column is ``contribution``.
 
-    Notes
-    -----
-    If a Ribbon is held as draws, its variance is that of the draws, and the contributions are those to their limit.
-
     Examples
     --------
     >>> from skribbon.inspection import variance_contributions
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> shares = variance_contributions(ribbon, X, y, X[:2])
-    >>> shares.sum().round(6).tolist()
-    [1.0, 1.0]
-    >>> variance_contributions(ribbon, X, y, X[:1], top=2).round(3)
+    >>> variance_contributions(RibbonRegressor().fit(X, y), X, y, X[:1], top=2).round(3)
        prediction  row  contribution
     0           0  290         0.040
     1           0  362         0.031
     """
-    asked = Question.of(ribbon, "variance_contributions", X_train, y_train, X, sample_weight, groups, scale)
+    asked = Question("variance_contributions", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
     top = asked.checked_top(top)
     found = contributions(asked.training, asked.gradients, float(asked.estimator.alpha), top)
     if share:
@@ -179,49 +161,43 @@ def leave_out(
     *,
     scale: Scale = "prediction",
 ) -> pd.DataFrame:
-    """Predictions as if some training rows had not been there: one row, a set, or a whole group.
+    """Predictions of the fit without some training rows: one row, a set, or a whole group.
 
-    Nothing is refitted. For least squares, and for ridge with an unchanged penalty, the result is that of a refit
-    without the rows; for other models it is that of the first Newton step, which is accurate if few rows out of many
-    are left out.
+    Nothing is refitted. For least squares and ridge the result equals that of a refit; for other models it is the first
+    Newton step, which is accurate if few rows out of many are left out.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
+        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, weights, groups and ``scale``.
     y_train : array-like of shape (n_train,)
     rows : label, array-like of labels or bool array-like of shape (n_train,)
-        The rows to leave out: labels from the index of ``X_train``, positions if it has none, or a mask, such as
-        ``groups == "a"``.
+        The rows to leave out: labels from the index of ``X_train``, positions if it has none, or a mask.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    sample_weight : array-like of shape (n_train,), default=None
-    groups : array-like of shape (n_train,), default=None
+    sample_weight, groups : array-like of shape (n_train,), default=None
     scale : {"prediction", "raw"}, default="prediction"
-        As in :func:`~skribbon.inspection.influence`.
 
     Returns
     -------
     DataFrame
-        With the index of X; columns class (for a classifier), prediction, left_out, and change, the second minus the
-        first.
+        With the index of X; columns class (for a classifier), prediction, left_out, and change = left_out - prediction.
 
     Examples
     --------
     >>> from skribbon.inspection import leave_out
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> leave_out(ribbon, X, y, [290, 362], X[:2]).round(1)
+    >>> leave_out(RibbonRegressor().fit(X, y), X, y, [290, 362], X[:2]).round(1)
        prediction  left_out  change
     0       206.1     203.4    -2.7
     1        68.1      69.1     1.0
     """
-    asked = Question.of(ribbon, "leave_out", X_train, y_train, X, sample_weight, groups, scale)
+    asked = Question("leave_out", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
     index = _positions(rows, index_of(X_train), len(asked.training.rows.y))
     if not (np.delete(asked.training.rows.weight, index) > 0).any():
         raise ValueError("rows would leave out everything; keep some rows.")
     step, certain = left_out_step(asked.training, index)
-    warn_of_certainty(certain, by_rows=False)
+    _warn_if_certain(certain, by_rows=False)
     before, change = asked.values, asked.change((asked.jacobian @ step)[None])[0]
     columns = {"prediction": before, "left_out": before - change, "change": -change}
     labels, K = asked.labels, 1 if asked.outputs is None else len(asked.outputs)
@@ -241,28 +217,23 @@ def influence_measures(
 ) -> pd.DataFrame:
     r"""How far each training row, or group, lies from the fit without it, and how far it moves that fit.
 
-    With the step :math:`\Delta\theta_{(i)}` to the fit without row i, one Newton step as in
-    :func:`~skribbon.inspection.influence`,
+    With the step :math:`\Delta\theta_{(i)}` to the fit without row i,
 
     .. math:: D_i = \frac{n\, \Delta\theta_{(i)}' H_r \Delta\theta_{(i)}}{p\, \phi}, \qquad
               \mathrm{DFFITS}_i = \frac{\hat f_i - \hat f_{i(i)}}{\sqrt{\phi_{(i)}\, h_i / C_i}}, \qquad
               \mathrm{DFBETAS}_{ij} = \frac{\hat\theta_j - \hat\theta_{j(i)}}{\sqrt{\phi_{(i)}\, (H_r^{-1})_{jj} / n}}.
 
-    For ordinary least squares these are Cook's distance, DFFITS and DFBETAS as defined by Belsley, Kuh and Welsch. Here
-    p is the effective number of parameters, and the dispersion :math:`\phi` is Pearson's statistic divided by n - p, or
-    one for a classifier.
+    For least squares these are Cook's distance, DFFITS and DFBETAS of Belsley, Kuh and Welsch. Here p is the effective
+    number of parameters, and the dispersion :math:`\phi` is Pearson's statistic over n - p, or one for a classifier.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
         With a curvature that knows leverages: "hessian", "ggn", "fisher" or "last_layer".
     X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``. Other rows are refused.
+        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, ``sample_weight`` and ``groups``.
     y_train : array-like of shape (n_train,)
-    sample_weight : array-like of shape (n_train,), default=None
-        A row is left out with all its copies.
-    groups : array-like of shape (n_train,), default=None
-        If the Ribbon was fitted with groups, whole groups are left out.
+    sample_weight, groups : array-like of shape (n_train,), default=None
     dfbetas : bool, default=False
         Also return a column "dfbetas: term" for each coefficient of a linear model.
 
@@ -270,53 +241,52 @@ def influence_measures(
     -------
     DataFrame
         A row per training row, with its index, or per group. Columns leverage, residual, left_out_residual,
-        studentised_residual, cooks_distance, dffits. Residuals are on the scale that the model was fitted on, after any
-        target transformation and after the link; for a classifier they are one minus the probability of the true class,
-        and are not studentised. For groups, residuals are means over their rows; DFFITS is not defined for groups, nor
-        for more than two classes.
+        studentised_residual, cooks_distance, dffits. Residuals are on the scale of the transformed target and after the
+        link; for a classifier they are one minus the probability of the true class, and are not studentised. For
+        groups, residuals are means over their rows. DFFITS is not defined for groups and for more than two classes.
 
     Examples
     --------
     >>> from skribbon.inspection import influence_measures
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> table = influence_measures(RibbonRegressor().fit(X, y), X, y)
-    >>> table.nlargest(2, "cooks_distance")[["leverage", "left_out_residual", "cooks_distance", "dffits"]].round(3)
+    >>> table.nlargest(1, "cooks_distance")[["leverage", "left_out_residual", "cooks_distance", "dffits"]].round(3)
          leverage  left_out_residual  cooks_distance  dffits
     382     0.054           -120.829           0.024  -0.521
-    123     0.072            -97.828           0.021  -0.486
     """
-    asked = Question.of(ribbon, "influence_measures", X_train, y_train, None, sample_weight, groups)
+    asked = Question("influence_measures", ribbon, (X_train, y_train, sample_weight, groups))
     training = asked.training
     if not training.curvature.knows_leverages:
         name = type(training.curvature).__name__
         raise TypeError(f"influence_measures needs leverages, but {name} has only rough ones; use a dense curvature.")
     terms = Terms.of(ribbon, "influence_measures(dfbetas=True)") if dfbetas else None
     by_rows = training.rows.groups is None
-    table = _of_rows(training, terms) if by_rows else _of_groups(training, terms)
-    certain = int((table["leverage"] > CERTAIN).sum()) if by_rows and training.rows.model.n_outputs == 1 else 0
-    warn_of_certainty(certain, by_rows)
+    table = _measure_rows(training, terms) if by_rows else _measure_groups(training, terms)
+    certain = int((table["leverage"] > CERTAIN).sum()) if by_rows and training.rows.model.loss.n_outputs == 1 else 0
+    _warn_if_certain(certain, by_rows)
     return pd.DataFrame(table, index=asked.units)
 
 
-# ---------------------------------------------------------------------- measures
-def _of_rows(training, terms):
+def _measure_rows(training, terms):
+    """Columns of the table of measures, (n_rows,) each."""
     E, spread = _coefficients(training, terms)
     h, move, distance, grown, betas = measures(training, E)
     rows = training.rows
-    phi, without = _dispersions(training, rows.weight * grown, rows.weight)
+    scale, without = _dispersions(training, rows.weight * grown, rows.weight)
     residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
     table = {"leverage": h, "residual": residual, "left_out_residual": left_out}
-    if rows.model.n_outputs == 1 and not rows.model.loss.n_classes:
+    if rows.model.loss.n_outputs == 1 and not rows.model.loss.n_classes:
         table["studentised_residual"] = np.sign(residual) * np.sqrt(grown / without)
-    table["cooks_distance"] = _cook(training, distance, phi)
-    if rows.model.n_outputs == 1:
+    table["cooks_distance"] = distance / scale
+    if rows.model.loss.n_outputs == 1:
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.nan_to_num(distance / np.abs(move[:, 0]) ** 2)  # C / h, as n step' H step = C move^2 / h
         table["dffits"] = -move[:, 0] * np.sqrt(size / without)
     return table | _dfbetas(terms, -betas, spread, without)
 
 
-def _of_groups(training, terms):
+def _measure_groups(training, terms):
+    """Columns of the table of measures, (n_groups,) each."""
     rows, (steps, _) = training.rows, group_left_out(training)
     groups, (E, spread) = rows.groups, _coefficients(training, terms)
     h, _, _, _, _ = measures(training, E[:, :0])
@@ -325,13 +295,13 @@ def _of_groups(training, terms):
     residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
     squared = np.zeros_like(residual) if rows.model.loss.n_classes else training.outputs[0].squared_residuals
     ratio = np.divide(left_out, residual, out=np.ones_like(residual), where=residual != 0)
-    phi, without = _dispersions(training, _sums(groups, rows.weight * squared * ratio), groups.weight)
+    scale, without = _dispersions(training, _sums(groups, rows.weight * squared * ratio), groups.weight)
     each = np.where(groups.weight > 0, groups.weight, 1.0)
     table = {
         "leverage": _sums(groups, h),
         "residual": _sums(groups, rows.weight * residual) / each,
         "left_out_residual": _sums(groups, rows.weight * left_out) / each,
-        "cooks_distance": _cook(training, distance, phi),
+        "cooks_distance": distance / scale,
     }
     betas = steps @ training.H_r.to_dense() @ E  # E holds H_r^-1
     return table | _dfbetas(terms, -betas, spread, without)
@@ -343,31 +313,24 @@ def _sums(groups, values):
 
 def _residuals(rows, move):
     """Residuals of the target as the loss sees it, (n_rows,), at raw predictions moved by (n_rows, k)."""
-    loss, f = rows.model.loss, rows.map(_raw) + move
+    loss, f = rows.model.loss, rows.map(attrgetter("f")) + move
     if loss.n_classes:
         return 1 - np.take_along_axis(loss.probabilities(f), rows.y.astype(int)[:, None], axis=1)[:, 0]
     with np.errstate(all="ignore"):
         return rows.y - loss.mean(f[:, 0])
 
 
-def _raw(block):
-    return block.f
-
-
 def _dispersions(training, removed, weight):
-    """Dispersion of all rows, and without each row or group (units,)."""
+    """Dispersion times the number of parameters, for Cook's distance, and dispersions without each unit (units,)."""
+    parameters, tiny = training.effective_parameters, np.finfo(float).tiny
     if training.rows.model.loss.n_classes:
-        return 1.0, np.ones_like(removed)
+        return max(parameters, tiny), np.ones_like(removed)
     chi2 = training.outputs[0].chi2
     phi = chi2 / (training.n * (1 - training.outputs[0].mean_leverage))
-    freedom = training.n - weight - training.effective_parameters
-    few, tiny = freedom <= 0, np.finfo(float).tiny
-    rest = np.maximum(chi2 - removed, 1e-12 * chi2)
-    return max(phi, tiny), np.maximum(np.where(few, phi, rest / np.where(few, 1.0, freedom)), tiny)
-
-
-def _cook(training, distance, phi):
-    return distance / (phi * max(training.effective_parameters, np.finfo(float).tiny))
+    freedom = training.n - weight - parameters
+    few, rest = freedom <= 0, np.maximum(chi2 - removed, 1e-12 * chi2)
+    without = np.maximum(np.where(few, phi, rest / np.where(few, 1.0, freedom)), tiny)
+    return max(phi, tiny) * max(parameters, tiny), without
 
 
 def _coefficients(training: Training, terms: Terms | None) -> tuple[FloatArray, FloatArray]:
@@ -387,7 +350,6 @@ def _dfbetas(terms: Terms | None, betas: FloatArray, spread: FloatArray, without
     return {f"dfbetas: {name}": column for name, column in zip(terms.qualified, (betas / scale).T, strict=True)}
 
 
-# ---------------------------------------------------------------------- rows by their names
 def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
     """Positions of labels, or of a mask, among n rows."""
     given = np.atleast_1d(np.asarray(rows))
@@ -395,7 +357,7 @@ def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
         raise ValueError(f"rows must be a label, a sequence of labels, or a mask, got {rows!r}.")
     if given.dtype == bool:
         if len(given) != n:
-            raise ValueError(f"rows: a mask must say yes or no for each of {n} training rows, got {len(given)}.")
+            raise ValueError(f"rows: a mask must have a value for each of {n} training rows, got {len(given)}.")
         if not given.any():
             raise ValueError("rows: the mask leaves nothing out; mark at least one row.")
         return np.flatnonzero(given)
@@ -407,7 +369,7 @@ def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
     return np.flatnonzero(names.isin(given))
 
 
-def warn_of_certainty(certain: int, by_rows: bool) -> None:
+def _warn_if_certain(certain, by_rows):
     """Warn if rows or groups determine a direction alone, so that there is no fit without them."""
     if certain:
         warn_user(
@@ -418,78 +380,43 @@ def warn_of_certainty(certain: int, by_rows: bool) -> None:
         )
 
 
-# ---------------------------------------------------------------------- what is asked
-@dataclass(frozen=True, eq=False)
 class Question:
-    """Training rows as the fit saw them, and the predictions that are asked about."""
+    """Training rows of a fitted Ribbon, and the predictions whose dependence on them is asked for."""
 
-    estimator: Any  # RibbonRegressor or RibbonClassifier
-    training: Training
-    units: pd.Index  # labels of the training rows, or groups
-    labels: pd.Index  # labels of the rows of X
-    X: Any  # prepared rows
-    scale: Scale
-    asking: str  # the function that errors name
-
-    @classmethod
-    def of(
-        cls,
-        ribbon: BaseEstimator,
-        asking: str,
-        X_train: Any,
-        y_train: Any,
-        X: Any,
-        sample_weight: Any,
-        groups: Any,
-        scale: Scale = "prediction",
-    ) -> Question:
-        """Check what users hand over; X is None if no prediction is asked about."""
+    def __init__(self, asking, ribbon, train, X=None, scale: Scale = "prediction"):
         check_name(scale, "scale", get_args(Scale))
+        X_train, y_train, sample_weight, groups = train
         estimator = fitted_ribbon(ribbon, asking)
         if not isinstance(estimator, BaseRibbon):
             raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
         if isinstance(estimator.model_, OneOutput):
             raise ValueError(
                 f"{asking} is about training rows, and the outputs of this model share their parameters: one output "
-                "alone does not show what a row did. Fit a Ribbon to that output alone."
+                "alone does not show the influence of a row. Fit a Ribbon to that output alone."
             )
-        prepared = np.zeros((0, 0)) if X is None else estimator._prepared(X)
-        training = estimator._training_again(X_train, y_train, sample_weight, groups)
-        n = len(training.rows.y)
-        units = row_labels(X_train, n) if groups is None else pd.unique(np.asarray(groups).ravel())
-        labels = [] if X is None else row_labels(X, prepared.shape[0])
-        return cls(estimator, training, pd.Index(units), pd.Index(labels), prepared, scale, asking)
-
-    @property
-    def model(self) -> Any:
-        """The base model in the coordinates of the training rows."""
-        return self.training.rows.model
-
-    @property
-    def outputs(self) -> NDArray[Any] | None:
-        """Names of what is predicted for a row, (K,); None if it is a single number."""
-        classes = self.estimator.model_.classes
-        one_logit = classes is not None and self.scale == "raw" and self.model.n_outputs == 1
-        return None if one_logit else classes
+        self.asking, self.estimator, self.scale = asking, estimator, scale
+        self.X = np.zeros((0, 0)) if X is None else estimator._prepared(X)
+        self.training = estimator._training_again(X_train, y_train, sample_weight, groups)
+        self.model = self.training.rows.model  # in the coordinates of the training rows
+        units = row_labels(X_train, len(self.training.rows.y)) if groups is None else np.asarray(groups).ravel()
+        self.units = pd.Index(units if groups is None else pd.unique(units))  # labels of training rows, or groups
+        self.labels = pd.Index([] if X is None else row_labels(X, self.X.shape[0]))
+        one_logit = scale == "raw" and self.model.loss.n_outputs == 1
+        self.outputs = None if one_logit else estimator.model_.classes  # (K,); None if predictions are single numbers
+        self._is_linear = scale == "raw" or predicts_raw(estimator.model_)
+        self._blocks = row_blocks(self.X.shape[0], self.model.loss.n_outputs * len(self.model.theta))
 
     @cached_property
     def _tangents(self) -> tuple[FloatArray, FloatArray]:
+        """Raw predictions (m, k) and Jacobians (m, k, p) of all rows of X."""
         pieces = [self.model.tangent(self.model.rows(self.X[rows])) for rows in self._blocks]
         return np.concatenate([t.f for t in pieces]), np.concatenate([t.jacobian() for t in pieces])
 
     @property
-    def _blocks(self):
-        return row_blocks(self.X.shape[0], self.model.n_outputs * len(self.model.theta))
-
-    @property
     def jacobian(self) -> FloatArray:
-        """J_x of all rows of X, (m k, p)."""
+        """Jacobian of all raw predictions, (m k, p)."""
         J = self._tangents[1]
         return J.reshape(-1, J.shape[2])
-
-    @cached_property
-    def _is_linear(self) -> bool:
-        return self.scale == "raw" or predicts_raw(self.estimator.model_)
 
     @cached_property
     def values(self) -> FloatArray:
@@ -506,7 +433,7 @@ class Question:
         return predictions(model, f)[:, None]
 
     def change(self, moves: FloatArray) -> FloatArray:
-        """Effect of rows on predictions, (b, m K), if raw predictions move by (b, m k) as each row is left out."""
+        """Effects of b training rows on predictions, (b, m K), from changes (b, m k) as each row is left out."""
         f = self._tangents[0]
         if self._is_linear:
             return -self._predicted(moves.reshape(-1, f.shape[1])).reshape(len(moves), -1)
@@ -515,17 +442,18 @@ class Question:
 
     @property
     def gradients(self) -> FloatArray:
-        """Gradients of the predictions in theta, (m K, p)."""
+        """Gradients of the predictions in the parameters, (m K, p)."""
         f, J = self._tangents
         if self.scale == "raw":
             slopes = _raw_basis(self.estimator.model_)
         else:
-            slopes = np.concatenate([Response(self.estimator).at(f[rows], self.X[rows])[1] for rows in self._blocks])
+            slopes = np.concatenate(
+                [Response(self.estimator, self.asking).at(f[rows], self.X[rows])[1] for rows in self._blocks]
+            )
         return (slopes @ J).reshape(-1, J.shape[2])
 
-    # ------------------------------------------------------------------ tables
     def checked_top(self, top: int | None) -> int | None:
-        """Return ``top``, at most the number of rows; None is refused if the table of all rows is too large."""
+        """Limit ``top`` to the number of rows, and refuse None if the table of all rows is too large."""
         n, q = len(self.units), len(self.values)
         if top is None and 16 * n * q > machine_bytes() / 2:
             raise MemoryError(
@@ -551,8 +479,8 @@ class Question:
 
 
 def _raw_basis(model):
-    """Matrix (K, k) from raw predictions to the ones that the user knows: logits, or the location."""
-    k = model.n_outputs
+    """Matrix (K, k) that turns raw predictions into logits of all classes, or into the location."""
+    k = model.loss.n_outputs
     if model.classes is None or model.loss.output_map is None:
         return np.eye(k)[:1]
     return model.loss.output_map

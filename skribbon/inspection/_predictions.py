@@ -1,33 +1,25 @@
-"""Means of predictions over rows, how they change with one column, and their course along it."""
+"""Means of predictions over rows, their changes with one column, and partial dependence on it."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.stats.mstats import mquantiles
 from sklearn.base import BaseEstimator
 
-from .._utils.checks import check_count, check_name, check_single_level, index_of
+from .._utils.checks import check_count, check_name, check_single_level, index_of, listed
+from .._utils.compat import safe_indexing
 from .._utils.typing import IntervalKind, MatrixLike
-from ._functional import (
-    LEVEL,
-    LOG_RATIO,
-    Combination,
-    Inferred,
-    Means,
-    Response,
-    difference,
-    fitted_ribbon,
-    infer_means,
-    infer_rows,
-)
-from ._table import Column, grouped
+from ._functional import Groups, Inferred, Means, Response, difference, infer_means, infer_rows, log_ratio
 
 
 def predictions(
@@ -42,16 +34,14 @@ def predictions(
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
 
-    The errors of one model's predictions are correlated, so the interval of a mean is not the mean of the intervals: it
-    needs the joint covariance of all rows, computed here without an n x n array. With weights :math:`c_i` and
-    predictions :math:`\mu_i`,
+    Errors of one model's predictions are correlated, so the interval of a mean is not the mean of the intervals. With
+    weights :math:`c_i` and predictions :math:`\mu_i`,
 
     .. math:: \sum_i c_i \mu_i, \qquad
               \mathrm{Var} = \Big(\sum_i c_i \nabla\mu_i\Big) \mathrm{Cov}(\Delta\theta_w)
               \Big(\sum_i c_i \nabla\mu_i\Big)' \quad\big[+ \sum_i c_i^2 \phi_i V(\mu_i)\big],
 
-    the last part for observations only. This is exact if :math:`\mu` is linear in the parameters, and the delta method
-    otherwise.
+    the last part for observations only; exact if :math:`\mu` is linear in the parameters, else by the delta method.
 
     Parameters
     ----------
@@ -62,25 +52,17 @@ def predictions(
     aggregate : {"mean", "sum"} or None, default="mean"
         None gives every row its own line.
     kind : {"confidence", "prediction"}, default="confidence"
-        "confidence" is about the mean function: its average over these rows. "prediction" is about observations at
-        these rows, and adds their noise, independent from row to row; the interval uses Student's t with
-        Welch-Satterthwaite degrees of freedom.
+        "confidence" is about the mean function, "prediction" about observations at these rows: it adds their noise,
+        independent from row to row, with Welch-Satterthwaite degrees of freedom.
     weights : array-like of shape (n_samples,), default=None
-        Multiply each row's prediction, or observation, such as the exposure of a rate; for a mean they are normalized
-        to add up to one. A row that stands for several observations must be repeated instead.
+        Multiply each row's prediction, such as the exposure of a rate; in a mean they are normalized.
     confidence_level : float, default=0.9
 
     Returns
     -------
     DataFrame
-        Columns term (the group, "all", or the row's index), class (for a classifier), estimate, std_error, statistic,
-        df, p_value (of an estimate of zero; missing for observations), conf_low, conf_high.
-
-    Notes
-    -----
-    Class probabilities are those at the fitted parameters, with logits divided by the temperature, and their
-    uncertainty is by the delta method. ``predict_proba`` averages over the parameters instead, and is slightly closer
-    to equal probabilities.
+        Columns term (the group, "all", or the row's index), class (with probabilities at the fitted parameters),
+        estimate, std_error, statistic, df, p_value (missing for observations), conf_low, conf_high.
 
     Examples
     --------
@@ -91,16 +73,12 @@ def predictions(
        term  estimate  std_error  conf_low  conf_high
     0   1.0     149.0        4.0     143.0      155.0
     1   2.0     156.0        4.0     150.0      162.0
-    >>> total = predictions(ribbon, X, aggregate="sum", kind="prediction")
-    >>> total[["term", "estimate", "std_error"]].round(0)
-      term  estimate  std_error
-    0  all   67243.0     1613.0
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
     if aggregate is not None:
         check_name(aggregate, "aggregate", ("mean", "sum"))
-    response = Response(fitted_ribbon(ribbon, "predictions"))
+    response = Response(ribbon, "predictions")
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     labels: dict[str, Any]
@@ -109,12 +87,12 @@ def predictions(
         if kind == "prediction":
             raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
         prepared = response.prepared(X)
-        inferred = infer_rows(LEVEL, response, [prepared], response.estimator.ribbon_)
+        inferred = infer_rows(response, [prepared], response.estimator.ribbon_)
         labels = {"term": row_labels(X, prepared.shape[0])}
     else:
         groups = grouped(X, by, weights, aggregate)
         means = Means.from_rows(response, response.prepared(X), groups, noise=kind == "prediction")
-        inferred = infer_means(LEVEL, [means], response.estimator.ribbon_)
+        inferred = infer_means([means], response.estimator.ribbon_)
         inferred = inferred if means.noise is None else inferred.with_noise(means.noise)
         labels = {"term": groups.labels}
     return inferred.frame(_with_classes(labels, response), level, tested=kind == "confidence")
@@ -134,59 +112,47 @@ def comparisons(
 ) -> pd.DataFrame:
     """How predictions change when one column changes and all others stay the same, averaged over rows.
 
-    The column is changed in your original table, text and categories included, and goes through the whole pipeline with
-    the other columns: "what if everybody smoked, compared with nobody". Whether that is an effect of smoking depends on
-    how the data were collected.
+    The column is changed in your original table, text and categories included, and goes through the whole pipeline:
+    "what if everybody smoked, compared with nobody". Whether that is a causal effect depends on the data.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows to average over.
     column : str or int
         Name, or position if X has no names.
     values : number or sequence of two or more values, default=None
         A number is a step from each row's own value; the values of a sequence are each compared with the first. None is
-        a step of one for numbers, 0 to 1 for columns of only 0 and 1, False to True for booleans, and for categories
-        all those in X compared with the first. For numeric codes of categories, give a sequence.
+        a step of one for numbers, 0 to 1 for columns of only 0 and 1, False to True for booleans, and all categories in
+        X. For numeric codes of categories, give a sequence.
     by : str, int or array-like of shape (n_samples,), default=None
-        A column of X, or a label for each row; None puts all rows in one group.
     transform : {"difference", "ratio"}, default="difference"
-        "ratio" is the ratio of the two means; its interval is computed on the log scale, and its test is against a
-        ratio of one.
-    aggregate : {"mean"} or None, default="mean"
-        None gives every row its own lines.
-    weights : array-like of shape (n_samples,), default=None
-        Weights of the rows in the mean.
-    confidence_level : float, default=0.9
+        "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
+    aggregate, weights, confidence_level : {"mean"} or None, array-like of shape (n_samples,), float
+        As in :func:`~skribbon.inspection.predictions`, likewise ``by``.
 
     Returns
     -------
     DataFrame
         Columns term, contrast, group (if ``by``) or row, class (for a classifier), estimate, std_error, statistic, df,
-        p_value, conf_low, conf_high. Class probabilities are those at the fitted parameters, see
-        :func:`~skribbon.inspection.predictions`.
+        p_value, conf_low, conf_high.
 
     Examples
     --------
     >>> from skribbon.inspection import comparisons
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> shown = ["term", "contrast", "estimate", "std_error", "conf_low", "conf_high"]
-    >>> comparisons(ribbon, X, "bmi", values=5)[shown].round(1)
+    >>> table = comparisons(RibbonRegressor().fit(X, y), X, "bmi", values=5)
+    >>> table[["term", "contrast", "estimate", "std_error", "conf_low", "conf_high"]].round(1)
       term contrast  estimate  std_error  conf_low  conf_high
     0  bmi       +5      28.0        3.6      22.0       34.0
-    >>> comparisons(ribbon, X, "sex", values=(1, 2), transform="ratio")[shown].round(1)
-      term contrast  estimate  std_error  conf_low  conf_high
-    0  sex    2 / 1       0.9        0.0       0.8        0.9
     """
     level = check_single_level(confidence_level)
     check_name(transform, "transform", ("difference", "ratio"))
-    response, chosen = Response(fitted_ribbon(ribbon, "comparisons")), Column.of(X, column)
-    combination = difference() if transform == "difference" else LOG_RATIO
-    reference, changed, contrasts = _contrasts(chosen, values, transform, response.model.preprocess)
-    inferred, labels = _compared(response, chosen, combination, reference, changed, contrasts, by, aggregate, weights)
-    return inferred.frame(labels, level, exponentiate=combination.logarithm)
+    response, chosen = Response(ribbon, "comparisons"), Column.of(X, column)
+    combine = difference if transform == "difference" else log_ratio
+    change = _contrasts(chosen, values, transform, response.model.preprocess)
+    inferred, labels = _compare(response, chosen, combine, change, (by, aggregate, weights))
+    return inferred.frame(labels, level, exponentiate=transform == "ratio")
 
 
 def slopes(
@@ -201,47 +167,33 @@ def slopes(
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
 
-    The derivative is a central difference over a ten-thousandth of the column's range to each side, through the whole
-    pipeline; its standard error is that of a difference over two hundredths. For a linear model without transformers it
-    is the coefficient; for any other model it answers the question that one would put to a coefficient. After steps
-    such as binning it is zero almost everywhere: use :func:`~skribbon.inspection.comparisons` there.
+    The derivative is a central difference over 0.0001 of the column's range to each side, through the whole pipeline;
+    its standard error is computed over 0.02. For a linear model without transformers the slope is the coefficient.
+    After steps such as binning it is zero almost everywhere: use :func:`~skribbon.inspection.comparisons` there.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows to average over.
     column : str or int
-        Name, or position if X has no names.
-    by : str, int or array-like of shape (n_samples,), default=None
-        A column of X, or a label for each row; None puts all rows in one group.
-    aggregate : {"mean"} or None, default="mean"
-        None gives every row its own lines.
-    weights : array-like of shape (n_samples,), default=None
-        Weights of the rows in the mean.
-    confidence_level : float, default=0.9
+    by, aggregate, weights, confidence_level : optional
+        As in :func:`~skribbon.inspection.comparisons`.
 
     Returns
     -------
     DataFrame
-        Columns term, contrast ("dY/dX"), group (if ``by``) or row, class (for a classifier), estimate, std_error,
-        statistic, df, p_value, conf_low, conf_high.
+        As in :func:`~skribbon.inspection.comparisons`, with contrast "dY/dX".
 
     Examples
     --------
-    >>> from sklearn.preprocessing import PolynomialFeatures
     >>> from skribbon.inspection import slopes
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> curve = make_pipeline(PolynomialFeatures(2, include_bias=False), LinearRegression())
-    >>> ribbon = RibbonRegressor(curve).fit(X[["bmi", "bp"]], y)
-    >>> heavy = X["bmi"] > 30
-    >>> slopes(ribbon, X[["bmi", "bp"]], "bmi", by=heavy)[["group", "estimate", "std_error"]].round(1)
-       group  estimate  std_error
-    0  False       8.2        1.0
-    1   True       9.3        1.6
+    >>> slopes(RibbonRegressor().fit(X, y), X, "bmi")[["term", "estimate", "std_error"]].round(1)
+      term  estimate  std_error
+    0  bmi       5.6        0.7
     """
     level = check_single_level(confidence_level)
-    response, chosen = Response(fitted_ribbon(ribbon, "slopes")), Column.of(X, column)
+    response, chosen = Response(ribbon, "slopes"), Column.of(X, column)
     if not chosen.is_numeric:
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
@@ -249,10 +201,11 @@ def slopes(
     tables = []
     # Steps as shares of the column's range. The short one, for the estimate, is below the scale of curves and above
     # rounding; over the long one, for the standard error, the kinks of a network average out.
-    for reach in (1e-4, 0.02):
-        step = reach * (span or max(1.0, np.nanmax(np.abs(x))))
-        change = difference(2 * step, reach), x - step, [x + step], ["dY/dX"]
-        tables.append(_compared(response, chosen, *change, by, aggregate, weights))
+    for share in (1e-4, 0.02):
+        step = share * (span or max(1.0, np.nanmax(np.abs(x))))
+        change = x - step, [x + step], ["dY/dX"]
+        combine = partial(difference, step=2 * step)
+        tables.append(_compare(response, chosen, combine, change, (by, aggregate, weights), share))
     (slope, labels), (wide, _) = tables
     return replace(wide, estimate=slope.estimate).frame(labels, level)
 
@@ -270,52 +223,44 @@ def partial_dependence(
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
 
-    The estimates are those of :func:`sklearn.inspection.partial_dependence` with ``kind="average"`` and
-    ``method="brute"`` on the base model, and the grid is the same. Intervals hold for each value by itself, not for
-    the whole curve at once.
+    Estimates and grid agree with :func:`sklearn.inspection.partial_dependence` on the base model, with
+    ``kind="average"`` and ``method="brute"``. Intervals hold for each value by itself, not for the whole curve at once.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows to average over; each value of the grid costs a prediction of all of them.
     features : str, int or sequence of them
-        Columns, one at a time.
     grid_resolution : int, default=50
         Number of values for a numeric column, or its distinct values in X if these are fewer. All categories are used.
     percentiles : tuple of two floats, default=(0.05, 0.95)
         Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
         Maps a feature to a grid of your own.
-    weights : array-like of shape (n_samples,), default=None
-        Weights of the rows in the mean.
-    confidence_level : float, default=0.9
+    weights, confidence_level : array-like of shape (n_samples,) and float
 
     Returns
     -------
     DataFrame
         Columns term (the feature), value, class (for a classifier), estimate, std_error, statistic, df, p_value,
-        conf_low, conf_high. Class probabilities are those at the fitted parameters, see
-        :func:`~skribbon.inspection.predictions`.
+        conf_low, conf_high.
 
     Examples
     --------
     >>> from skribbon.inspection import partial_dependence
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> curve = partial_dependence(ribbon, X, "bmi", grid_resolution=3)
+    >>> curve = partial_dependence(RibbonRegressor().fit(X, y), X, "bmi", grid_resolution=2)
     >>> curve[["term", "value", "estimate", "conf_low", "conf_high"]].round(0)
       term  value  estimate  conf_low  conf_high
     0  bmi   20.0     117.0     109.0      126.0
-    1  bmi   27.0     157.0     153.0      162.0
-    2  bmi   34.0     197.0     186.0      208.0
+    1  bmi   34.0     197.0     186.0      208.0
     """
     level = check_single_level(confidence_level)
     check_count(grid_resolution, "grid_resolution", 2)
     low, high = percentiles
     if not 0 <= low < high <= 1:
         raise ValueError(f"percentiles must be two increasing numbers from 0 to 1, got {percentiles!r}.")
-    response = Response(fitted_ribbon(ribbon, "partial_dependence"))
+    response = Response(ribbon, "partial_dependence")
     chosen = Column.several(X, features, "features")
     if not chosen:
         raise ValueError("features must name at least one column of X, got an empty sequence.")
@@ -328,25 +273,15 @@ def partial_dependence(
         column.check_known(grid, response.model.preprocess)
         for value in grid:
             means = Means.from_rows(response, response.prepared(column.replaced(value)), groups)
-            pieces.append(infer_means(LEVEL, [means], response.estimator.ribbon_))
+            pieces.append(infer_means([means], response.estimator.ribbon_))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
     return Inferred.concatenate(pieces).frame(_with_classes(labels, response), level)
 
 
-# ---------------------------------------------------------------------- shared by the tables
-def _compared(
-    response: Response,
-    chosen: Column,
-    combination: Combination,
-    reference: Any,
-    changed: Sequence[Any],
-    contrasts: Sequence[str],
-    by: Any,
-    aggregate: Any,
-    weights: Any,
-) -> tuple[Inferred, dict[str, Any]]:
-    """Inference about changed values of a column against a reference, None for the column as it is, with its labels."""
+def _compare(response, chosen, combine, change, rows, unit_share=1.0):
+    """Infer changed values of a column against a reference, None for the column as it is, and label the estimates."""
+    (reference, changed, contrasts), (by, aggregate, weights) = change, rows
     ribbon = response.estimator.ribbon_
     if aggregate is None:
         _check_rowwise(by, weights)
@@ -357,11 +292,12 @@ def _compared(
     after = (response.prepared(chosen.replaced(value)) for value in changed)
     if aggregate is None:
         name, places = "row", list(row_labels(chosen.X, before.shape[0]))
-        pieces = [infer_rows(combination, response, [X, before], ribbon) for X in after]
+        pieces = [infer_rows(response, [X, before], ribbon, combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
         start = Means.from_rows(response, before, groups)
-        pieces = [infer_means(combination, [Means.from_rows(response, X, groups), start], ribbon) for X in after]
+        means = ([Means.from_rows(response, X, groups), start] for X in after)
+        pieces = [infer_means(pair, ribbon, combine, unit_share) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or aggregate is None:
         labels[name] = places * len(contrasts)
@@ -389,14 +325,14 @@ def _contrasts(chosen: Column, values: Any, transform: str, transformers: Any) -
 
 def _usual_values(chosen: Column) -> Any:
     """Values to compare by default, as in the package marginaleffects."""
-    if chosen.is_bool:
+    if pd.api.types.is_bool_dtype(chosen.values.dtype):
         return (False, True)
     if chosen.is_numeric:
         x = chosen.values.dropna().to_numpy(dtype=float)
         return (0, 1) if np.isin(x, (0, 1)).all() else 1
     levels = chosen.levels
     if len(levels) < 2:
-        raise ValueError(f"{chosen.name} has a single value in X, {levels}; say which values to compare.")
+        raise ValueError(f"{chosen.name} has a single value in X, {levels}; give the values to compare.")
     return levels
 
 
@@ -427,9 +363,159 @@ def row_labels(X: Any, n: int) -> Any:
 
 
 def _with_classes(labels: dict[str, Any], response: Response) -> dict[str, Any]:
-    """Labels (m,) with all classes below each of them, (m K,)."""
+    """Repeat labels (m,) for all classes, (m K,)."""
     if response.classes is None:
         return labels
     K, m = len(response.classes), len(next(iter(labels.values())))
     repeated = {name: [value for value in values for _ in range(K)] for name, values in labels.items()}
     return {**repeated, "class": np.tile(response.classes, m)}
+
+
+# ---------------------------------------------------------------------- columns and groups of the user's table
+def as_table(X: Any) -> Any:
+    """Return X as a table whose columns can be selected and replaced."""
+    if hasattr(X, "iloc") or sparse.issparse(X):
+        return X
+    if hasattr(X, "columns"):
+        raise TypeError(f"X is a {type(X).__name__}, whose columns cannot be changed here; pass X.to_pandas().")
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns, got an array of shape {X.shape}.")
+    return X
+
+
+def is_number(values: pd.Series) -> bool:
+    """Whether a column has a numeric dtype other than bool."""
+    return pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
+
+
+def column_position(names: list[Any], width: int, column: Any, parameter: str) -> int:
+    """Find one of ``width`` columns by its name, or by its position if no name matches."""
+    if column in names:
+        return names.index(column)
+    if isinstance(column, str):
+        cure = f"its columns are {listed(names)}" if names else f"it has no names, so give a position below {width}"
+        raise ValueError(f"{parameter}={column!r} is not a column of X; {cure}.")
+    try:
+        position = operator.index(column)
+    except TypeError:
+        raise ValueError(
+            f"{parameter} must be the name or position of one column, got {column!r}; pass one at a time."
+        ) from None
+    if not -width <= position < width:
+        raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
+    return position % width
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a DataFrame, an array or a sparse matrix."""
+
+    X: Any  # the table
+    position: int
+    name: str
+    values: pd.Series  # with a numeric or boolean dtype if possible, also if X holds objects
+
+    @classmethod
+    def of(cls, X: Any, column: Any, parameter: str = "column") -> Column:
+        """Find a column by name, or by position if X has no names."""
+        X = as_table(X)
+        names = list(getattr(X, "columns", ()))
+        position = column_position(names, X.shape[1], column, parameter)
+        values = X[:, [position]].toarray().ravel() if sparse.issparse(X) else safe_indexing(X, position, axis=1)
+        series = values if hasattr(X, "iloc") else pd.Series(np.ravel(values))
+        return cls(X, position, str(names[position]) if names else f"x{position}", series.infer_objects())
+
+    @classmethod
+    def several(cls, X: Any, columns: Any, parameter: str = "column") -> list[Column]:
+        """Find columns by a name, a position, or a sequence of names and positions."""
+        asked = [columns] if isinstance(columns, str) or np.ndim(columns) == 0 else columns
+        return [cls.of(X, column, parameter) for column in asked]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column holds numbers."""
+        return is_number(self.values)
+
+    @property
+    def levels(self) -> list[Any]:
+        """Distinct values, sorted, or in the order of a categorical dtype."""
+        if isinstance(self.values.dtype, pd.CategoricalDtype):
+            return list(self.values.cat.remove_unused_categories().cat.categories)
+        found = self.values.dropna().unique()
+        try:
+            return sorted(found)
+        except TypeError:
+            return sorted(found, key=str)
+
+    def replaced(self, value: Any) -> Any:
+        """Copy the table with one value, or a value for each row, in this column."""
+        X, j = self.X, self.position
+        if sparse.issparse(X):
+            X, new = X.tocsc(), np.broadcast_to(np.asarray(value, dtype=float), X.shape[0])
+            return sparse.hstack([X[:, :j], sparse.csc_array(new[:, None]), X[:, j + 1 :]], format="csr")
+        if hasattr(X, "iloc"):
+            X = X.copy(deep=False)
+            X.isetitem(j, pd.Series(value, index=X.index, dtype=None if self.is_numeric else X.dtypes.iloc[j]))
+            return X
+        X = X.astype(np.result_type(X, np.asarray(value))) if self.is_numeric and X.dtype != object else X.copy()
+        X[:, j] = value
+        return X
+
+    def check_known(self, values: Any, transformers: Any) -> None:
+        """Refuse categories that are neither in X nor known to an encoder of the pipeline."""
+        known = [] if self.is_numeric else [*self.levels, *_categories(transformers)]
+        for value in values:
+            if self.is_numeric and (not np.isreal(value) or isinstance(value, str)):
+                raise ValueError(f"values of the numeric column {self.name} must be numbers, got {value!r}.")
+            if not self.is_numeric and value not in known:
+                found = listed([repr(level) for level in self.levels])
+                raise ValueError(f"values: {value!r} is no value of {self.name} that the model knows; X has {found}.")
+
+
+def _categories(transformers: Any) -> list[Any]:
+    """Categories of all fitted encoders, inside pipelines and column transformers too."""
+    found: list[Any] = []
+    for transformer in transformers:
+        for steps in ("steps", "transformer_list", "transformers_"):  # of pipelines, unions and column transformers
+            found += _categories([step for _, step, *_ in getattr(transformer, steps, ())])
+        found += [level for levels in getattr(transformer, "categories_", ()) for level in levels]
+    return found
+
+
+def grouped(X: Any, by: Any, weights: ArrayLike | None, aggregate: str) -> Groups:
+    """Group the rows of X by ``by``, with the weight of each row in the mean or sum."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    weight = _checked_weights(weights, n, aggregate)
+    labels, codes = (["all"], np.zeros(n, dtype=np.intp)) if by is None else _codes(X, by, n)
+    if aggregate == "mean":
+        total = np.bincount(codes, weights=weight, minlength=len(labels))
+        if not np.all(total > 0):
+            raise ValueError(f"weights of group {labels[int(np.argmin(total))]!r} add up to zero; it has no mean.")
+        weight = weight / total[codes]
+    return Groups(labels, codes, weight)
+
+
+def _codes(X, by, n):
+    """Labels (m,) of the groups and the group number of each row, (n,)."""
+    if isinstance(by, str) or np.ndim(by) == 0:
+        by = Column.of(X, by, "by").values
+    values = pd.Series(by if isinstance(by, pd.Series | pd.Categorical) else np.asarray(by))
+    if len(values) != n:
+        raise ValueError(f"by must be a column of X or have a label for each of its {n} rows, got {len(values)}.")
+    codes, labels = pd.factorize(values, sort=True)
+    if np.any(codes < 0):
+        raise ValueError("by has missing labels; give these rows a group of their own, or drop them.")
+    return list(labels), codes.astype(np.intp)
+
+
+def _checked_weights(weights: ArrayLike | None, n: int, aggregate: str) -> NDArray[np.float64]:
+    """Check weights (n,), ones if None: finite, and not negative in a mean."""
+    if weights is None:
+        return np.ones(n)
+    weight = np.asarray(weights, dtype=float)
+    if weight.shape != (n,) or not np.isfinite(weight).all():
+        raise ValueError(f"weights must be {n} finite numbers, one for each row of X, got an array of {weight.shape}.")
+    if aggregate == "mean" and weight.min() < 0:
+        raise ValueError("weights of a mean must not be negative; aggregate='sum' takes any.")
+    return weight

@@ -11,11 +11,12 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from .._utils.typing import MatrixLike, MultiOutput, Scorer
 from .._utils.unwrap import last_step
-from .distributions import energy_score, expected_calibration_error
-from .intervals import average, check_level, interval_coverage_score, mean_interval_score, mean_interval_width
+from . import scores
+from .scores import Weights, average
 
 
 def _require(estimator, method, scorer):
+    """Refuse estimators without the method that a scorer needs."""
     if not hasattr(estimator, method):
         raise TypeError(
             f"{scorer} needs {method}, but {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
@@ -24,7 +25,7 @@ def _require(estimator, method, scorer):
 
 
 def _distribution(estimator, X, method, scorer):
-    """What a regressor predicts; only one has the ``method``."""
+    """Predictive distributions of a regressor, which has the ``method``."""
     estimator, X = last_step(estimator, X)
     _require(estimator, method, scorer)
     return estimator.predict_distribution(X)
@@ -32,9 +33,6 @@ def _distribution(estimator, X, method, scorer):
 
 class IntervalScorer:
     """Scorer of prediction intervals at one level, made by :func:`make_interval_scorer`.
-
-    The coverage itself is for reports, where the level is the target; the others are for searches, where greater is
-    better.
 
     Examples
     --------
@@ -48,9 +46,7 @@ class IntervalScorer:
     def __init__(self, metric, confidence_level, multioutput="uniform_average"):
         self.metric, self.confidence_level, self.multioutput = metric, confidence_level, multioutput
 
-    def __call__(
-        self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def __call__(self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
         """Score the intervals that ``estimator`` predicts for X.
 
         Parameters
@@ -63,7 +59,7 @@ class IntervalScorer:
         Returns
         -------
         float
-            The coverage, or a score for which greater is better.
+            The coverage, for reports, or a score for which greater is better.
         """
         estimator, X = last_step(estimator, X)
         _require(estimator, "predict_interval", "A scorer of intervals")
@@ -73,7 +69,7 @@ class IntervalScorer:
 
     @property
     def reports(self) -> bool:
-        """Whether the result is for reports and has no best direction."""
+        """Whether the result is the coverage, for which neither greater nor smaller is better."""
         return self.metric is _coverage
 
     def __repr__(self):
@@ -82,7 +78,7 @@ class IntervalScorer:
 
 
 def _coverage(y, interval, level, sample_weight):
-    return interval_coverage_score(y, interval, sample_weight=sample_weight, multioutput="raw_values")
+    return scores.interval_coverage_score(y, interval, sample_weight=sample_weight, multioutput="raw_values")
 
 
 def _coverage_error(y, interval, level, sample_weight):
@@ -90,12 +86,12 @@ def _coverage_error(y, interval, level, sample_weight):
 
 
 def _interval_score(y, interval, level, sample_weight):
-    asked = {"confidence_level": level, "sample_weight": sample_weight, "multioutput": "raw_values"}
-    return -mean_interval_score(y, interval, **asked)
+    options = {"confidence_level": level, "sample_weight": sample_weight, "multioutput": "raw_values"}
+    return -scores.mean_interval_score(y, interval, **options)
 
 
 def _width(y, interval, level, sample_weight):
-    return -mean_interval_width(y, interval, sample_weight=sample_weight, multioutput="raw_values")
+    return -scores.mean_interval_width(y, interval, sample_weight=sample_weight, multioutput="raw_values")
 
 
 def make_interval_scorer(
@@ -109,12 +105,12 @@ def make_interval_scorer(
     Parameters
     ----------
     metric : {"coverage", "coverage_error", "interval_score", "width"}, default="coverage"
-        "coverage" is the share of observations inside, for reports: a search that maximised it would choose the widest
-        intervals. The others are for searches: "coverage_error" is minus the distance of that share from the level,
-        "interval_score" and "width" are minus the mean interval score and minus the mean width.
+        "coverage" is the share of observations inside, for reports: a search would choose the widest intervals. The
+        others, for searches, are minus the distance between coverage and level, minus the mean interval score, and
+        minus the mean width.
     confidence_level : float, default=0.9
     multioutput : "uniform_average" or array-like of shape (n_outputs,), default="uniform_average"
-        How to average the scores of several outputs: equally, or with these weights.
+        How to average the scores of several outputs.
 
     Returns
     -------
@@ -131,7 +127,7 @@ def make_interval_scorer(
     >>> search.best_params_
     {'alpha': 10.0}
     """
-    check_level(confidence_level)
+    scores.check_level(confidence_level)
     metrics = {score.__name__[1:]: score for score in (_coverage, _coverage_error, _interval_score, _width)}
     if metric not in metrics:
         raise ValueError(f"metric must be one of {', '.join(map(repr, metrics))}, got {metric!r}.")
@@ -147,9 +143,7 @@ neg_coverage_error_scorer = make_interval_scorer("coverage_error")
 neg_interval_score_scorer = make_interval_scorer("interval_score")
 
 
-def neg_nll_scorer(
-    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
+def neg_nll_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
     """Mean predictive log density of a regressor, mean log probability of a classifier.
 
     Parameters
@@ -162,7 +156,6 @@ def neg_nll_scorer(
     Returns
     -------
     float
-        Greater is better.
 
     Examples
     --------
@@ -177,12 +170,8 @@ def neg_nll_scorer(
     return average(_distribution(estimator, X, "log_density", "neg_nll_scorer").logpdf(y), sample_weight)
 
 
-def neg_crps_scorer(
-    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
-    r"""Minus the continuous ranked probability score of a regressor.
-
-    .. math:: -\frac1n \sum_i \int (F_i(t) - 1[y_i \le t])^2 \, dt
+def neg_crps_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
+    """Minus the continuous ranked probability score of a regressor.
 
     Parameters
     ----------
@@ -194,7 +183,6 @@ def neg_crps_scorer(
     Returns
     -------
     float
-        Greater is better.
 
     Examples
     --------
@@ -206,10 +194,8 @@ def neg_crps_scorer(
     return -average(_distribution(estimator, X, "predict_quantiles", "neg_crps_scorer").crps(y), sample_weight)
 
 
-def neg_energy_scorer(
-    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
-    """Minus the energy score of a regressor with several outputs, from 200 joint draws with a fixed seed.
+def neg_energy_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
+    """Minus the energy score of a regressor with several outputs, from 200 joint draws.
 
     Parameters
     ----------
@@ -221,7 +207,6 @@ def neg_energy_scorer(
     Returns
     -------
     float
-        Greater is better.
 
     Examples
     --------
@@ -231,12 +216,10 @@ def neg_energy_scorer(
     -13
     """
     _require(estimator, "predict_samples", "neg_energy_scorer")
-    return -energy_score(y, estimator.predict_samples(X, 200, random_state=0), sample_weight=sample_weight)
+    return -scores.energy_score(y, estimator.predict_samples(X, 200, random_state=0), sample_weight=sample_weight)
 
 
-def neg_brier_scorer(
-    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
+def neg_brier_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
     r"""Minus the Brier score of a classifier, summed over classes.
 
     .. math:: -\frac1n \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
@@ -251,7 +234,6 @@ def neg_brier_scorer(
     Returns
     -------
     float
-        Greater is better.
 
     Examples
     --------
@@ -264,9 +246,7 @@ def neg_brier_scorer(
     return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
 
 
-def neg_ece_scorer(
-    estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
+def neg_ece_scorer(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
     """Minus the expected calibration error of a classifier.
 
     Parameters
@@ -279,7 +259,6 @@ def neg_ece_scorer(
     Returns
     -------
     float
-        Greater is better.
 
     Examples
     --------
@@ -289,4 +268,4 @@ def neg_ece_scorer(
     -0.08
     """
     labels = estimator.classes_
-    return -expected_calibration_error(y, estimator.predict_proba(X), labels=labels, sample_weight=sample_weight)
+    return -scores.expected_calibration_error(y, estimator.predict_proba(X), labels=labels, sample_weight=sample_weight)

@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from .._utils.lazy import when_used
-from . import glm as glm  # importing a module registers its estimators
-from . import linear as linear
+from .._utils.compat import import_when_used
+from . import linear as linear  # importing a module registers its estimators
 from . import mlp as mlp
-from .base import ParametricModel, as_parametric, polish, with_theta
+from . import outputs as outputs
+from .base import ParametricModel, as_parametric, polish, takes_outputs, with_theta
 from .losses import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
-from .outputs import takes_outputs
 
 if TYPE_CHECKING:
     from . import architectures as architectures
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 # autograd is imported with these, and not before
-__getattr__, __dir__ = when_used(
+__getattr__, __dir__ = import_when_used(
     globals(),
     Architecture=".architectures",
     AutogradClassifier=".autograd",

@@ -1,24 +1,25 @@
 """Ready-made functions f(params, X) for :class:`~skribbon.AutogradRegressor` and :class:`~skribbon.AutogradClassifier`.
 
-A derivative engine may hand every row its own copy of the parameters, so that one reverse pass gives the Jacobians of
-all rows: X is then (n, 1, d), a matrix of parameters (n, in, out), a vector (n, 1, out), and f comes back as (n, 1, k).
-``a @ W + b`` means the same for both, and the functions below are written so that nothing else is needed.
+They also work if every row has its own copy of the parameters, so that one reverse pass gives the Jacobians of all
+rows: X is then (n, 1, d), a matrix of parameters (n, in, out), a vector (n, 1, out), and f returns (n, 1, k).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
+from math import prod
 from typing import Any, Literal, TypeAlias
 
 import autograd.numpy as np
+import numpy
 from autograd.extend import defjvp, defvjp, primitive
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import expit
 
+from .._utils.compat import cached_property
 from .._utils.typing import FloatArray
-from ._tree import map_leaves
 from .base import ParametricModel
 from .mlp import MultilayerPerceptron
 
@@ -28,7 +29,7 @@ Activation: TypeAlias = Literal["tanh", "relu", "logistic", "softplus", "identit
 
 
 def _elementwise(phi, slope):
-    """phi as an autograd primitive whose derivative comes from a = phi(z), which costs less than from z."""
+    """Activation phi as an autograd primitive with its derivative ``slope`` as a function of a = phi(z)."""
     traced = primitive(phi)
     defvjp(traced, lambda a, z: lambda g: g * slope(a))
     defjvp(traced, lambda g, a, z: g * slope(a))
@@ -45,22 +46,16 @@ ACTIVATIONS = {
 
 
 class Architecture:
-    """What a ready-made function f(params, X) knows beyond its values. Subclasses are frozen dataclasses.
+    """Ready-made function f(params, X) with its starting parameters; subclasses are frozen dataclasses.
 
     A subclass writes ``__call__(params, X)``, X (n, d) to f (n, k), in ``autograd.numpy``, and ``init``. Parameters are
     lists, tuples and dicts of float64 arrays; matrices are weights, vectors are biases.
-
-    Attributes
-    ----------
-    dropout : float
-        Probability with which :meth:`noisy` drops a unit; zero if the architecture has none.
 
     Examples
     --------
     >>> from dataclasses import dataclass
     >>> import autograd.numpy as np
-    >>> from skribbon import AutogradRegressor
-    >>> from skribbon.models import Architecture
+    >>> from skribbon.models import Architecture, AutogradRegressor
     >>> @dataclass(frozen=True)
     ... class wave(Architecture):
     ...     def init(self, X, n_outputs, random_state):
@@ -72,20 +67,10 @@ class Architecture:
     array([2.])
     """
 
-    dropout: float = 0.0
+    dropout: float = 0.0  # probability with which ``noisy`` drops a unit
 
     def __call__(self, params: Any, X: FloatArray) -> FloatArray:
-        """f(params, X), each row from that row of X alone.
-
-        Parameters
-        ----------
-        params : nest of ndarray
-        X : ndarray of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-        """
+        """Compute f(params, X) (n, k), each row from that row of X alone."""
         raise TypeError(f"{type(self).__name__} must define __call__(params, X).")
 
     def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
@@ -95,7 +80,6 @@ class Architecture:
         ----------
         X : ndarray of shape (n, d)
         n_outputs : int
-            k, the columns of f.
         random_state : RandomState
 
         Returns
@@ -105,7 +89,7 @@ class Architecture:
         raise TypeError(f"{type(self).__name__} must define init(X, n_outputs, random_state).")
 
     def penalised(self, params: Any) -> Any:
-        """Which parameters a penalty applies to: weights, not biases.
+        """Mark the parameters that a penalty applies to: weights, not biases.
 
         Parameters
         ----------
@@ -114,12 +98,12 @@ class Architecture:
         Returns
         -------
         nest of float
-            Like ``params``, with 1.0 where a penalty applies and 0.0 where it does not.
+            Like ``params``: 1.0 for penalised parameters, 0.0 for others.
         """
         return map_leaves(lambda leaf: float(np.ndim(leaf) >= 2), params)
 
     def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
-        """f with fresh dropout masks, for the steps of training.
+        """Compute f with new dropout masks, for a training step.
 
         Parameters
         ----------
@@ -134,26 +118,24 @@ class Architecture:
         return self(params, X)
 
     def parametric(self, params: Any, l2: Any, **fields: Any) -> ParametricModel | None:
-        """A model with analytic derivatives, where there is one.
+        """Model with analytic derivatives; None lets autograd differentiate the function.
 
         Parameters
         ----------
         params : nest of ndarray
         l2 : nest of float
-            Like ``params``.
         **fields
             The remaining fields of the model: loss, classes, ...
 
         Returns
         -------
         ParametricModel or None
-            None means that autograd differentiates the function itself.
         """
         return None
 
 
 def _glorot(shapes, activation, random_state):
-    """Weights and biases of layers (in, out), drawn as scikit-learn's networks draw them; the last bias is zero."""
+    """Draw weights and biases of layers (in, out) as scikit-learn's networks do; the last bias is zero."""
     params = []
     for n_in, n_out in shapes:
         bound = np.sqrt((2.0 if activation == "logistic" else 6.0) / (n_in + n_out))
@@ -163,13 +145,13 @@ def _glorot(shapes, activation, random_state):
 
 
 def dropout_mask(shape, dropout, rng):
-    """Zero for units that are dropped, 1 / (1 - dropout) for those that stay."""
+    """Random mask: zero for dropped units, 1 / (1 - dropout) for the others."""
     stays = 1 - dropout
     return (rng.uniform(size=shape) < stays) / stays
 
 
 def _check_options(network):
-    """Activation and dropout, of an mlp or a cnn."""
+    """Raise ValueError if the activation or dropout of an mlp or a cnn is invalid."""
     if network.activation not in ACTIVATIONS:
         raise ValueError(f"activation is {network.activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
     if not 0 <= network.dropout < 1:
@@ -190,19 +172,15 @@ class mlp(Architecture):
         Units of the hidden layers; ``()`` is a linear model.
     activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
     dropout : float, default=0.0
-        Probability with which a hidden unit is dropped during training. Units that stay are scaled up by
-        1 / (1 - dropout), so that predictions need no change.
+        Probability with which a hidden unit is dropped during training; the others are scaled up by 1 / (1 - dropout).
 
     Examples
     --------
     >>> from skribbon.models.architectures import mlp
-    >>> X = np.zeros((5, 3))
     >>> f = mlp(hidden=(8, 4), activation="softplus")
-    >>> params = f.init(X, n_outputs=2, random_state=np.random.RandomState(0))
+    >>> params = f.init(np.zeros((5, 3)), n_outputs=2, random_state=np.random.RandomState(0))
     >>> [W.shape for W, b in params]
     [(3, 8), (8, 4), (4, 2)]
-    >>> f(params, X).shape
-    (5, 2)
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -222,8 +200,6 @@ class mlp(Architecture):
         return self._forward(params, X, lambda a: a)
 
     def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
-        if not self.dropout:
-            return self(params, X)
         return self._forward(params, X, lambda a: a * dropout_mask(a.shape, self.dropout, rng))
 
     def _forward(self, params, X, mask):
@@ -237,7 +213,7 @@ class mlp(Architecture):
         arrays = [leaf for leaves in zip(*params, strict=True) for leaf in leaves]  # W_1, ..., W_L, b_1, ..., b_L
         penalties = [number for numbers in zip(*l2, strict=True) for number in numbers]
         return MultilayerPerceptron(
-            theta=np.concatenate([np.ravel(leaf) for leaf in arrays]),
+            theta=join(arrays),
             l2=np.repeat(np.array(penalties, dtype=float), [leaf.size for leaf in arrays]),
             units=(len(params[0][0]), *(len(b) for _, b in params)),
             activation=self.activation,
@@ -249,8 +225,8 @@ class mlp(Architecture):
 class cnn(Architecture):
     """Small convolutional network: convolution, activation and average pooling, repeated, then one dense layer.
 
-    Rows of X are flattened images, channels last. Convolutions have no padding; rows and columns that do not fill a
-    pooling window are left out. params = [(W_1, b_1), ...] with W_l (kernel * kernel * channels in, channels out).
+    Rows of X are flattened images, channels last. Convolutions have no padding; incomplete pooling windows are left
+    out. params = [(W_1, b_1), ...] with W_l (kernel * kernel * channels in, channels out).
 
     Parameters
     ----------
@@ -265,19 +241,16 @@ class cnn(Architecture):
     activation : {"relu", "tanh", "logistic", "softplus", "identity"}, default="relu"
         A smooth one makes the exact Hessian meaningful.
     dropout : float, default=0.0
-        Probability with which an input of the dense layer is dropped during training. Those that stay are scaled up
-        by 1 / (1 - dropout), so that predictions need no change.
+        Probability with which an input of the dense layer is dropped during training; the others are scaled up by
+        1 / (1 - dropout).
 
     Examples
     --------
     >>> from skribbon.models.architectures import cnn
-    >>> X = np.zeros((5, 64))
     >>> f = cnn((8, 8), channels=(4,))
-    >>> params = f.init(X, n_outputs=10, random_state=np.random.RandomState(0))
+    >>> params = f.init(np.zeros((5, 64)), n_outputs=10, random_state=np.random.RandomState(0))
     >>> [W.shape for W, b in params]
     [(9, 4), (36, 10)]
-    >>> f(params, X).shape
-    (5, 10)
     """
 
     image_shape: tuple[int, ...]
@@ -304,7 +277,7 @@ class cnn(Architecture):
 
     @property
     def _final_shape(self):
-        """Shape of an image in front of the dense layer."""
+        """Shape of an image before the dense layer."""
         high, wide, _ = self.image_shape
         for _ in self.channels:
             high, wide = ((length - self.kernel + 1) // self.pool for length in (high, wide))
@@ -323,17 +296,15 @@ class cnn(Architecture):
         return self._features(params, X) @ W + b
 
     def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
-        if not self.dropout:
-            return self(params, X)
         (W, b), features = params[-1], self._features(params, X)
         return (features * dropout_mask(features.shape, self.dropout, rng)) @ W + b
 
     def _features(self, params, X):
-        """What the dense layer sees, (n, m)."""
+        """Inputs (n, m) of the dense layer."""
         phi, images = ACTIVATIONS[self.activation], np.reshape(X, (-1, *self.image_shape))
         for W, b in params[:-1]:
             windows = patches(images, self.kernel)  # (n, h', w', kernel, kernel, channels)
-            # one product for all rows, or one for each row where each has its own W
+            # one product for all rows, or one for each row if each has its own W
             z = np.reshape(windows, (*W.shape[:-2], -1, W.shape[-2])) @ W + b
             images = pool(np.reshape(phi(z), (*windows.shape[:3], -1)), self.pool)
         return np.reshape(images, (*X.shape[:-1], -1))
@@ -385,8 +356,7 @@ class michaelis_menten(Architecture):
 
     .. math:: f = \frac{v x}{k + x}, \qquad v, k > 0,
 
-    with params = {"log_v": ..., "log_k": ...}, two numbers: v is the value that f approaches, k the x where half of it
-    is reached. Neither is penalised.
+    with params = {"log_v": ..., "log_k": ...}, two numbers without penalty: f approaches v, and f(k) = v / 2.
 
     Examples
     --------
@@ -412,8 +382,7 @@ class monotone(Architecture):
 
     .. math:: f = \tanh(x_{increasing} e^A + x_{rest} B + b)\, e^C + c;
 
-    for a decreasing feature change its sign. Only B is penalised: shrinking a log weight would pull the weight towards
-    one, not towards zero.
+    for a decreasing feature change its sign. Only B is penalised, since log weights of zero are weights of one.
 
     Parameters
     ----------
@@ -464,7 +433,7 @@ class monotone(Architecture):
 # Windows and tiles of images (n, h, w, c), as linear maps that autograd can trace in both directions
 @primitive
 def patches(images, size):
-    """Square windows of images (n, h, w, c), as a view (n, h', w', size, size, c)."""
+    """View of the square windows of images (n, h, w, c), (n, h', w', size, size, c)."""
     return sliding_window_view(images, (size, size), axis=(1, 2)).transpose(0, 1, 2, 4, 5, 3)
 
 
@@ -480,7 +449,7 @@ def add_patches(patches, shape):
 
 @primitive
 def pool(images, size):
-    """Averages of size x size tiles, (n, h // size, w // size, c); what does not fill a tile is left out."""
+    """Averages of size x size tiles, (n, h // size, w // size, c); incomplete tiles are left out."""
     high, wide = (length // size * size for length in images.shape[1:3])
     rows = sum(images[:, i:high:size, :wide] for i in range(size))
     return sum(rows[:, :, j::size] for j in range(size)) / size**2
@@ -501,3 +470,106 @@ defvjp(pool, lambda ans, x, size: lambda g: spread_tiles(g, size, x.shape), argn
 defvjp(spread_tiles, lambda ans, x, size, shape: lambda g: pool(g, size), argnums=(0,))
 for _linear_map in (patches, add_patches, pool, spread_tiles):
     defjvp(_linear_map, "same")
+
+
+# ---------------------------------------------------------------------- nested parameters and the flat vector theta
+def open_nest(tree):
+    """Keys of a dict, list or tuple and a function that builds it from its entries; None for a leaf."""
+    if isinstance(tree, dict):
+        return list(tree), lambda entries: dict(zip(tree, entries, strict=True))
+    if isinstance(tree, list | tuple):
+        return list(range(len(tree))), getattr(tree, "_make", type(tree))
+    return None
+
+
+def map_leaves(function, tree):
+    """Nest of ``function`` of every leaf of nested lists, tuples and dicts."""
+    if (nest := open_nest(tree)) is None:
+        return function(tree)
+    keys, build = nest
+    return build([map_leaves(function, tree[key]) for key in keys])
+
+
+def leaves_of(tree):
+    """Leaves in the order in which lists, tuples and dicts hold them."""
+    leaves = []
+    map_leaves(leaves.append, tree)
+    return leaves
+
+
+def join(leaves):
+    """Leaves as one vector (p,)."""
+    return numpy.concatenate([numpy.ravel(leaf) for leaf in leaves])
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Nest of parameters without their values: theta is its leaves, each ravelled, one after the other."""
+
+    skeleton: object  # the nest, with the number of the leaf at each place
+    shapes: tuple
+
+    @classmethod
+    def of(cls, params):
+        """Nest of ``params``, and its leaves as one float64 vector (p,)."""
+        leaves = [_as_number(leaf) for leaf in leaves_of(params)]
+        if not sum(leaf.size for leaf in leaves):
+            raise ValueError("init has no parameters; give at least one number or array that f depends on.")
+        numbers = iter(range(len(leaves)))
+        tree = cls(map_leaves(lambda _: next(numbers), params), tuple(leaf.shape for leaf in leaves))
+        return tree, join(leaves)
+
+    @cached_property
+    def slices(self):
+        """Slice of theta of each leaf."""
+        ends = [0, *accumulate(prod(shape) for shape in self.shapes)]
+        return [slice(start, stop) for start, stop in pairwise(ends)]
+
+    def rebuild(self, leaves):
+        """Nest with these leaves, a sequence."""
+        return map_leaves(lambda number: leaves[number], self.skeleton)
+
+    def split(self, theta):
+        """Leaves of theta (p,), a tuple."""
+        return tuple(theta[place].reshape(shape) for place, shape in zip(self.slices, self.shapes, strict=True))
+
+    def unpack(self, theta):
+        """Nest of theta (p,), which autograd may be tracing."""
+        return self.rebuild(self.split(theta))
+
+    def last(self):
+        """Nest of the last entry at the top level, and its start in theta; None for a leaf."""
+        if (nest := open_nest(self.skeleton)) is None:
+            return None
+        branch = self.skeleton[nest[0][-1]]
+        first = leaves_of(branch)[0]
+        return Tree(map_leaves(lambda i: i - first, branch), self.shapes[first:]), self.slices[first].start
+
+
+def spread(prefix, params, name="l2"):
+    """Number per leaf of ``params``, from a nest of numbers that may stop at any branch above the leaves."""
+    if (given := open_nest(prefix)) is not None:
+        nest = open_nest(params)
+        if nest is None or isinstance(prefix, dict) != isinstance(params, dict) or set(given[0]) != set(nest[0]):
+            raise ValueError(
+                f"{name} does not match the parameters: give one number for all, or a number for each entry of "
+                f"{map_leaves(numpy.shape, params)}; got {prefix!r}."
+            )
+        return nest[1]([spread(prefix[key], params[key], name) for key in nest[0]])
+    try:
+        number = float(prefix)
+    except (TypeError, ValueError):
+        number = numpy.nan
+    if not 0 <= number < numpy.inf:
+        raise ValueError(f"{name} must be a finite number >= 0, or a nest of them like the parameters; got {prefix!r}.")
+    return map_leaves(lambda _: number, params)
+
+
+def _as_number(leaf):
+    array = numpy.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"init must hold numbers or numeric arrays in lists, tuples and dicts; found {leaf!r} "
+            f"of type {type(leaf).__name__}."
+        )
+    return array.astype(numpy.float64)

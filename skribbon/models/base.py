@@ -1,4 +1,4 @@
-"""The one abstraction between a fitted estimator and the mathematics."""
+"""Parametric models: the contract between a fitted estimator and the mathematics, and its registries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .._core.linalg import gram, right_multiply, row_covariances
 from .._core.refits import NEGLIGIBLE, minimise
 from .._core.rows import Groups, Rows, row_blocks
+from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
 from ..exceptions import warn_user
-from ._refusals import refusal
 from .losses import Loss
 
 TRAIN_LONGER = (
@@ -29,54 +29,48 @@ TRAIN_LONGER = (
 
 
 class Tangent:
-    r"""A model linearized at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
+    """Model linearized at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
 
-    A model that knows its Jacobian gets all of this for free; one with a structure to exploit (a linear predictor, a
-    network of layers) has a tangent of its own, which forms J only where somebody asks for it.
-
-    Parameters
-    ----------
-    f : ndarray of shape (n, k)
-    J : ndarray of shape (n, k, p)
+    Every product has a default based on ``jacobian``; models with structure override those that can be cheaper.
     """
 
     def __init__(self, f: FloatArray, J: FloatArray) -> None:
         self.f, self._J = f, J
 
     def jacobian(self) -> FloatArray:
-        """J, (n, k, p)."""
+        """Jacobian J, (n, k, p)."""
         return self._J
 
     def jvp(self, V: FloatArray) -> FloatArray:
-        """J V, (n, k, r): how raw predictions move along directions V (p, r) of the parameters."""
+        """Product J V (n, k, r) with directions V (p, r) of the parameters."""
         return right_multiply(self.jacobian(), V)
 
     def along(self, D: FloatArray) -> FloatArray:
-        """J_i d_i, (n, k), for a direction of its own for each row, D (n, p)."""
+        """Products J_i d_i (n, k) with one direction per row, D (n, p)."""
         return np.einsum("nkp,np->nk", self.jacobian(), D)
 
     def vjp(self, U: FloatArray) -> FloatArray:
-        """sum_i J_i' U_i, (p, r), for U (n, k, r)."""
+        """Sum over rows of J_i' U_i, (p, r), for U (n, k, r)."""
         J = self.jacobian()
         return J.reshape(-1, J.shape[2]).T @ U.reshape(-1, U.shape[2])
 
     def weighted_scores(self, u: FloatArray, c: FloatArray) -> FloatArray:
-        """sum_i c_ib J_i' u_i, (p, B), for u (n, k) and weights c (n, B)."""
+        """Sums over rows of c_ib J_i' u_i, (p, B), for u (n, k) and weights c (n, B)."""
         return self.vjp(u[:, :, None] * c[:, None, :])
 
     def scores(self, u: FloatArray) -> FloatArray:
-        """J_i' u_i of every row, (n, p), for u (n, k); sparse if the rows are."""
+        """Scores J_i' u_i of every row, (n, p), for u (n, k); sparse if the rows are."""
         J = self.jacobian()
         return u * J[:, 0] if J.shape[1] == 1 else np.einsum("nk,nkp->np", u, J)
 
     def gram(self, R: FloatArray) -> FloatArray:
-        """sum_i J_i' R_i R_i' J_i, (p, p), for R (n, k, r)."""
+        """Sum over rows of J_i' R_i R_i' J_i, (p, p), for R (n, k, r)."""
         J = self.jacobian()
         A = R * J if J.shape[1] == 1 else R.transpose(0, 2, 1) @ J
         return gram(A.reshape(-1, A.shape[2]))
 
     def gram_product(self, R: FloatArray, V: FloatArray) -> FloatArray:
-        """:meth:`gram` times V (p, m), without a (p, p) array."""
+        """Product of :meth:`gram` and V (p, m), without a (p, p) array."""
         return self.vjp(R @ (R.transpose(0, 2, 1) @ self.jvp(V)))
 
     def squares(self, R: FloatArray) -> FloatArray:
@@ -84,32 +78,26 @@ class Tangent:
         A = R.transpose(0, 2, 1) @ self.jacobian()
         return np.einsum("nrp,nrp->p", A, A)
 
-    def largest(self) -> FloatArray | float:
-        """Bounds (k, p) on the entries of |J_i|, whatever the row; infinity where they would take the Jacobian."""
-        return np.inf
-
     def hessian(self, C: FloatArray, u: FloatArray) -> FloatArray:
-        """sum_i J_i' C_i J_i + sum_ik u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
+        """Sum over rows of J_i' C_i J_i + sum_k u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
         raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
 
     def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
-        """:meth:`hessian` times V (p, r)."""
+        """Product of :meth:`hessian` and V (p, r)."""
         return self.hessian(C, u) @ V
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParametricModel:
-    r"""A fitted model as a differentiable function of a flat parameter vector.
+    r"""Fitted model as a differentiable function of a flat parameter vector.
 
     The fitted parameters minimise
 
     .. math:: \frac1n \sum_i \ell(f(x_i; \theta), y_i) + \tfrac12 \sum_j \mathrm{l2}_j \theta_j^2 ,
 
-    the mean over rows, so ``l2`` is on the scale of the mean loss whatever scale the estimator's own penalty has.
-
-    A subclass writes ``raw`` and ``jacobian``; the rest follows. One that has faster derivatives writes ``tangent``.
-    X passes two doors: ``prepare`` once for all rows (a pipeline's transformers, validation), then ``rows`` for each
-    block (float64, intercept column). ``raw``, ``jacobian`` and ``tangent`` take Z = rows(prepare(X)[block]).
+    so ``l2`` is on the scale of the mean loss. A subclass writes ``raw`` and ``jacobian``, or ``tangent`` if it has
+    faster derivatives. X is prepared in two steps: ``prepare`` once for all rows (transformers, validation), then
+    ``rows`` for each block (float64, intercept column). The three methods take Z = rows(prepare(X)[block]).
 
     Parameters
     ----------
@@ -120,17 +108,17 @@ class ParametricModel:
     l2 : ndarray of shape (p,)
         Penalty per coordinate; zero for intercepts.
     penalty_gradient : ndarray of shape (p,), default=None
-        Gradient of the whole penalty at theta, where it is more than ``l2 * theta`` (an active L1 part).
+        Gradient of the whole penalty at theta; ``l2 * theta`` if None. An active L1 part adds to it.
     preprocess : tuple of fitted transformers, default=()
         Applied to X first, in order.
     inputs : object with ``n_features_in_`` and maybe ``feature_names_in_``, default=None
-        What the innermost estimator expects behind them.
+        Columns that the innermost estimator expects after them.
     target_transformer : fitted transformer, default=None
         Maps y to the scale the model was fitted on.
     classes : ndarray of shape (K,), default=None
-        Labels of a classifier; the loss sees their indices.
+        Labels of a classifier; the loss takes their indices.
     cure : str
-        What to do about a training gradient that is not zero.
+        Advice if the training gradient is not zero.
 
     Examples
     --------
@@ -145,12 +133,22 @@ class ParametricModel:
     theta: FloatArray
     loss: Loss
     l2: FloatArray
-    penalty_gradient: FloatArray | None = None
+    penalty_gradient: Any = None
     preprocess: tuple[BaseEstimator, ...] = ()
     inputs: Any = None
     target_transformer: BaseEstimator | None = None
     classes: NDArray[Any] | None = None
     cure: str = TRAIN_LONGER
+
+    is_linear = False  # whether f is linear in theta, so that leave-one-out equals a refit without the row
+    has_hessian = False  # whether the tangent has an exact Hessian
+    exact_is_psd = False  # whether that Hessian is never indefinite, so that curvature="auto" may choose it
+    outputs_are_separate = False  # whether each column of y has its own part of theta, of equal length, in order
+    has_layers = False  # whether the model is a network of dense layers, with ``layers`` and Kronecker sums
+
+    def __post_init__(self) -> None:
+        if self.penalty_gradient is None:
+            object.__setattr__(self, "penalty_gradient", self.l2 * self.theta)
 
     # ------------------------------------------------------------------ the function
     def raw(self, Z: Any, theta: FloatArray | None = None) -> FloatArray:
@@ -182,7 +180,7 @@ class ParametricModel:
         return self.tangent(Z).jacobian()
 
     def tangent(self, Z: Any) -> Tangent:
-        """The model linearized at a block of rows: its raw prediction, and products with its Jacobian.
+        """Linearize the model at a block of rows: its raw prediction, and products with its Jacobian.
 
         Parameters
         ----------
@@ -196,31 +194,8 @@ class ParametricModel:
             raise TypeError(f"{type(self).__name__} must define jacobian(Z) or tangent(Z).")
         return Tangent(self.raw(Z), self.jacobian(Z))
 
-    def raw_and_covariance(self, X: Any, root: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Raw predictions, and their covariance J_x root root' J_x' where theta has the covariance root root'.
-
-        Memory beyond both is that of one block of rows.
-
-        Parameters
-        ----------
-        X : {ndarray, sparse matrix} of shape (n, d)
-            Prepared rows.
-        root : ndarray of shape (p, r)
-
-        Returns
-        -------
-        f : ndarray of shape (n, k)
-        covariance : ndarray of shape (n, k, k)
-        """
-        n, k = X.shape[0], self.n_outputs
-        f, covariance = np.empty((n, k)), np.empty((n, k, k))
-        for rows in row_blocks(n, max(self.row_width, k * root.shape[1])):
-            tangent = self.tangent(self.rows(X[rows]))
-            f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
-        return f, covariance
-
     def at(self, theta: FloatArray) -> Self:
-        """The same model with other parameters; its penalty moves with them.
+        """Copy of the model with other parameters; its penalty moves with them.
 
         Parameters
         ----------
@@ -230,77 +205,29 @@ class ParametricModel:
         -------
         ParametricModel
         """
-        return replace(self, theta=theta, penalty_gradient=self.grad_penalty() + self.l2 * (theta - self.theta))
+        return replace(self, theta=theta, penalty_gradient=self.penalty_gradient + self.l2 * (theta - self.theta))
 
-    def grad_penalty(self) -> FloatArray:
-        """Gradient of the penalty at theta.
-
-        Returns
-        -------
-        ndarray of shape (p,)
-        """
-        return self.l2 * self.theta if self.penalty_gradient is None else self.penalty_gradient
-
-    # ------------------------------------------------------------------ its shape
-    @property
-    def n_outputs(self) -> int:
-        """k, the number of raw predictions of a row."""
-        return self.loss.n_outputs
+    @cached_property
+    def row_width(self) -> int:
+        """Floats that one row takes in the largest array of a pass over the rows; sets the size of a block."""
+        return len(self.theta) * self.loss.n_outputs
 
     @property
     def outputs(self) -> tuple[ParametricModel, ...]:
-        """A model of each output alone where y has several columns; else the model itself."""
-        from .outputs import OneOutput
-
-        return tuple(OneOutput.of(self, j) for j in range(len(self.loss.by_output))) or (self,)
-
-    @property
-    def outputs_are_separate(self) -> bool:
-        """Whether y has several columns, and each a part of theta of its own, of the same length, in that order."""
-        return False
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether f is linear in the parameters, so that leave-one-out is what a refit without the row would give."""
-        return False
-
-    @property
-    def exact_is_psd(self) -> bool:
-        """Whether the exact Hessian can never be indefinite, so that "auto" may choose it."""
-        return False
-
-    @property
-    def has_hessian(self) -> bool:
-        """Whether there is an exact Hessian."""
-        return False
-
-    @property
-    def row_width(self) -> int:
-        """Floats that one row takes in the largest array of a pass over the rows; sets the size of a block."""
-        return len(self.theta) * self.n_outputs
-
-    @property
-    def has_layers(self) -> bool:
-        """Whether the model is a network of dense layers, with ``layers`` and a tangent that has Kronecker sums."""
-        return False
-
-    @property
-    def layers(self) -> list[NDArray[np.intp]]:
-        """Indices into theta of every dense layer, (in + 1, out) each, bias last; empty where there are no layers."""
-        return []
+        """A model of each column of y; the model itself if y has one column."""
+        return tuple(one_output(self, j) for j in range(len(self.loss.by_output))) or (self,)
 
     def last_layer(self) -> ParametricModel:
-        """The model as a function of its last layer's parameters alone, the others held fixed.
+        """Model as a function of its last layer's parameters; the model itself if it has no layers.
 
         Returns
         -------
         ParametricModel
-            The model itself if it has no layers.
         """
         return self
 
     def centred(self, X: Any) -> Self:
-        """The same function in coordinates that rounding spares: features measured from their means.
+        """Model with features measured from their means, to avoid rounding, if it is linear with an intercept.
 
         Parameters
         ----------
@@ -310,12 +237,11 @@ class ParametricModel:
         Returns
         -------
         ParametricModel
-            The model itself unless it can tell a feature's mean from its slope.
         """
         return self
 
     def uncentred(self, V: FloatArray) -> FloatArray:
-        """Directions in the coordinates of :meth:`centred`, as directions in those of the fitted estimator.
+        """Map directions from the coordinates of :meth:`centred` to the coordinates of the fitted estimator.
 
         Parameters
         ----------
@@ -327,9 +253,9 @@ class ParametricModel:
         """
         return V
 
-    # ------------------------------------------------------------------ X, from the user's table to blocks
+    # ------------------------------------------------------------------ X and y, from the user's tables to blocks
     def prepare(self, X: MatrixLike) -> Any:
-        """X as the user has it, to the array the mathematics works on, behind all transformers.
+        """Apply all transformers to X and validate the result.
 
         Parameters
         ----------
@@ -341,11 +267,12 @@ class ParametricModel:
         """
         for transformer in self.preprocess:
             X = transformer.transform(X)
-        check_inputs(self.inputs, X)
+        if self.inputs is not None:
+            check_inputs(self.inputs, X)
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def rows(self, X: Any) -> Any:
-        """A block of prepared rows as float64.
+        """Convert a block of prepared rows to float64.
 
         Parameters
         ----------
@@ -358,22 +285,8 @@ class ParametricModel:
         X = X.toarray() if sparse.issparse(X) else X
         return np.asarray(X, dtype=np.float64)
 
-    def after(self, transformer: BaseEstimator) -> Self:
-        """The same model behind one more fitted transformer of X.
-
-        Parameters
-        ----------
-        transformer : fitted transformer
-
-        Returns
-        -------
-        ParametricModel
-        """
-        return replace(self, preprocess=(transformer, *self.preprocess))
-
-    # ------------------------------------------------------------------ y, from labels and units to what the loss sees
     def encode_target(self, y: ArrayLike) -> FloatArray:
-        """Target as the user has it, to what the loss sees: class indices, or the transformed target.
+        """Convert a target to what the loss takes: class indices, or the transformed target.
 
         Parameters
         ----------
@@ -387,14 +300,12 @@ class ParametricModel:
             return class_indices(self.classes, y)
         y = np.asarray(y, dtype=float)
         if self.target_transformer is not None:
-            y = self.target_transformer.transform(self._as_table(y)).reshape(y.shape)
-        return np.asarray(y, dtype=float)
-
-    def _as_table(self, y):
-        return y if self.loss.by_output else np.reshape(y, (-1, 1))
+            table = y if self.loss.by_output else y.reshape(-1, 1)
+            y = np.asarray(self.target_transformer.transform(table), dtype=float).reshape(y.shape)
+        return y
 
     def decode_target(self, t: FloatArray) -> FloatArray:
-        """Values on the fitted scale back to the scale of y.
+        """Convert values on the fitted scale back to the scale of y.
 
         Parameters
         ----------
@@ -406,11 +317,74 @@ class ParametricModel:
         """
         if self.target_transformer is None:
             return t
-        return self.target_transformer.inverse_transform(self._as_table(t)).reshape(np.shape(t))
+        table = t if self.loss.by_output else np.reshape(t, (-1, 1))
+        return self.target_transformer.inverse_transform(table).reshape(np.shape(t))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneOutput(ParametricModel):
+    """One output of a model whose outputs share their parameters: all of theta, and one column of f."""
+
+    whole: ParametricModel
+    index: int
+
+    @property
+    def is_linear(self):
+        return self.whole.is_linear
+
+    @property
+    def row_width(self):
+        return self.whole.row_width
+
+    def rows(self, X):
+        return self.whole.rows(X)
+
+    def raw(self, Z, theta=None):
+        return self.whole.raw(Z, theta)[:, [self.index]]
+
+    def tangent(self, Z):
+        return OneOutputTangent(self.whole.tangent(Z), self.index)
+
+
+class OneOutputTangent(Tangent):
+    """One output of a tangent."""
+
+    def __init__(self, whole, index):
+        self.whole, self.index, self.f = whole, index, whole.f[:, [index]]
+
+    def jacobian(self):
+        return self.whole.jacobian()[:, [self.index]]
+
+    def jvp(self, V):
+        return self.whole.jvp(V)[:, [self.index]]
+
+    def along(self, D):
+        return self.whole.along(D)[:, [self.index]]
+
+
+def one_output(model, j):
+    """Model of column j of y, with its own part of theta if the outputs are separate, else with the whole theta."""
+    transformer = model.target_transformer
+    fields = {"loss": model.loss.by_output[j], "target_transformer": transformer and transformer.column(j)}
+    if model.outputs_are_separate:
+        arrays = {name: getattr(model, name) for name in ("theta", "l2", "penalty_gradient")}
+        return replace(model, **fields, **{name: np.split(A, model.loss.n_outputs)[j] for name, A in arrays.items()})
+    names = ("theta", "l2", "penalty_gradient", "preprocess", "inputs", "cure")
+    return OneOutput(**fields, **{name: getattr(model, name) for name in names}, whole=model, index=j)
+
+
+def raw_and_covariance(model, X, root):
+    """Raw predictions (n, k) at prepared rows X, and their covariances (n, k, k) if theta has root root'."""
+    n, k = X.shape[0], model.loss.n_outputs
+    f, covariance = np.empty((n, k)), np.empty((n, k, k))
+    for rows in row_blocks(n, max(model.row_width, k * root.shape[1])):
+        tangent = model.tangent(model.rows(X[rows]))
+        f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
+    return f, covariance
 
 
 def class_indices(classes, y):
-    """Places of the labels y among ``classes``, as floats; a label that is not there is refused."""
+    """Indices of the labels y among ``classes``, as floats; unknown labels raise ValueError."""
     y = np.asarray(y)
     try:
         unknown = np.setdiff1d(y, classes)
@@ -423,48 +397,43 @@ def class_indices(classes, y):
     return np.searchsorted(classes, y).astype(float)
 
 
+def is_whole(y):
+    """Whether all targets are whole numbers, so that a Tweedie loss of power 1 is for counts."""
+    return bool(np.all(y == np.floor(y)))
+
+
 def check_inputs(inputs, X):
-    """Columns of X, behind all transformers, are those that the innermost estimator was fitted on."""
-    if inputs is None:
-        return
-    found = np.asarray(getattr(X, "columns", ()))
-    names = getattr(inputs, "feature_names_in_", None)
+    """Raise ValueError if the innermost estimator was fitted on other columns than those of X."""
+    found, shape, name = np.asarray(getattr(X, "columns", ())), getattr(X, "shape", (0,)), type(inputs).__name__
+    names, n_features = getattr(inputs, "feature_names_in_", None), inputs.n_features_in_
     if names is not None and len(found) and not np.array_equal(names, found):
         raise ValueError(
-            f"The feature names should match those of the fit: {type(inputs).__name__} was fitted on "
-            f"{list(names[:20])}, got {list(found[:20])}. Put the columns in that order."
+            f"The feature names should match those of the fit: {name} was fitted on {list(names[:20])}, got "
+            f"{list(found[:20])}. Put the columns in that order."
         )
-    shape = getattr(X, "shape", (0,))
-    if len(shape) == 2 and shape[1] != inputs.n_features_in_:
-        raise ValueError(
-            f"X has {shape[1]} features, but {type(inputs).__name__} is expecting {inputs.n_features_in_} features as "
-            "input."
-        )
+    if len(shape) == 2 and shape[1] != n_features:
+        raise ValueError(f"X has {shape[1]} features, but {name} is expecting {n_features} features as input.")
 
 
 def training_rows(model, X, y, weight, group=None):
-    """Rows of a model from its training data as the user has them; targets that are not finite are refused.
-
-    ``group`` (n_samples,) are the numbers of their groups.
-    """
+    """Rows of a model from the user's X and y, with ``group`` (n_samples,) numbers; y must be finite."""
     t = model.encode_target(y)
     if not np.isfinite(t).all():
         raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
-    return Rows(model, model.prepare(X), t, weight, None if group is None else Groups.of(group, weight))
+    return Rows(model, model.prepare(X), t, weight, None if group is None else Groups.from_codes(group, weight))
 
 
 @singledispatch
 def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: FloatArray) -> ParametricModel:
     """Turn a fitted estimator into a :class:`ParametricModel`.
 
-    A single-dispatch function: ``as_parametric.register(MyEstimator)`` teaches skribbon a new base model, and
-    subclasses of a known estimator are known too.
+    A single-dispatch function: ``as_parametric.register(MyEstimator)`` adds a base model and its subclasses.
 
     Parameters
     ----------
     estimator : fitted estimator
     y : ndarray of shape (n_samples,)
-        The training target, for what depends on it (balanced class weights).
+        The training target, e.g. for balanced class weights.
     sample_weight : ndarray of shape (n_samples,)
         The weights that the estimator was fitted with; ones if none.
 
@@ -489,17 +458,41 @@ def is_supported(estimator):
 
 
 @singledispatch
-def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArray) -> BaseEstimator:
-    """A copy of a fitted estimator with the parameters ``theta`` of its parametric ``model``.
+def takes_outputs(estimator: BaseEstimator) -> bool:
+    """Whether a Ribbon around this estimator takes a y of several columns.
 
-    A single-dispatch function, as :func:`as_parametric`: register your own estimator to make :func:`polish` know it.
+    A single-dispatch function, as :func:`~skribbon.models.as_parametric` is: an estimator that is registered there and
+    fitted by :class:`~skribbon.models.SquaredErrors` may be registered here too.
+
+    Parameters
+    ----------
+    estimator : estimator
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import PoissonRegressor, Ridge
+    >>> from skribbon.models import takes_outputs
+    >>> takes_outputs(Ridge()), takes_outputs(PoissonRegressor())
+    (True, False)
+    """
+    return False
+
+
+@singledispatch
+def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArray) -> BaseEstimator:
+    """Copy a fitted estimator with the parameters ``theta`` of its parametric ``model``.
+
+    A single-dispatch function, as :func:`as_parametric`: register your own estimator to make :func:`polish` support it.
 
     Parameters
     ----------
     estimator : fitted estimator
-        It is not changed.
     model : ParametricModel
-        What :func:`as_parametric` made of it.
+        Result of :func:`as_parametric`.
     theta : ndarray of shape (p,)
 
     Returns
@@ -515,10 +508,10 @@ def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArr
     >>> with_theta(network, model, np.zeros_like(model.theta)).predict(X)
     array([0., 0., 0.])
     """
-    supported = sorted(cls.__name__ for cls in with_theta.registry if cls is not object)
+    supported = ", ".join(sorted(cls.__name__ for cls in with_theta.registry if cls is not object))
     raise TypeError(
-        f"{type(estimator).__name__} cannot be polished; supported are {', '.join(supported)} and what you register "
-        "with skribbon.models.with_theta.register."
+        f"{type(estimator).__name__} cannot be polished; supported are {supported} and what you register with "
+        "skribbon.models.with_theta.register."
     )
 
 
@@ -534,23 +527,20 @@ def polish(
 ) -> BaseEstimator:
     """Move a fitted model to the exact minimum of its own training objective.
 
-    Networks that were trained by Adam, or by L-BFGS to a loose tolerance, stop some way from a minimum, and the
-    curvature there says little about it. A few damped Newton steps from there make the gradient zero.
+    Networks trained by Adam, or by L-BFGS with a loose tolerance, stop short of a minimum. A few damped Newton steps
+    make the gradient zero.
 
     Parameters
     ----------
     estimator : fitted estimator
-        A network, a model of one's own, a GLM, a logistic, Huber or ridge regression, also in a pipeline. It is not
-        changed.
+        A network, an autograd model, a GLM, a logistic, Huber or ridge regression, also in a pipeline; not changed.
     X : array-like of shape (n_samples, n_features)
-        The training data.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that the estimator was fitted with.
     max_iter : int, default=200
     tol : float, default=1e-8
-        Converged when the gradient is this many standard errors of itself. What stops before warns where more than
-        1e-4 of them are left, since no interval can tell less from zero.
+        Converged when the gradient is at most this many of its standard errors. If more than 1e-4 are left, it warns.
     verbose : int, default=0
 
     Returns
@@ -572,7 +562,7 @@ def polish(
     check_consistent_length(X, y, sample_weight)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     model = as_parametric(estimator, y, weight)
-    with_theta(estimator, model, model.theta)  # an estimator that cannot be written to says so before the work
+    with_theta(estimator, model, model.theta)  # raises before the work if the estimator is not registered
     theta, report = minimise(training_rows(model, X, y, weight), max_iter, tol, verbose)
     if not report.converged and report.gradient_after > NEGLIGIBLE:
         warn_user(
@@ -581,3 +571,56 @@ def polish(
             ConvergenceWarning,
         )
     return with_theta(estimator, model, theta)
+
+
+# ---------------------------------------------------------------------- advice for estimators that are not supported
+OWN = (
+    "Ribbon needs a smooth loss in a fixed set of parameters; skribbon.AutogradRegressor takes one that you write, and "
+    "for a model without parameters there are conformal methods."
+)
+# advice by the modules in which a base class of the estimator is defined; the first that fits is given
+ADVICE = {
+    ("skribbon.",): "It is a Ribbon already: pass its base model, or use it as it is.",
+    ("torch.", "skorch.", "keras.", "scikeras.", "tensorflow.", "flax."): (
+        "For a network in torch take laplace-torch; or write it in autograd.numpy, as f(params, X), for "
+        "skribbon.AutogradRegressor or AutogradClassifier."
+    ),
+    ("sklearn.model_selection.",): (
+        "A search goes around the Ribbon, GridSearchCV(RibbonRegressor(Ridge()), {'estimator__alpha': ...}); or fit it "
+        "first, with refit=True, and pass FrozenEstimator(search): its best_estimator_ is taken."
+    ),
+    ("sklearn.tree.", "sklearn.ensemble.", "sklearn.neighbors.", "xgboost.", "lightgbm.", "catboost."): (
+        "It is not differentiable in its parameters. Use conformal prediction instead, which needs only predictions, "
+        "e.g. MAPIE's SplitConformalRegressor and SplitConformalClassifier."
+    ),
+    ("sklearn.svm.",): (
+        "Its loss has no second derivative: take LogisticRegression or HuberRegressor, or a conformal method."
+    ),
+    ("sklearn.gaussian_process.",): "It has error bars of its own: predict(X, return_std=True).",
+}
+# registered classes by kind; classes that users register come last
+KINDS = {
+    "linear models": (
+        *("LinearRegression", "Ridge", "RidgeCV", "BayesianRidge", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV"),
+        *("HuberRegressor", "SGDRegressor"),
+    ),
+    "GLMs": ("PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
+    "classifiers": ("LogisticRegression", "SGDClassifier"),
+    "networks": ("MLPRegressor", "MLPClassifier", "AutogradRegressor", "AutogradClassifier"),
+    "around these": ("Pipeline", "TransformedTargetRegressor", "FrozenEstimator"),
+}
+
+
+def refusal(estimator, registry):
+    """Explain why an estimator is not supported, what to use instead, and which estimators are supported."""
+    modules = [f"{cls.__module__}." for cls in type(estimator).__mro__]
+    fits = (advice for starts, advice in ADVICE.items() if any(module.startswith(starts) for module in modules))
+    known = {cls.__name__ for cls in registry if cls is not object}
+    known |= {"Lasso", "AutogradRegressor", "AutogradClassifier"}  # an ElasticNet; and two that register when used
+    kinds = {kind: [name for name in names if name in known] for kind, names in KINDS.items()}
+    kinds["registered"] = sorted(known.difference(*KINDS.values()))
+    supported = "\n".join(f"  {kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+    return (
+        f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\nSupported, with their subclasses:\n"
+        f"{supported}\nand what you register with skribbon.models.as_parametric.register."
+    )

@@ -1,84 +1,44 @@
-"""Models whose raw prediction is linear in the parameters: least squares and Huber regression."""
+"""Models whose raw prediction is linear in the parameters: least squares, Huber, GLMs and logistic regression."""
 
 from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
-from sklearn.linear_model import (
-    BayesianRidge,
-    ElasticNet,
-    ElasticNetCV,
-    HuberRegressor,
-    LassoCV,
-    LinearRegression,
-    Ridge,
-    RidgeCV,
-    SGDRegressor,
-)
+from sklearn import linear_model as lm
+from sklearn.utils import compute_class_weight
 
 from .._core.linalg import batch_gram, gram, scale_rows
 from ..exceptions import SelectionWarning, warn_user
-from .base import ParametricModel, Tangent, as_parametric, with_theta
-from .losses import Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
-from .outputs import takes_outputs
+from .base import ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
+from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
-    r"""f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel().
+    """Linear model f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel(); sparse X stays sparse.
 
-    The Jacobian is I_k (x) x~', so that scores are u_i (x) x~_i and any curvature is a set of weighted Gram
-    matrices X~' diag(C_kl) X~. Sparse X stays sparse.
-
-    The centre c is zero in the estimator's own coordinates. The sums over training rows are formed around the
-    features' means: the square of a column whose mean is 10^8 times its spread leaves nothing of the spread.
+    The centre c is zero in the estimator's own coordinates. Sums over training rows use the features' means, since the
+    square of a column whose mean is 10^8 times its spread would lose the spread.
     """
 
     intercept: bool = True
     columns: np.ndarray | None = None  # the active features; None for all
     centre: np.ndarray | None = None  # (d,), None for zero
 
-    @property
-    def is_linear(self):
-        return True
+    is_linear = True
+    has_hessian = True
 
-    @property
-    def outputs(self):
-        if not self.loss.by_output:
-            return (self,)
-        whole = self.penalty_gradient is None
-        return tuple(
-            replace(
-                self,
-                theta=self.theta.reshape(self.n_outputs, -1)[j],
-                l2=self.l2.reshape(self.n_outputs, -1)[j],
-                penalty_gradient=None if whole else self.penalty_gradient.reshape(self.n_outputs, -1)[j],
-                loss=loss,
-                target_transformer=None if self.target_transformer is None else self.target_transformer.column(j),
-            )
-            for j, loss in enumerate(self.loss.by_output)
-        )
-
-    @property
-    def outputs_are_separate(self):
-        return bool(self.loss.by_output)
-
-    @property
-    def exact_is_psd(self):
-        return self.loss.convex
-
-    @property
-    def has_hessian(self):
-        return True
-
-    @property
-    def row_width(self):
-        k = self.loss.n_outputs
+    def __post_init__(self):
+        k, separate = self.loss.n_outputs, bool(self.loss.by_output)
         d = len(self.theta) // k
-        if self.outputs_are_separate:
-            return (k + 2) * d
-        return max((k + 1) * d, (k + 1) ** 2)  # rows and their scores, or curvatures of the loss
+        width = (
+            (k + 2) * d if separate else max((k + 1) * d, (k + 1) ** 2)
+        )  # rows and scores, or curvatures of the loss
+        derived = {"row_width": width, "outputs_are_separate": separate, "exact_is_psd": self.loss.convex}
+        if self.penalty_gradient is None:
+            derived["penalty_gradient"] = self.l2 * self.theta
+        vars(self).update(derived)
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -95,15 +55,15 @@ class LinearPredictor(ParametricModel):
         return np.asarray(Z @ theta.reshape(self.loss.n_outputs, -1).T)
 
     def tangent(self, Z):
-        return LinearTangent(Z, self.raw(Z))
+        return LinearTangent(Z, np.asarray(Z @ self.theta.reshape(self.loss.n_outputs, -1).T))
 
     def centred(self, X):
         k = self.loss.n_outputs
         if not self.intercept or sparse.issparse(X) or self.l2.reshape(k, -1)[:, -1].any():
             return self
-        some = X if self.columns is None else X[:, self.columns]  # any point among the rows will do
+        some = X if self.columns is None else X[:, self.columns]
         centre = np.mean(some, axis=0, dtype=np.float64)
-        first = some[0].astype(np.float64)  # of a constant column: the rounding of its mean is no direction
+        first = some[0].astype(np.float64)  # a constant column is centred exactly, without rounding of its mean
         centre = np.where(np.abs(centre - first) <= 1e-13 * np.abs(first), first, centre)
         Theta = self.theta.reshape(k, -1).copy()
         Theta[:, -1] += Theta[:, :-1] @ centre
@@ -144,6 +104,8 @@ class LinearTangent(Tangent):
         return np.stack([np.einsum("nd,nd->n", self.Z, block) for block in blocks], axis=1)
 
     def vjp(self, U):
+        if self._k == 1:
+            return np.asarray(self.Z.T @ U[:, 0])
         return np.concatenate([np.asarray(self.Z.T @ U[:, output]) for output in range(self._k)])  # (d, r) each
 
     def scores(self, u):
@@ -152,22 +114,16 @@ class LinearTangent(Tangent):
         return (u[:, :, None] * self.Z[:, None, :]).reshape(len(u), -1)
 
     def gram(self, R):
-        return gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 < self._k else self.hessian(batch_gram(R))
+        if self._k == 1:
+            return gram(self.Z, np.square(R).sum(axis=(1, 2)))
+        return gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 else self.hessian(batch_gram(R))
 
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
         return np.asarray((squared.T @ (R**2).sum(axis=2)).T).ravel()
 
-    def largest(self):
-        if sparse.issparse(self.Z):
-            columns = np.zeros(self.Z.shape[1])
-            np.maximum.at(columns, self.Z.indices, np.abs(self.Z.data))
-        else:
-            columns = np.abs(self.Z).max(axis=0)
-        return np.kron(np.eye(self._k), columns)
-
     def hessian(self, C, u=None):
-        """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k): f is linear, so that u does not matter."""
+        """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k); u has no effect, since f is linear."""
         Z, k, d = self.Z, self._k, self.Z.shape[1]
         if k == 1:
             return gram(Z, C[:, 0, 0])
@@ -178,16 +134,20 @@ class LinearTangent(Tangent):
         return H.reshape(k * d, k * d)
 
 
-@with_theta.register(LinearRegression)
-@with_theta.register(Ridge)
-@with_theta.register(RidgeCV)
-def with_coefficients(estimator, model, theta):
-    """A copy of a fitted linear estimator with other coefficients and intercepts."""
-    return with_rows_of_coefficients(estimator, model, theta.reshape(model.n_outputs, -1))
+@takes_outputs.register(lm.LinearRegression)
+@takes_outputs.register(lm.Ridge)
+@takes_outputs.register(lm.RidgeCV)
+def _(estimator):
+    return not getattr(estimator, "positive", False)  # signs drop other columns for each output
 
 
-def with_rows_of_coefficients(estimator, model, Theta):
-    """The same, of coefficients (k, d) with the intercepts last."""
+@with_theta.register(lm.LinearRegression)
+@with_theta.register(lm.Ridge)
+@with_theta.register(lm.RidgeCV)
+def with_coefficients(estimator, model, theta, basis=None):
+    """Copy a fitted linear estimator with coefficients theta, intercepts last; ``basis`` (K, k) maps to classes."""
+    Theta = theta.reshape(model.loss.n_outputs, -1)
+    Theta = Theta if basis is None else basis @ Theta
     estimator = copy(estimator)
     coef = Theta[:, :-1] if model.intercept else Theta
     estimator.coef_ = coef.reshape(np.shape(estimator.coef_)).copy()
@@ -200,58 +160,46 @@ def with_rows_of_coefficients(estimator, model, Theta):
 def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     """LinearPredictor of a fitted linear estimator with coef_ and intercept_.
 
-    Parameters
-    ----------
-    loss : Loss
-        Of one output; those with coefficients (m, d) are fitted by least squares.
-    l2, l1 : float
-        Penalties of the coefficients on the scale of the mean loss; l2 may be (m,), of each output.
-    drop_zeros : bool
-        Keep only the coefficients that are not zero, and say so: those of an L1 or sign constraint sit at a kink,
-        where the expansion does not hold.
+    ``loss`` is for one output or for classes; estimators that take several outputs fit them by least squares. The
+    penalties ``l2``, or (m,) of each output, and ``l1`` are on the scale of the mean loss. ``drop_zeros`` drops zero
+    coefficients with a warning: an L1 penalty or sign constraint has a kink there.
     """
-    coef = np.asarray(estimator.coef_, dtype=float)
-    if coef.ndim > 1 and takes_outputs(estimator):
-        return _linear_models(estimator, coef, l2, **fields)
-    if coef.ndim > 1 and coef.shape[0] > 1:
+    name, columns = type(estimator).__name__, None
+    coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=float))
+    if np.ndim(estimator.coef_) > 1 and takes_outputs(estimator):
+        loss = SquaredErrors(len(coef))
+    elif len(coef) > 1 and loss.output_map is None:
         raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
-    coef = coef.ravel()
-    columns = None
     if drop_zeros:
-        columns = np.flatnonzero(coef)
-        if len(columns) < len(coef):
+        columns = np.flatnonzero(coef[0])
+        if len(columns) < coef.shape[1]:
             warn_user(
-                f"{type(estimator).__name__} keeps {len(columns)} of {len(coef)} coefficients; intervals are "
-                "conditional on that selection and ignore the uncertainty of the selection itself.",
+                f"{name} keeps {len(columns)} of {coef.shape[1]} coefficients; intervals are conditional on that "
+                "selection and ignore the uncertainty of the selection itself.",
                 SelectionWarning,
             )
-        coef = coef[columns]
+        coef = coef[:, columns]
     intercept = bool(estimator.fit_intercept)
-    theta = np.append(coef, np.ravel(estimator.intercept_)[:1]) if intercept else coef
-    if not len(theta):
-        raise ValueError(f"{type(estimator).__name__} has no parameter left: every coefficient is zero. Penalise less.")
-    penalised = np.append(np.ones_like(coef), 0.0) if intercept else np.ones_like(coef)
+    penalised = np.append(np.ones(coef.shape[1]), np.zeros(int(intercept)))
+    Theta = np.column_stack([coef, np.broadcast_to(estimator.intercept_, len(coef))]) if intercept else coef
+    Theta = Theta if loss.output_map is None else loss.output_map.T @ Theta
+    if not Theta.size:
+        raise ValueError(f"{name} has no parameter left: every coefficient is zero. Penalise less.")
+    penalties = np.reshape(l2, (-1, 1)) * penalised * np.ones_like(Theta)
     return LinearPredictor(
-        theta=theta.astype(float),
+        theta=Theta.ravel(),
         loss=loss,
-        l2=l2 * penalised,
-        penalty_gradient=penalised * (l2 * theta + l1 * np.sign(theta)),
+        l2=penalties.ravel(),
+        penalty_gradient=(penalties * Theta + l1 * penalised * np.sign(Theta)).ravel(),
         intercept=intercept,
         columns=columns,
         **fields,
     )
 
 
-def _linear_models(estimator, coef, l2, **fields):
-    """The same of coefficients (m, d) of several outputs."""
-    m, intercept = len(coef), bool(estimator.fit_intercept)
-    Theta = np.column_stack([coef, np.broadcast_to(estimator.intercept_, m)]) if intercept else coef
-    penalties = np.tile(np.reshape(np.broadcast_to(l2, m), (m, 1)), Theta.shape[1])
-    if intercept:
-        penalties[:, -1] = 0.0
-    return LinearPredictor(
-        theta=Theta.ravel().astype(float), loss=SquaredErrors(m), l2=penalties.ravel(), intercept=intercept, **fields
-    )
+def fitted_value(estimator, name, default=None):
+    """Value of a parameter that the estimator was fitted with: chosen by cross-validation, or set."""
+    return getattr(estimator, f"{name}_", getattr(estimator, name, default))
 
 
 SCALE_COLUMNS = (
@@ -260,23 +208,20 @@ SCALE_COLUMNS = (
 )
 
 
-@as_parametric.register(LinearRegression)
+@as_parametric.register(lm.LinearRegression)
 def _(estimator, y, sample_weight):
     return linear_model(estimator, Tweedie(), 0.0, drop_zeros=estimator.positive, cure=SCALE_COLUMNS)
 
 
-@as_parametric.register(Ridge)
+@as_parametric.register(lm.Ridge)
+@as_parametric.register(lm.RidgeCV)
 def _(estimator, y, sample_weight):
-    # Ridge penalises the sum of squares, not the mean
-    return linear_model(estimator, Tweedie(), estimator.alpha / sample_weight.sum(), drop_zeros=estimator.positive)
+    alpha = estimator.alpha if hasattr(estimator, "alpha") else estimator.alpha_
+    l2 = alpha / sample_weight.sum()  # alpha is on the scale of the sum of squares
+    return linear_model(estimator, Tweedie(), l2, drop_zeros=getattr(estimator, "positive", False))
 
 
-@as_parametric.register(RidgeCV)
-def _(estimator, y, sample_weight):
-    return linear_model(estimator, Tweedie(), estimator.alpha_ / sample_weight.sum())
-
-
-@as_parametric.register(BayesianRidge)
+@as_parametric.register(lm.BayesianRidge)
 def _(estimator, y, sample_weight):
     if not (estimator.lambda_ >= 0 and estimator.alpha_ > 0):
         raise ValueError(
@@ -287,34 +232,22 @@ def _(estimator, y, sample_weight):
     return linear_model(estimator, Tweedie(), estimator.lambda_ / (estimator.alpha_ * sample_weight.sum()))
 
 
-def _elastic_net(estimator, alpha, l1_ratio):
-    # the elastic net's alpha is already on the scale of the mean loss
+@as_parametric.register(lm.ElasticNet)
+@as_parametric.register(lm.ElasticNetCV)
+@as_parametric.register(lm.LassoCV)
+def _(estimator, y, sample_weight):
+    alpha, l1_ratio = fitted_value(estimator, "alpha"), fitted_value(estimator, "l1_ratio", 1.0)
     return linear_model(estimator, Tweedie(), alpha * (1 - l1_ratio), alpha * l1_ratio, drop_zeros=True)
 
 
-@as_parametric.register(ElasticNet)
-def _(estimator, y, sample_weight):
-    return _elastic_net(estimator, estimator.alpha, estimator.l1_ratio)
-
-
-@as_parametric.register(ElasticNetCV)
-def _(estimator, y, sample_weight):
-    return _elastic_net(estimator, estimator.alpha_, estimator.l1_ratio_)
-
-
-@as_parametric.register(LassoCV)
-def _(estimator, y, sample_weight):
-    return _elastic_net(estimator, estimator.alpha_, 1.0)
-
-
 def sgd_penalty(estimator, sample_weight):
-    """l2, l1 of an SGD estimator on the scale of the mean loss; its own objective is sum(w_i l_i)/n_rows + penalty."""
+    """Penalties l2, l1 of an SGD estimator on the scale of the mean loss; its loss is sum(w_i l_i) / n_rows."""
     alpha = estimator.alpha * len(sample_weight) / sample_weight.sum()
     l1_ratio = {None: 0.0, "l2": 0.0, "l1": 1.0, "elasticnet": estimator.l1_ratio}[estimator.penalty]
     return (0.0, 0.0) if estimator.penalty is None else (alpha * (1 - l1_ratio), alpha * l1_ratio)
 
 
-@as_parametric.register(SGDRegressor)
+@as_parametric.register(lm.SGDRegressor)
 def _(estimator, y, sample_weight):
     losses = {
         "squared_error": Tweedie(),
@@ -329,13 +262,12 @@ def _(estimator, y, sample_weight):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LocationScale(ParametricModel):
-    """f = (x~' beta, s): a linear location and one common scale, theta = (beta, s)."""
+    """Linear location and one common scale: f = (x~' beta, s), theta = (beta, s)."""
 
     intercept: bool = True
 
-    @property
-    def exact_is_psd(self):
-        return True
+    has_hessian = True
+    exact_is_psd = True
 
     def rows(self, X):
         X = super().rows(X)
@@ -345,10 +277,6 @@ class LocationScale(ParametricModel):
         theta = self.theta if theta is None else theta
         return np.column_stack([Z @ theta[:-1], np.full(len(Z), theta[-1])])
 
-    @property
-    def has_hessian(self):
-        return True
-
     def tangent(self, Z):
         J = np.zeros((len(Z), 2, Z.shape[1] + 1))
         J[:, 0, :-1] = Z
@@ -357,7 +285,7 @@ class LocationScale(ParametricModel):
 
 
 class LocationScaleTangent(Tangent):
-    """f is linear in the parameters, so that only the loss has a curvature."""
+    """Tangent of a LocationScale: f is linear in the parameters, so that only the loss has a curvature."""
 
     def hessian(self, C, u):
         J = self.jacobian()
@@ -370,10 +298,10 @@ LARGER_EPSILON = (
 )
 
 
-@as_parametric.register(HuberRegressor)
+@as_parametric.register(lm.HuberRegressor)
 def _(estimator, y, sample_weight):
-    # a scale below 1e-8 of the targets is rounding: the fit is perfect, and all losses are alike there; one below 1e-6
-    # of their range is what the solver left of a scale that went to zero, as with epsilon = 1
+    # a scale below 1e-8 of the targets is rounding of a perfect fit, where all losses agree; one below 1e-6 of their
+    # range is the remainder of a scale that the solver drove to zero, as with epsilon = 1
     if estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
         return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
     intercept = [estimator.intercept_] if estimator.fit_intercept else []
@@ -385,7 +313,7 @@ def _(estimator, y, sample_weight):
     )
 
 
-@with_theta.register(HuberRegressor)
+@with_theta.register(lm.HuberRegressor)
 def _(estimator, model, theta):
     if not isinstance(model, LocationScale):
         return with_coefficients(estimator, model, theta)
@@ -395,3 +323,95 @@ def _(estimator, model, theta):
     if model.intercept:
         estimator.intercept_ = float(theta[d])
     return estimator
+
+
+# ---------------------------------------------------------------------- generalised linear models and classifiers
+# alpha of these three is on the scale of the mean loss
+for family in (lm.PoissonRegressor, lm.GammaRegressor, lm.TweedieRegressor):
+    with_theta.register(family, with_coefficients)
+
+
+@as_parametric.register(lm.PoissonRegressor)
+def _(estimator, y, sample_weight):
+    return linear_model(estimator, Tweedie(1, "log", is_whole(y)), estimator.alpha)
+
+
+@as_parametric.register(lm.GammaRegressor)
+def _(estimator, y, sample_weight):
+    return linear_model(estimator, Tweedie(2, "log"), estimator.alpha)
+
+
+@as_parametric.register(lm.TweedieRegressor)
+def _(estimator, y, sample_weight):
+    link = {"auto": "identity" if estimator.power <= 0 else "log"}.get(estimator.link, estimator.link)
+    return linear_model(estimator, Tweedie(estimator.power, link, is_whole(y)), estimator.alpha)
+
+
+def class_weights(estimator, y, sample_weight):
+    """Class weights (K,) that multiply each row's loss, or None; they are not frequencies."""
+    if estimator.class_weight is None:
+        return None
+    with np.errstate(divide="ignore"):
+        weights = compute_class_weight(
+            estimator.class_weight, classes=estimator.classes_, y=y, sample_weight=sample_weight
+        ).astype(float)
+    return np.where(np.isinf(weights), 0.0, weights)  # "balanced" against rows that have no weight themselves
+
+
+def _penalty(estimator):
+    """C and l1_ratio that a LogisticRegression or LogisticRegressionCV was fitted with."""
+    C, l1_ratio = np.ravel(fitted_value(estimator, "C", np.inf)), np.ravel(fitted_value(estimator, "l1_ratio", 0.0))[0]
+    if len(np.unique(C)) > 1:
+        raise TypeError("LogisticRegressionCV chose a different C for each class; refit one LogisticRegression.")
+    named = {"l1": 1.0, "l2": 0.0, None: 0.0}  # the spelling before scikit-learn 1.8
+    penalty = getattr(estimator, "penalty", "deprecated")
+    return (np.inf if penalty is None else C[0]), named.get(penalty, 0.0 if l1_ratio is None else l1_ratio)
+
+
+@as_parametric.register(lm.LogisticRegression)
+def _(estimator, y, sample_weight):
+    C, l1_ratio = _penalty(estimator)
+    strength = 1.0 / (C * sample_weight.sum())  # the penalty is on the sum of the losses
+    l2, l1 = strength * (1 - l1_ratio), strength * l1_ratio
+    K, weights = len(estimator.classes_), class_weights(estimator, y, sample_weight)
+    if len(estimator.coef_) > 1:
+        if estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr":
+            raise TypeError(
+                "One-versus-rest logistic regression is not a single likelihood; use a multinomial solver "
+                "(lbfgs, newton-cg, newton-cholesky, sag, saga), or OneVsRestClassifier(RibbonClassifier())."
+            )
+        if l1_ratio > 0:
+            raise TypeError("Multinomial LogisticRegression with an L1 penalty is not supported; use l1_ratio=0.")
+        # coefficients sum to zero over classes, so their penalty is the same in the orthonormal basis of the loss
+        return linear_model(estimator, Categorical(K, weights), l2, classes=estimator.classes_)
+    model = linear_model(estimator, Bernoulli(weights), l2, l1, l1_ratio > 0, classes=estimator.classes_)
+    if estimator.solver != "liblinear" or not model.intercept:
+        return model
+    if l1_ratio > 0 and model.theta[-1] == 0:  # the L1 penalty selected the intercept away too
+        theta, penalties, gradient = model.theta[:-1], model.l2[:-1], model.penalty_gradient[:-1]
+        return replace(model, theta=theta, l2=penalties, penalty_gradient=gradient, intercept=False)
+    # liblinear fits the intercept as the weight of a constant column, intercept_scaling, and penalises that weight
+    scale = estimator.intercept_scaling
+    weight = model.theta[-1] / scale
+    model.l2[-1] = l2 / scale**2
+    model.penalty_gradient[-1] = (l2 * weight + l1 * np.sign(weight)) / scale
+    return model
+
+
+@with_theta.register(lm.LogisticRegression)
+def _(estimator, model, theta):
+    return with_coefficients(estimator, model, theta, model.loss.output_map)
+
+
+@as_parametric.register(lm.SGDClassifier)
+def _(estimator, y, sample_weight):
+    if estimator.loss != "log_loss":
+        raise TypeError(f"SGDClassifier(loss={estimator.loss!r}) is not a likelihood; use loss='log_loss'.")
+    if len(estimator.coef_) > 1:
+        raise TypeError(
+            "SGDClassifier fits several classes one versus rest, which is not a single likelihood; use "
+            "LogisticRegression, or OneVsRestClassifier(RibbonClassifier(SGDClassifier(loss='log_loss')))."
+        )
+    l2, l1 = sgd_penalty(estimator, sample_weight)
+    loss = Bernoulli(class_weights(estimator, y, None))  # SGDClassifier balances counts of rows, not their weights
+    return linear_model(estimator, loss, l2, l1, drop_zeros=l1 > 0, classes=estimator.classes_)

@@ -1,20 +1,12 @@
-r"""Pointwise losses, as functions of the raw prediction ``f`` that comes before the inverse link.
+"""Pointwise losses of the raw prediction ``f`` (n, k), before the inverse link, and a target ``y`` (n,) or (n, m).
 
-Every loss maps ``f`` of shape (n, k) and a target ``y`` of shape (n,), of several outputs (n, m), to
-
-- ``value(f, y)``: l(f_i, y_i), shape (n,)
-- ``gradient(f, y)``: dl/df, shape (n, k)
-- ``hessian(f, y)``: d2l/df2, shape (n, k, k), exact and possibly indefinite
-- ``curvature_root(f, y)``: R, shape (n, k, r), with R R' = E[d2l/df2 | x], the Gauss-Newton weight: never indefinite
-
-A loss also says what it takes an observation to be, given f: ``mean(f)`` with its derivative, ``unit_variance(mu)``
-and ``law(dispersion, shape)``; that of a classifier has ``n_classes`` and ``probabilities(f)``.
-
-Nothing here knows about parameters, penalties or weights: losses are per row and unscaled.
+A loss knows its value and derivatives in f and, by its mean, variance and family of distributions, what an observation
+is given f; the loss of a classifier has ``n_classes`` and ``probabilities(f)``. Losses are per row and unscaled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -27,32 +19,18 @@ from .._utils.typing import FloatArray
 
 
 class Loss:
-    """The contract above. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
+    """Contract of a loss. Losses with ``k == 1`` may write ``_derivatives`` instead of three methods."""
 
-    curvature_rank = 1  # of the expected curvature R R'
     n_outputs = 1  # k: how many raw predictions the loss takes
     n_classes = 0  # K, of a classifier
-    by_output: tuple[Loss, ...] = ()  # losses of the single columns of y, where y is (n, m)
-
-    @property
-    def output_map(self) -> FloatArray | None:
-        """From logits to the coordinates f of the loss, (K, k); None for the identity."""
-        return None
-
-    @property
-    def positive_only(self) -> bool:
-        """Whether the loss takes no negative target."""
-        return False
-
-    @property
-    def convex(self) -> bool:
-        """Whether the loss is convex in f, so that :meth:`hessian` is never indefinite."""
-        return True
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether the loss is a quadratic function of f, so that one Newton step is the minimum of a linear model."""
-        return False
+    by_output: tuple[Loss, ...] = ()  # losses of the columns of y if y is (n, m)
+    output_map: FloatArray | None = None  # (K, k), from logits to the coordinates f of the loss; None for the identity
+    curvature_rank = 1  # rank of the expected curvature R R'
+    convex = True  # whether the loss is convex in f, so that its Hessian is never indefinite
+    quadratic = False  # whether the loss is quadratic in f, so that one Newton step minimises a linear model
+    additive = True  # whether y is f plus noise, whose distribution is a location family
+    least_target = -np.inf  # smallest target at which the loss is defined
+    probabilities: Callable[[FloatArray], FloatArray]  # of a classifier: f (n, k, ...) to (n, K, ...)
 
     # ------------------------------------------------------------------ what an observation is
     def mean(self, f: FloatArray) -> FloatArray:
@@ -69,7 +47,7 @@ class Loss:
         return f
 
     def from_mean(self, mu: FloatArray) -> FloatArray:
-        """The raw prediction at a mean, minus or plus infinity beyond the means that there are.
+        """Link: the raw prediction at a mean, infinite beyond the possible means.
 
         Parameters
         ----------
@@ -94,27 +72,14 @@ class Loss:
         """
         return np.ones_like(f)
 
-    def unit_variance(self, mu: FloatArray) -> FloatArray:
-        """Variance of y at unit dispersion.
-
-        Parameters
-        ----------
-        mu : ndarray
-
-        Returns
-        -------
-        ndarray, of the same shape
-        """
-        return np.ones_like(mu)
-
     def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
-        """Observation laws given f, with Var(y | f) = dispersion V(mu).
+        """Family of distributions of y given f, with Var(y | f) = dispersion V(mu).
 
         Parameters
         ----------
         dispersion : ndarray
         shape : NoiseLaw
-            What additive noise looks like; the family of a generalised linear model has a shape of its own.
+            Distribution of additive noise; a generalised linear model has a family of its own.
 
         Returns
         -------
@@ -122,21 +87,8 @@ class Loss:
         """
         return LocationFamily(dispersion, shape)
 
-    def probabilities(self, f: FloatArray) -> FloatArray:
-        """Class probabilities at raw predictions, of a classifier's loss.
-
-        Parameters
-        ----------
-        f : ndarray of shape (n, k, ...)
-
-        Returns
-        -------
-        ndarray of shape (n, K, ...)
-        """
-        raise TypeError(f"{type(self).__name__} is a loss of numbers and has no classes.")
-
     def gradient_bound(self, y: FloatArray) -> FloatArray:
-        """The largest norm that the gradient in f can have, at any f.
+        """Largest norm of the gradient over all f; infinite unless the loss grows at most linearly.
 
         Parameters
         ----------
@@ -145,12 +97,11 @@ class Loss:
         Returns
         -------
         ndarray of shape (n,)
-            Infinite unless the loss grows at most linearly.
         """
         return np.full(len(y), np.inf)
 
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        """Pearson's (y - mu)^2 / V(mu), relative to the noise that f itself predicts.
+        """Pearson's (y - mu)^2 / V(mu), relative to the noise scale that f predicts.
 
         Parameters
         ----------
@@ -161,34 +112,10 @@ class Loss:
         -------
         ndarray of shape (n,)
         """
-        mu = self.mean(f[:, 0])
-        return (y - mu) ** 2 / (self.unit_variance(mu) * self.noise_scale(f))
-
-    def suited_to(self, y: FloatArray) -> Loss:
-        """The loss after a look at the training targets, for what its derivatives do not depend on.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-
-        Returns
-        -------
-        Loss
-        """
-        return self
-
-    def check_target(self, y: FloatArray, name: str) -> None:
-        """Refuse targets that the loss has no value at.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-        name : str
-            What the user calls the loss.
-        """
+        return (y - f[:, 0]) ** 2 / self.noise_scale(f)
 
     def noise_scale(self, f: FloatArray) -> FloatArray:
-        """Relative variance of the noise that f itself predicts: one unless the loss models it.
+        """Relative variance of the noise as f predicts it: one unless the loss models it.
 
         Parameters
         ----------
@@ -258,46 +185,28 @@ class Loss:
         -------
         ndarray of shape (n, k, r)
         """
-        with np.errstate(invalid="ignore"):  # a mean beyond its range: the sums over rows that count tell of it
+        with np.errstate(invalid="ignore"):  # a mean out of its range makes sums that are checked later
             return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
-
-    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        """Trace of the expected second derivative given x, R R'.
-
-        Parameters
-        ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
 
 
 class Tweedie(Loss):
     r"""Half deviance of the Tweedie family, with mean f or exp(f).
 
-    Power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian. In the mean,
+    Power 0 is half the squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian.
 
     .. math:: \mathrm{Var}(y) = \phi \mu^{power}, \qquad
-              \frac{\partial \ell}{\partial \mu} = (\mu - y)\, \mu^{-power};
-
-    the chain rule through the link does the rest.
+              \frac{\partial \ell}{\partial \mu} = (\mu - y)\, \mu^{-power}
 
     Parameters
     ----------
     power : float, default=0.0
     link : {"identity", "log"}, default="identity"
     counts : bool, default=True
-        Whether observations of power 1 are whole numbers. Others, such as rates, have a law with a density.
+        Whether observations of power 1 are whole numbers. Others, such as rates, have a distribution with a density.
 
     Examples
     --------
     >>> from skribbon.models import Tweedie
-    >>> Tweedie().value(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
-    array([0., 2.])
     >>> Tweedie(power=1, link="log").gradient(np.array([[0.0]]), np.array([3.0]))  # mean minus y
     array([[-2.]])
     """
@@ -305,24 +214,14 @@ class Tweedie(Loss):
     def __init__(self, power: float = 0.0, link: Literal["identity", "log"] = "identity", counts: bool = True):
         self.power, self.link, self.counts = float(power), link, counts
         self._log = link == "log"
-
-    @property
-    def convex(self) -> bool:
-        return 1 <= self.power <= 2 if self._log else self.power == 0
-
-    @property
-    def quadratic(self) -> bool:
-        return self.power == 0 and not self._log
-
-    @property
-    def positive_only(self) -> bool:
-        """Whether the loss takes no negative target."""
-        return self.power >= 1
+        self.additive = self.quadratic = self.power == 0 and not self._log
+        self.convex = self.quadratic or (self._log and 1 <= self.power <= 2)
+        self.least_target = -np.inf if self.power < 1 else 0.0 if self.power < 2 else np.nextafter(0.0, 1.0)
 
     def mean(self, f: FloatArray) -> FloatArray:
         if not self._log:
             return f
-        with np.errstate(over="ignore"):  # far enough away a mean is infinite
+        with np.errstate(over="ignore"):  # a mean may overflow to infinity
             return np.exp(f)
 
     def from_mean(self, mu: FloatArray) -> FloatArray:
@@ -334,21 +233,16 @@ class Tweedie(Loss):
     def mean_derivative(self, f: FloatArray) -> FloatArray:
         return self.mean(f) if self._log else np.ones_like(f)
 
-    def unit_variance(self, mu: FloatArray) -> FloatArray:
-        return mu**self.power if self.power else np.ones_like(mu)
+    def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
+        if self.additive:
+            return (y - f[:, 0]) ** 2
+        mu = self.mean(f[:, 0])
+        return (y - mu) ** 2 / mu**self.power
 
     def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
-        if self.power == 0 and not self._log:
+        if self.additive:
             return LocationFamily(dispersion, shape)
         return TweedieFamily(dispersion, self.power, self.link, self.counts)
-
-    def suited_to(self, y: FloatArray) -> Tweedie:
-        return Tweedie(self.power, self.link, counts=bool(np.all(y == np.floor(y))))
-
-    def check_target(self, y: FloatArray, name: str) -> None:
-        least, sign = np.min(y), ">" if self.power >= 2 else ">="
-        if (least < 0 and self.power >= 1) or (least == 0 and self.power >= 2):
-            raise ValueError(f"{name} needs y {sign} 0; the smallest y is {least:g}.")
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         mu, p = self.mean(f[:, 0]), self.power
@@ -361,11 +255,11 @@ class Tweedie(Loss):
         return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
 
     def _derivatives(self, f, y):
-        if self.power == 0 and not self._log:
+        if self.additive:
             one = np.ones_like(f)
             return f - y, one, one
         mu = self.mean(f)
-        V = self.unit_variance(mu)
+        V = mu**self.power
         dl = (mu - y) / V
         d2l = 1 / V - self.power * dl / mu if self.power else np.ones_like(mu)
         if not self._log:
@@ -405,8 +299,7 @@ class SquaredErrors(Loss):
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return np.broadcast_to(np.eye(self.n_outputs), (len(f), self.n_outputs, self.n_outputs))
 
-    def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        return self.hessian(f, y)
+    curvature_root = hessian
 
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return ((f - y) ** 2).sum(axis=1)
@@ -450,7 +343,7 @@ class Huber(Loss):
 
 
 class SquaredEpsilonInsensitive(Loss):
-    """(|r| - epsilon)_+^2."""
+    """Squared epsilon-insensitive loss (|r| - epsilon)_+^2."""
 
     def __init__(self, epsilon):
         self.epsilon = float(epsilon)
@@ -466,7 +359,7 @@ class SquaredEpsilonInsensitive(Loss):
 
 
 class StudentT(Loss):
-    r"""Negative log likelihood of Student's law around f: its influence falls off for far residuals.
+    r"""Negative log likelihood of Student's t distribution around f, whose influence falls off for large residuals.
 
     .. math:: \ell(r) = \frac{\nu + 1}{2} \log\left(1 + \frac{r^2}{\nu s^2}\right) + \text{constant}
 
@@ -491,7 +384,7 @@ class StudentT(Loss):
         self.df, self.scale = float(df), float(scale)
 
     def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
-        own = StudentLaw(max(self.df, 2.1))  # at 2 degrees of freedom and below it has no variance
+        own = StudentLaw(max(self.df, 2.1))  # with 2 or fewer degrees of freedom it has no variance
         return LocationFamily(dispersion, own if isinstance(shape, NormalLaw) else shape)
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
@@ -508,9 +401,7 @@ class StudentT(Loss):
 class GaussianNLL(Loss):
     r"""Normal log likelihood with f = (mean, log variance): the model predicts its own noise.
 
-    .. math:: \ell = \tfrac12 \left(f_2 + (y - f_1)^2 e^{-f_2}\right),
-
-    with expected curvature :math:`\mathrm{diag}(e^{-f_2}, 1/2)`.
+    .. math:: \ell = \tfrac12 \left(f_2 + (y - f_1)^2 e^{-f_2}\right)
 
     Examples
     --------
@@ -547,11 +438,7 @@ class GaussianNLL(Loss):
 
 
 class HuberWithScale(Loss):
-    r"""Huber's joint estimate of location and scale: s + s rho((y - eta)/s) with f = (eta, s).
-
-    rho(z) = z^2 inside |z| <= epsilon and 2 epsilon |z| - epsilon^2 outside. The Hessian
-    (2/s) 1[inside] (1, z)(1, z)' has rank one, so its root is a single column.
-    """
+    """Huber's loss s + s rho((y - eta)/s) of location and scale f = (eta, s), with a Hessian of rank one."""
 
     n_outputs = 2
 
@@ -582,16 +469,21 @@ class HuberWithScale(Loss):
 
 
 class ClassLoss(Loss):
-    """Loss of a class index y; ``class_weight`` (K,), if there is one, multiplies each row's loss."""
+    """Loss of a class index y; ``class_weight`` (K,), or None, multiplies each row's loss."""
 
     class_weight: FloatArray | None
     n_classes = 2
+    additive = False
 
     def _weight(self, y):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
 
     def gradient_bound(self, y: FloatArray) -> FloatArray:
         return self._weight(y) * np.full(len(y), 1.0 if self.n_classes == 2 else np.sqrt(2.0))  # of |P - e_y|
+
+    def curvature_trace(self, f, y):
+        """Trace (n,) of the expected second derivative given x, R R'."""
+        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
 
 
 class Bernoulli(ClassLoss):
@@ -604,31 +496,27 @@ class Bernoulli(ClassLoss):
         return self._weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
 
     def _derivatives(self, f, y):
-        P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision, however small
+        P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision
         h = c * P * Q
         return c * (P * (1 - y) - Q * y), h, h
 
     def probabilities(self, f):
-        """Raw predictions (n, 1, ...) to probabilities (n, 2, ...)."""
+        """Probabilities (n, 2, ...) at raw predictions (n, 1, ...)."""
         return np.concatenate([expit(-f), expit(f)], axis=1)
 
 
 class Categorical(ClassLoss):
-    r"""Softmax log loss of a class index y, in the k = K - 1 coordinates that probabilities can see.
+    """Softmax log loss of a class index y, in the k = K - 1 coordinates that determine the probabilities.
 
-    Logits are eta = f B' with B (K, K - 1) an orthonormal basis of the vectors that sum to zero, so the common
-    shift of all logits, which no probability sees, is not a coordinate at all. The curvature
-    B'(diag P - P P')B = sum_c P_c (b_c - b)(b_c - b)', b = P B, is a sum of squares: PSD by construction.
+    Logits are eta = f B', with B (K, K - 1) an orthonormal basis of the vectors that sum to zero: a common shift of all
+    logits changes no probability.
     """
 
     def __init__(self, n_classes, class_weight=None):
         self.class_weight = class_weight
-        self.n_classes, self.basis = n_classes, zero_sum_basis(n_classes)
+        self.n_classes = n_classes
+        self.basis = self.output_map = helmert(n_classes).T.copy()
         self.curvature_rank = self.n_outputs = n_classes - 1
-
-    @property
-    def output_map(self) -> FloatArray:
-        return self.basis
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         eta = f @ self.basis.T
@@ -641,12 +529,12 @@ class Categorical(ClassLoss):
         residual = softmax(f @ self.basis.T, axis=1)
         own = np.arange(len(y)), y.astype(int)
         residual[own] = 0.0
-        residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, however sure the model is
+        residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, also if P_y is close to one
         return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
 
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        # column j of Helmert's basis is h for the classes before the j-th, -j h for that one, and zero after it: with
-        # b = P B, entry (j, l) is b_j (h_l - b_l) for j < l, and none of the sums below cancels, however sure P is
+        # column j of Helmert's basis is h for classes before the j-th, -j h for the j-th, zero after it; entry (j, l)
+        # with b = P B is b_j (h_l - b_l) for j < l, and no sum below cancels if a probability is close to one
         P = softmax(f @ self.basis.T, axis=1)
         (n, K), own, j = P.shape, P[:, 1:], np.arange(1, P.shape[1])
         h = 1 / np.sqrt(j * (j + 1))
@@ -661,8 +549,8 @@ class Categorical(ClassLoss):
         return C
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        # diag(q) (I - q q') with q = sqrt(P) has a column too many: reflected so that q becomes the axis of the
-        # likeliest class t, that of t is zero and that of j is q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
+        # diag(q) (I - q q') with q = sqrt(P) has one column too many. A reflection that maps q to the axis of the most
+        # probable class t makes column t zero and column j equal to q_j (e_j - e_t - sum_i P_i (e_i - e_t) / (1 + q_t))
         P = softmax(f @ self.basis.T, axis=1)
         n, K = P.shape
         t, j = P.argmax(axis=1), np.arange(K - 1)
@@ -673,16 +561,11 @@ class Categorical(ClassLoss):
         scale = np.sqrt(p * np.reshape(self._weight(y), (-1, 1)))
         return ((from_top - rest) * scale[:, :, None]).transpose(0, 2, 1)
 
-    def curvature_trace(self, f: FloatArray, y: FloatArray) -> FloatArray:
+    def curvature_trace(self, f, y):
         P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)
         others = np.cumsum(P, axis=1)[:, :-1]
         return 2 * (P[:, 1:] * others).sum(axis=1) * self._weight(y)  # 1 - sum of P^2, by products of pairs
 
     def probabilities(self, f):
-        """Raw predictions (n, k, ...) to probabilities (n, K, ...)."""
+        """Probabilities (n, K, ...) at raw predictions (n, k, ...)."""
         return softmax(np.tensordot(f, self.basis, axes=(1, 1)).swapaxes(1, -1), axis=1)
-
-
-def zero_sum_basis(n_classes):
-    """Orthonormal basis (K, K - 1) of the vectors of length K that sum to zero."""
-    return helmert(n_classes).T.copy()

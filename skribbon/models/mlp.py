@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from math import prod
 from operator import add
 
@@ -12,10 +12,10 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._core.linalg import gram, right_multiply
 from .._core.rows import LEAST_ROWS, Sums
-from .base import ParametricModel, Tangent, as_parametric, with_theta
+from .._utils.compat import cached_property
+from .base import ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .linear import LinearPredictor
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
-from .outputs import takes_outputs
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)
 ACTIVATIONS = {
@@ -25,48 +25,41 @@ ACTIVATIONS = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), np.zeros_like),
     "softplus": (lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a), lambda a: -np.exp(-a) * np.expm1(-a)),
 }
-FLOATS = 2**20  # floats of an intermediate array in products with many directions: 8 MB stay in or near the cache
+FLOATS = 2**20  # floats of an intermediate array in products with many directions: 8 MB stay near the cache
 LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array would take 2 GB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MultilayerPerceptron(ParametricModel):
-    """z_l = a_{l-1} W_l + b_l, a_l = phi(z_l), f = z_L M; theta = (W_1, ..., W_L, b_1, ..., b_L), each ravelled.
-
-    ``output_map`` M (K, k) takes a softmax's K logits to the k coordinates of its loss; None is the identity.
-    """
+    """Network z_l = a_{l-1} W_l + b_l, a_l = phi(z_l), f = z_L M, with theta = (W_1, ..., W_L, b_1, ..., b_L)."""
 
     units: tuple  # (inputs, hidden..., outputs)
     activation: str
-    output_map: np.ndarray | None = None
+    output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
 
-    @property
-    def has_hessian(self):
-        return True
+    has_hessian = True
+    has_layers = True
 
     @property
     def row_width(self):
-        k, p = self.n_outputs, len(self.theta)
+        k, p = self.loss.n_outputs, len(self.theta)
         if p > LARGE:
-            return max(sum(self.units), k**2)  # sums of p numbers or more want long blocks
-        # at most 2304, so that a block has at least 450 rows to share the cost of adding its (p, p) sum
+            return max(sum(self.units), k**2)  # long blocks, since each adds a sum of p numbers or more
+        # at most 2304, so that a block has at least 450 rows for the cost of adding its (p, p) sum
         return max(min(p, 2304), 4 * sum(self.units), (k + 1) ** 2)
 
     @cached_property
     def _shapes(self):
         return [*zip(self.units[:-1], self.units[1:], strict=True), *((out,) for out in self.units[1:])]
 
-    @property
-    def has_layers(self):
-        return True
-
-    @property
+    @cached_property
     def layers(self):
+        """Indices into theta of each dense layer, (in + 1, out), biases last."""
         weights, biases = self.unpack(np.arange(len(self.theta)))
         return [np.vstack([W, b]) for W, b in zip(weights, biases, strict=True)]
 
     def unpack(self, theta):
-        """Weights and biases as views of theta (..., p): lists of (..., in, out) and (..., out)."""
+        """Lists of weights (..., in, out) and biases (..., out), as views of theta (..., p)."""
         pieces, start = [], 0
         for shape in self._shapes:
             stop = start + prod(shape)
@@ -76,7 +69,7 @@ class MultilayerPerceptron(ParametricModel):
         return pieces[:n_layers], pieces[n_layers:]
 
     def propagate(self, Z, theta):
-        """Activations a_0 ... a_{L-1}, (n, units) each, and the raw prediction (n, k)."""
+        """Compute activations a_0 ... a_{L-1}, (n, units) each, and the raw prediction (n, k)."""
         phi, activations, (weights, biases) = ACTIVATIONS[self.activation][0], [Z], self.unpack(theta)
         for W, b in zip(weights[:-1], biases[:-1], strict=True):
             activations.append(phi(activations[-1] @ W + b))
@@ -90,32 +83,21 @@ class MultilayerPerceptron(ParametricModel):
         return PerceptronTangent(self, *self.propagate(Z, self.theta))
 
     def last_layer(self):
-        weights, biases = self.unpack(self.theta)
-        l2_weights, l2_biases = self.unpack(self.l2)
-        Theta, l2 = (np.vstack([W[-1], b[-1]]) for W, b in ((weights, biases), (l2_weights, l2_biases)))
+        Theta, l2 = self.theta[self.layers[-1]], self.l2[self.layers[-1]]
         if self.output_map is not None:
-            Theta, l2 = Theta @ self.output_map, l2[:, : self.n_outputs]
-        shared = {
-            name: getattr(self, name) for name in ("loss", "preprocess", "inputs", "target_transformer", "classes")
-        }
+            Theta, l2 = Theta @ self.output_map, l2[:, : self.loss.n_outputs]
+        names = ("loss", "preprocess", "inputs", "target_transformer", "classes")
+        shared = {name: getattr(self, name) for name in names}
         return LastLayer(theta=Theta.T.ravel(), l2=l2.T.ravel(), network=self, **shared)
 
 
 class PerceptronTangent(Tangent):
-    """Of a network at a block of rows: one forward pass, and backward passes from there."""
+    """Tangent of a network: one forward pass, and backward passes from there."""
 
     def __init__(self, network, activations, f):
-        self.network, self.activations, self.f = network, activations, f
+        self.network, self.activations, self.f, self._p = network, activations, f, len(network.theta)
         self.weights = network.unpack(network.theta)[0]
         self.slopes = [ACTIVATIONS[network.activation][1](a) for a in activations[1:]]  # phi'(z_l), l = 1 ... L - 1
-
-    @property
-    def _p(self):
-        return len(self.network.theta)
-
-    def _to_logits(self, seed):
-        """Seeds of f, (..., k), as seeds of z_L."""
-        return seed if self.network.output_map is None else seed @ self.network.output_map.T
 
     @cached_property
     def inputs(self):
@@ -124,8 +106,9 @@ class PerceptronTangent(Tangent):
 
     # ------------------------------------------------------------------ first derivatives
     def _deltas(self, U):
-        """d(u . f)/dz_l for every layer, first to last, (n, r, units), of several u, as precise as U (n, k, r)."""
-        delta = np.ascontiguousarray(self._to_logits(U.transpose(0, 2, 1)), U.dtype)
+        """Derivatives d(u . f)/dz_l of every layer, first to last, (n, r, units), in the precision of U (n, k, r)."""
+        delta, M = U.transpose(0, 2, 1), self.network.output_map
+        delta = np.ascontiguousarray(delta if M is None else delta @ M.T, U.dtype)
         deltas = [delta]
         for layer in reversed(range(1, len(self.weights))):
             delta = right_multiply(delta, self.weights[layer].T.astype(U.dtype, copy=False))
@@ -134,7 +117,7 @@ class PerceptronTangent(Tangent):
         return deltas[::-1]
 
     def _gradients(self, U):
-        """U_i' J_i, (n, r, p), for U (n, k, r)."""
+        """Products U_i' J_i (n, r, p) for U (n, k, r)."""
         out = np.empty((len(U), U.shape[2], self._p))
         slots = zip(*self.network.unpack(out), strict=True)
         for a, delta, (weights, biases) in zip(self.activations, self._deltas(U), slots, strict=True):
@@ -150,7 +133,7 @@ class PerceptronTangent(Tangent):
         return self._gradients(u[:, :, None])[:, 0]
 
     def gram(self, R):
-        """Sum over rows of J_i' R_i R_i' J_i, (p, p), by pairs of layers: of (a a') (x) (d' d), whatever r is."""
+        """Sum over rows of J_i' R_i R_i' J_i, (p, p), by pairs of layers, (a a') (x) (d' d)."""
         if R.shape[2] == 1:
             return gram(self.scores(R[:, :, 0]))
         H = np.empty((self._p, self._p))
@@ -166,27 +149,24 @@ class PerceptronTangent(Tangent):
         return H
 
     def squares(self, R):
-        """A layer's gradients are outer products, and so are their squares."""
+        """Diagonal of :meth:`gram`, (p,): squares of outer products are outer products."""
         out = np.empty(self._p)
         for a, delta, places in zip(self.inputs, self._deltas(R), self.network.layers, strict=True):
             out[places] = (a**2).T @ np.einsum("nru,nru->nu", delta, delta)
         return out
 
     def kronecker_sums(self, R, weight):
-        """Per layer, sums over rows of weight a a' (in + 1, in + 1) and of sum_r d_r d_r' (out, out), for R (n, k, r).
-
-        a are the layer's inputs and a one, d_r is the gradient of the r-th coordinate of R'f in its z.
-        """
+        """Sums over rows of weight a a' (in + 1, in + 1) and sum_r d_r d_r' (out, out) per layer, for R (n, k, r)."""
         layers = zip(self.inputs, self._deltas(R), strict=True)
         return [Sums([gram(a, weight), gram(delta.reshape(-1, delta.shape[2]))]) for a, delta in layers]
 
     def layer_scores(self, R, precision=np.float64):
-        """R_i' J_i of every row, for R (n, k, r), as factors of each layer; see LayerScores."""
+        """Products R_i' J_i of every row as LayerScores, for R (n, k, r)."""
         inputs = [a.astype(precision, copy=False) for a in self.inputs]
         return LayerScores(self.network.layers, inputs, self._deltas(R.astype(precision, copy=False)))
 
     def gram_product(self, R, V):
-        if V.shape[1] < R.shape[2] // 3:  # going through the layers with each of them is less
+        if V.shape[1] < R.shape[2] // 3:  # then forward and reverse passes cost less
             return super().gram_product(R, V)
         return self.layer_scores(R).gram_product(V)
 
@@ -202,14 +182,14 @@ class PerceptronTangent(Tangent):
 
     def jvp(self, V):
         n, k = self.f.shape
-        if k <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # up to so many, forward mode is faster
+        if k <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # for fewer directions forward mode is faster
             return super().jvp(V)
         if k == 1:
             return self.layer_scores(np.ones((n, 1, 1))).product(V)
         return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
 
     def _jvp(self, V):
-        """Forward mode: the derivative D of every layer along r directions, (n, r, units)."""
+        """Product J V (n, k, r) in forward mode, with the derivative D (n, r, units) of every layer."""
         D, r = None, V.shape[1]
         for layer, (a, directions) in enumerate(zip(self.inputs, by_layer(V, self.network.layers), strict=True)):
             along = (a @ directions).reshape(len(a), r, self.network.units[layer + 1])
@@ -221,13 +201,12 @@ class PerceptronTangent(Tangent):
         return D.transpose(0, 2, 1)
 
     def _columns(self, V):
-        """Slices of the last axis of V that are propagated at a time, so that intermediate arrays stay small."""
+        """Slices of the last axis of V, so that intermediate arrays stay small."""
         width = max(1, FLOATS // (len(self.f) * max(self.network.units)))
-        return [slice(start, start + width) for start in range(0, max(V.shape[-1], 1), width)]  # of none, an empty one
+        return [slice(start, start + width) for start in range(0, max(V.shape[-1], 1), width)]
 
     # ------------------------------------------------------------------ second derivatives
     def hessian(self, C, u):
-        """Forward over reverse: the gradient's directional derivative along every coordinate, many at a time."""
         H = self.hessian_product(C, u, np.eye(self._p))
         return (H + H.T) / 2
 
@@ -235,7 +214,7 @@ class PerceptronTangent(Tangent):
         return np.concatenate([self._hessian_products(C, u, V[:, cols].T.copy()) for cols in self._columns(V)]).T
 
     def _hessian_products(self, C, u, V):
-        """V H (t, p) for directions V (t, p); a leading D marks the derivative along V, shape (t, n, units)."""
+        """Products V H (t, p), forward over reverse; a leading D marks derivatives along V (t, p), (t, n, units)."""
         network, weights = self.network, self.weights
         bends = [ACTIVATIONS[network.activation][2](a) for a in self.activations[1:]]  # phi''
         D_weights, D_biases = network.unpack(V)
@@ -268,46 +247,33 @@ def by_layer(V, layers):
 
 @dataclass(frozen=True, eq=False)
 class LayerScores:
-    """Scores of n rows, r of each, as the matrix S (n r, p) that is never formed.
+    """Matrix S (n r, p) of r scores per row, held as outer products of each layer's inputs and output gradients."""
 
-    In every layer a row's scores are outer products of its inputs a, a one among them, and of gradients d_1 ... d_r in
-    its outputs. Products with m directions V take a'V first, whatever r is, and then d.
-
-    Attributes
-    ----------
-    layers : list of ndarrays of shape (in + 1, out)
-        Indices into theta of each layer, biases last.
-    inputs : list of ndarrays of shape (n, in + 1)
-        Inputs of each layer, with a one for the biases.
-    deltas : list of ndarrays of shape (n, r, out)
-        Gradients in the outputs of each layer.
-    """
-
-    layers: list
-    inputs: list
-    deltas: list
+    layers: list  # (in + 1, out) each: indices into theta, biases last
+    inputs: list  # (n, in + 1) each, with a one for the biases
+    deltas: list  # (n, r, out) each: gradients in the layer's outputs
 
     def _chunks(self, m):
-        """Slices of a few rows, with their scores; longer than columns are wide, since each adds a (p, m) array."""
+        """Slices of rows, with their scores, for which products with m directions stay near the cache."""
         size = max(LEAST_ROWS, 4 * FLOATS // max(1, m * max(d.shape[2] for d in self.deltas)))
         for start in range(0, len(self.inputs[0]), size):
             rows = slice(start, start + size)
             yield rows, LayerScores(self.layers, [a[rows] for a in self.inputs], [d[rows] for d in self.deltas])
 
     def _restored(self, parts, m):
-        """Arrays (in + 1, m out) of each layer as one (p, m)."""
+        """Join arrays (in + 1, m out) of each layer to one (p, m)."""
         out = np.empty((sum(places.size for places in self.layers), m))
         for places, part in zip(self.layers, parts, strict=True):
             out[places] = part.reshape(len(places), m, -1).transpose(0, 2, 1)
         return out
 
     def _along(self, directions, m):
-        """S V of m directions by layer, (n, m, r)."""
+        """Product S V (n, m, r) with m directions by layer."""
         layers = zip(self.inputs, self.deltas, directions, strict=True)
         return reduce(add, ((a @ D).reshape(len(a), m, d.shape[2]) @ d.transpose(0, 2, 1) for a, d, D in layers))
 
     def _gathered(self, C):
-        """S' C of C (n, m, r), by layer."""
+        """Product S' C by layer, for C (n, m, r)."""
         return Sums(a.T @ (C @ d).reshape(len(a), -1) for a, d in zip(self.inputs, self.deltas, strict=True))
 
     def total(self):
@@ -316,17 +282,17 @@ class LayerScores:
         return self._restored(parts, self.deltas[0].shape[1])
 
     def product(self, V):
-        """S V for V (p, m), (n, r, m)."""
+        """Product S V (n, r, m) for V (p, m)."""
         m, directions = V.shape[1], by_layer(V, self.layers)
         return np.concatenate([some._along(directions, m) for _, some in self._chunks(m)]).transpose(0, 2, 1)
 
     def transposed_product(self, C):
-        """S' C, (p, m), for C (n, r, m)."""
+        """Product S' C (p, m) for C (n, r, m)."""
         m, C = C.shape[2], C.transpose(0, 2, 1)
         return self._restored(reduce(add, (some._gathered(C[rows]) for rows, some in self._chunks(m))), m)
 
     def gram_product(self, V):
-        """S' S V for V (p, m)."""
+        """Product S' S V (p, m) for V (p, m)."""
         m, directions = V.shape[1], by_layer(V, self.layers)
         parts = (some._gathered(some._along(directions, m)) for _, some in self._chunks(m))
         return self._restored(reduce(add, parts), m)
@@ -334,7 +300,7 @@ class LayerScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LastLayer(LinearPredictor):
-    """A network as a linear model of its last hidden units; ``theta`` as in LinearPredictor, biases last."""
+    """Network as a linear model of its last hidden units."""
 
     network: MultilayerPerceptron
 
@@ -349,17 +315,17 @@ def _perceptron(estimator, loss, sample_weight, **fields):
     units = (len(estimator.coefs_[0]), *(len(b) for b in estimator.intercepts_))
     theta = np.concatenate([np.ravel(a) for a in (*estimator.coefs_, *estimator.intercepts_)]).astype(float)
     l2 = np.zeros_like(theta)
-    l2[: sum(W.size for W in estimator.coefs_)] = estimator.alpha / _penalty_denominator(estimator, sample_weight)
+    divisor = sample_weight.sum()  # of alpha: the weight of all rows for lbfgs, of one minibatch for other solvers
+    if estimator.solver != "lbfgs":
+        n = len(sample_weight)
+        divisor *= (min(200, n) if estimator.batch_size == "auto" else np.clip(estimator.batch_size, 1, n)) / n
+    l2[: sum(W.size for W in estimator.coefs_)] = estimator.alpha / divisor
     return MultilayerPerceptron(theta=theta, loss=loss, l2=l2, units=units, activation=estimator.activation, **fields)
 
 
-def _penalty_denominator(estimator, sample_weight):
-    """What scikit-learn divides alpha by: the weight of all rows for lbfgs, of one minibatch for the others."""
-    n, total = len(sample_weight), sample_weight.sum()
-    if estimator.solver == "lbfgs":
-        return total
-    batch = min(200, n) if estimator.batch_size == "auto" else np.clip(estimator.batch_size, 1, n)
-    return batch * total / n
+@takes_outputs.register(MLPRegressor)
+def _(estimator):
+    return getattr(estimator, "loss", "squared_error") == "squared_error"  # the only one before scikit-learn 1.7
 
 
 @as_parametric.register(MLPRegressor)
@@ -368,7 +334,7 @@ def _(estimator, y, sample_weight):
         if not takes_outputs(estimator):
             raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
         return _perceptron(estimator, SquaredErrors(estimator.n_outputs_), sample_weight)
-    loss = Tweedie(1, "log").suited_to(y) if estimator.out_activation_ == "exp" else Tweedie()
+    loss = Tweedie(1, "log", is_whole(y)) if estimator.out_activation_ == "exp" else Tweedie()
     return _perceptron(estimator, loss, sample_weight)
 
 

@@ -1,105 +1,286 @@
-"""Fit the noise around the predictions to training rows: its scale, its law, and the scale of the target."""
+"""Fit scale and distribution of the observation noise, and parse the parameters ``noise`` and ``law``."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
+from numbers import Real
+from operator import attrgetter
+from typing import get_args
 
 import numpy as np
+from scipy.special import betaln
+from sklearn.base import clone
 
-from .._core.rows import EASY_LEVERAGE
-from .._core.training import sampled
-from .._laws.shapes import FEWEST, NORMAL
+from .._core import thresholds
+from .._core.output import sampled
+from .._core.rows import some_of
+from .._laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
+from .._laws.shapes import FEWEST, NORMAL, is_spread, sample_quantiles
+from .._predict.held_out import HeldOut, HeldOutSummary
 from .._predict.joint import output_latent
+from .._predict.predictive import Predictive
 from .._predict.target import TargetScale
+from .._utils.typing import LawName
 from ..exceptions import FamilyWarning, warn_user
-from .scale import SAMPLE, HeteroskedasticNoise, Standardized, fit_noise, fit_noises
-
-CLEARLY = 2.5  # warn from this Kolmogorov distance times sqrt(n): sampling variability reaches it once in 100,000 fits
-MATTERS = 0.05  # never warn of a smaller distance: it hardly changes intervals, however many rows show it
+from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, JointNoise, Noise, dof_dispersion, is_better
 
 
-def fit_noise_and_law(noise, law, model, latent, training):
-    """Fit noise, its law and the scale of the target; returns the fitted attributes as a dict.
+# ---------------------------------------------------------------------- noise of a fitted model
+def fit_noise(noise, law, training, latent, model):
+    """Fit scale and distribution of the noise, output by output; returns fitted attributes as a dict."""
+    m, outputs, several = len(model.outputs), training.outputs, bool(model.loss.by_output)
+    correlation = np.eye(m) if type(noise) is ConstantNoise else None  # a number means no correlation
+    asked = [clone(noise) if isinstance(noise, Noise) else noise for _ in outputs]
+    if is_covariance(noise):
+        variances, correlation = check_covariance(noise, m)
+        asked = [ConstantNoise(float(variance)) for variance in variances]
+    laws = law if isinstance(law, tuple) else [law] * m
+    at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
+    latents = [(lambda X, j=j: output_latent(at_sample(), j)) for j in range(m)] if several else [latent]
+    fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), model.outputs))
+    noises, laws, dispersions, records = zip(*fits, strict=True)
+    targets = tuple(map(_target_scale, model.outputs, outputs))
+    summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
+    if not several:
+        return {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
+    if correlation is None:
+        correlation = correlation_of(_residual_products(training, np.stack(dispersions, axis=1)))
+    return {"noise_": JointNoise(noises, correlation), "law_": laws, "target_scale_": targets, "held_out_": summary}
 
-    ``latent(X)`` gives the raw predictions of prepared rows X.
+
+def _target_scale(model, output):
+    """Scale of the targets of one output."""
+    return TargetScale.of(model, output.rows.targets())
+
+
+def _residual_products(training, dispersion):
+    """Sums of products of residuals (m, m); standardized in a sample if dispersions (s, m) vary."""
+    if not np.ptp(dispersion, axis=0).any():
+        return training.moments.chi2
+    sample = sampled(training.rows, thresholds.NOISE_ROWS)
+    r = sample.map(attrgetter("u"))
+    z = r * np.sqrt(np.divide(sample.weight[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
+    return z.T @ z
+
+
+def fit_output(noise, law, output, latent, loss):
+    """Fit the noise of one output.
+
+    Returns a fitted Noise, a NoiseLaw, dispersions (s,) of a sample of rows as if they were unseen, and the HeldOut
+    record that these were learnt from, or None.
     """
-    stated = not isinstance(noise, str | HeteroskedasticNoise)  # a user who states the noise means all of it
-    if model.loss.by_output:
-        return _fit_outputs(noise, law, model, latent, training, stated)
-    noise, sample, dispersion = fit_noise(noise, training.outputs[0])
-    law = fit_law(law, model, noise, lambda: latent(sample.rows.X), sample, dispersion, stated)
-    return {"noise_": noise, "law_": law, "target_scale_": TargetScale.of(model, training.rows.targets())}
+    sample, additive, named = output.sample(thresholds.NOISE_ROWS), loss.additive, isinstance(law, str)
+    automatic = named and law == "auto"
+    if not additive and not automatic:
+        family = type(loss).__name__
+        raise ValueError(f"law={law!r} must be 'auto', because {family} has the distribution of its family.")
+    chosen = isinstance(noise, str) or noise._from_held_out  # otherwise the user has stated the noise
+    if isinstance(noise, str):
+        noise = HeteroskedasticNoise() if additive and may_depend_on_x(output) else DofNoise()
+    fixed = not named or law == "normal" or (automatic and not (chosen and is_honest(output)))
+    record = None if fixed and not noise._from_held_out else leave_one_out(sample, latent, loss)
+    if noise._from_held_out:
+        dispersion = noise.fit_held_out(record, sample.rows.X, dof_dispersion(output))
+    else:
+        dispersion = np.broadcast_to(noise.fit(output).predict(sample.rows.X), len(sample.rows.y))
+    if not fixed and not additive:
+        warn_of_family(loss, record, dispersion)
+    elif not fixed:
+        law = Standardized.from_held_out([record.with_dispersion(dispersion)]).of_unit_size().law(law)
+    return noise, NORMAL if isinstance(law, str) else law, dispersion, record
 
 
-def _fit_outputs(noise, law, model, latent, training, stated):
-    """Fit noise, laws and target scales of several outputs; returns the fitted attributes as a dict."""
-    parts, sample = training.outputs, sampled(training.rows, SAMPLE)
-    noise, fitted = fit_noises(noise, parts, training.moments.chi2, sample)
-    at_sample = cache(lambda: latent(sample.X))
-    laws, scales = [], []
-    for j, (own, part, (own_noise, some, dispersion)) in enumerate(zip(model.outputs, parts, fitted, strict=True)):
-        asked = law[j] if isinstance(law, tuple) else law
-        own_latent = partial(_output_of, at_sample, j)
-        laws.append(fit_law(asked, own, own_noise, own_latent, some, dispersion, stated))
-        scales.append(TargetScale.of(own, part.rows.targets()))
-    return {"noise_": noise, "law_": tuple(laws), "target_scale_": tuple(scales)}
+def may_depend_on_x(output):
+    """Whether there are enough rows, with residuals of their own, to find out how the noise depends on x."""
+    enough = output.n >= thresholds.FEWEST_NOISE_ROWS and output.mean_leverage < thresholds.MAX_NOISE_LEVERAGE
+    return output.has_exact_leverages and enough
 
 
-def _output_of(latent, j):
-    return output_latent(latent(), j)
+def is_honest(output):
+    """Whether leave-one-out residuals are known and close to residuals of new rows."""
+    return output.has_exact_leverages and output.mean_leverage <= thresholds.EASY_LEVERAGE
 
 
-def fit_law(law, model, noise, latent, training, dispersion, stated):
-    """Law of the noise around a sample of training rows, given the dispersions predicted for them as unseen rows.
-
-    ``latent()`` gives the raw predictions of these rows.
-    """
-    rows = training.rows
-    automatic = isinstance(law, str) and law == "auto"
-    if not model.loss.law(1.0).location:
-        if not automatic:
-            name = type(model.loss).__name__
-            raise ValueError(f"law={law!r} is for additive noise, but {name} has the law of its family; use 'auto'.")
-        if not stated:
-            warn_of_family(model, training.sample(2500), noise)
-        return NORMAL
-    if not isinstance(law, str):
-        return law
-    if law == "normal" or (automatic and (stated or not _flatters_little(training))):
-        return NORMAL
-    f = training.left_out
-    dispersion = dispersion * model.loss.noise_scale(f)
-    # a row with a leverage above 0.5 determines most of its own prediction, and leaving it out tells nothing
-    residuals, telling = rows.y - model.loss.mean(f[:, 0]), np.where(training.leverages < 0.5, rows.weight, 0.0)
-    return Standardized.of(residuals, dispersion, latent().covariance[:, 0, 0], telling).of_unit_size().law(law)
+def leave_one_out(output, latent, loss):
+    """HeldOut record of an Output's rows, each predicted by the fit without its row or group, to first order."""
+    rows, f = output.rows, output.left_out
+    group = None if rows.groups is None else rows.groups.code
+    squared = output.squared_residuals * output.growth
+    predict = lambda: Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())  # noqa: E731
+    return HeldOut(predict, f, rows.y, rows.weight, group, "loo", squared=squared, leverage=output.leverages)
 
 
-def warn_of_family(model, training, noise):
-    """Warn if randomized quantile residuals of left-out rows clearly contradict the model's family.
-
-    Rows of fractional weight are left out: a rate weighted by its exposure has a different law from a single count.
-    """
-    rows = training.rows
-    if not _flatters_little(training) or rows.n < FEWEST or np.any(rows.weight % 1):
+def warn_of_family(loss, held_out, dispersion):
+    """Warn if randomized quantile residuals of held-out rows contradict the family of the base model."""
+    weight = held_out.weight[some := some_of(len(held_out), thresholds.FAMILY_ROWS)]
+    if weight.sum() < FEWEST or np.any(weight % 1):  # rates weighted by exposure have another distribution than counts
         return
-    f = training.left_out[:, 0]
-    law = model.loss.law(np.broadcast_to(noise.predict(rows.X), len(f))).conditional(f)
-    below, upto = law.cdf_below(rows.y), law.cdf(rows.y)
+    f, y = held_out.f[some, 0], held_out.y[some]
+    law = loss.law(dispersion[some]).conditional(f)
+    below, upto = law.cdf_below(y), law.cdf(y)
     u = below + (upto - below) * np.random.default_rng(0).uniform(size=len(f))
-    order, share = np.argsort(u), rows.weight / rows.n
+    order, share = np.argsort(u), weight / weight.sum()
     reached = np.cumsum(share[order])
     distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
-    n = min(rows.n, len(u))  # copies of a row are no further evidence
-    if distance > max(CLEARLY / np.sqrt(n), MATTERS):
+    n = min(weight.sum(), len(u))  # copies of a row are no further evidence
+    if distance > max(thresholds.KOLMOGOROV_CRITICAL / np.sqrt(n), thresholds.KOLMOGOROV_NEGLIGIBLE):
         low, high = share @ (u < 0.05), share @ (u > 0.95)
         warn_user(
-            f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5 % "
-            f"quantiles and {high:.0%} above its 95 % quantiles, and their distribution function is off by "
-            f"{distance:.2f}. Use another family, or fit a transformed target by least squares.",
+            f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5% "
+            f"quantiles, {high:.0%} above its 95% quantiles, and its distribution function is off by {distance:.2f}. "
+            "Prediction intervals miss their level. Try: another family, or least squares on a transformed target.",
             FamilyWarning,
         )
 
 
-def _flatters_little(training):
-    """Whether leave-one-out residuals are known and close to those of unseen rows."""
-    return training.has_exact_leverages and training.mean_leverage <= EASY_LEVERAGE
+def law_of_held_out(records, alpha):
+    """Noise distribution from HeldOut records at an alpha; a tuple for several outputs."""
+    columns = zip(*(record.outputs for record in records), strict=True)
+    laws = tuple(Standardized.from_held_out(column, alpha).law("auto") for column in columns)
+    return laws[0] if records[0].y.ndim == 1 else laws
+
+
+def pooled_noise(records):
+    """Constant noise from the mean square of held-out residuals; JointNoise for several outputs."""
+    weight = np.concatenate([record.weight for record in records])
+    if records[0].y.ndim == 1:
+        squared = [record.distribution.loss.squared_residuals(record.f, record.targets) for record in records]
+        return ConstantNoise(float(np.average(np.concatenate(squared), weights=weight))).fit(None)
+    r = np.concatenate([np.stack([own.residuals for own in record.outputs], axis=1) for record in records])
+    covariance = (r.T * weight) @ r / weight.sum()
+    noises = tuple(ConstantNoise(float(variance)).fit(None) for variance in np.diag(covariance))
+    return JointNoise(noises, correlation_of(covariance))
+
+
+# ---------------------------------------------------------------------- distribution
+@dataclass(frozen=True, eq=False)
+class Standardized:
+    """Held-out residuals in units of their predicted standard deviation."""
+
+    z: np.ndarray
+    weight: np.ndarray
+    share: float  # of the noise in the predicted variance; the rest is epistemic
+
+    @classmethod
+    def from_held_out(cls, records, alpha=None):
+        """Standardize residuals of HeldOut records of one output, optionally at another alpha."""
+        columns = zip(*(_residual_columns(record, alpha) for record in records), strict=True)
+        residuals, dispersion, variance, weight = map(np.concatenate, columns)
+        some = some_of(len(residuals), thresholds.NOISE_ROWS)
+        return cls.from_residuals(residuals[some], dispersion[some], variance[some], weight[some])
+
+    @classmethod
+    def from_residuals(cls, residuals, dispersion, variance, weight):
+        """Standardize residuals (n,) by the dispersion of the noise plus the variance of the predictions."""
+        total = dispersion + variance
+        kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
+        if not kept.any():
+            return cls(np.zeros(0), np.zeros(0), 1.0)
+        share = dispersion[kept] / total[kept]
+        z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
+        typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows have at least this share
+        return cls(z, weight, max(typical, 1e-3))
+
+    def of_unit_size(self):
+        """Residuals scaled to a mean square of one, for noise whose scale was learnt from the same residuals."""
+        size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.weight.sum() > 0 else 0.0
+        return replace(self, z=self.z / size) if size > 0 else self
+
+    def law(self, name):
+        """Fit the distribution of this name; "auto" is the first that no later one beats by a standard error."""
+        if name == "normal" or (name == "auto" and not is_spread(self.z, self.weight)):
+            return NormalLaw()
+        if name == "student":
+            return best_student(self.z, self.weight)
+        empirical = EmpiricalLaw(self.z, self.weight, self.share)
+        if name == "empirical":
+            return empirical
+        laws, at = [NormalLaw(), best_student(self.z, self.weight)], empirical.centres  # quantiles of the sample
+        best, *others = [(law, law.logpdf(at)) for law in laws] + [(empirical, empirical.log_score)]
+        for law, scores in others:
+            if is_better(scores - best[1], np.full(len(at), empirical.n / len(at))):
+                best = law, scores
+        return best[0]
+
+
+def _residual_columns(record, alpha):
+    """Residuals, dispersions, epistemic variances and weights of one record, (m,) each.
+
+    Rows with a leverage above 0.5 get weight zero: their residuals are uninformative about the noise.
+    """
+    own, factor = record.distribution, 1.0 if alpha is None else record.factors([alpha])[0]
+    dispersion = np.broadcast_to(own.dispersion, len(record))
+    weight = np.where(np.asarray(record.leverage) < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
+    return record.residuals, dispersion, factor * own.latent.covariance[:, 0, 0], weight
+
+
+def best_student(z, weight):
+    """Fit a StudentLaw by maximum likelihood over degrees of freedom and variance."""
+    nu = np.array([2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0])  # above 20, hardly different from normal noise
+    if not z.any():
+        return StudentLaw(20.0)
+    share, z2, scale2 = weight / weight.sum(), z[:, None] ** 2, np.ones(len(nu))
+    for _ in range(50):  # fixed points of reweighted mean squares
+        before = scale2
+        scale2 = share @ ((nu + 1) / (nu + z2 / scale2) * z2)
+        scale2 = np.maximum(scale2, 1e-12)  # if most residuals are zero, the likelihood is unbounded at zero
+        if (np.abs(scale2 - before) <= 1e-12 * before).all():
+            break
+    density = -(nu + 1) / 2 * (share @ np.log1p(z2 / (nu * scale2))) - np.log(nu * scale2) / 2 - betaln(nu / 2, 0.5)
+    best = density.argmax()
+    return StudentLaw(float(nu[best]), float(scale2[best] * nu[best] / (nu[best] - 2)))
+
+
+# ---------------------------------------------------------------------- parameters
+def resolve_noise(noise, auto=False):
+    """Unfitted Noise from a name, a number or a Noise; "auto" is kept if it is allowed."""
+    if isinstance(noise, Noise):
+        return clone(noise)
+    if isinstance(noise, str):
+        if noise in _BY_NAME:
+            return _BY_NAME[noise]()
+        if noise == "auto" and auto:
+            return noise
+        if noise == "cv":
+            raise ValueError("noise='cv' needs out-of-fold residuals; wrap this RibbonRegressor in a RibbonCV.")
+    elif isinstance(noise, Real) and np.isfinite(noise) and noise >= 0:
+        return ConstantNoise(noise)
+    names = ", ".join(map(repr, (["auto"] if auto else []) + list(_BY_NAME)))
+    raise ValueError(f"noise must be {names}, 'cv' inside a RibbonCV, a number >= 0 or a Noise object, got {noise!r}.")
+
+
+def is_covariance(noise):
+    """Whether the noise is a matrix."""
+    return not isinstance(noise, str | Noise) and np.ndim(noise) == 2
+
+
+def check_covariance(noise, m):
+    """Variances (m,) and correlations (m, m) of a user's covariance matrix."""
+    covariance = np.asarray(noise, dtype=float)
+    fine = covariance.shape == (m, m) and np.isfinite(covariance).all() and np.allclose(covariance, covariance.T)
+    if not fine or np.linalg.eigvalsh(covariance).min() < -1e-10 * np.abs(covariance).max():
+        raise ValueError(
+            f"noise of {m} outputs must be a covariance, a symmetric ({m}, {m}) matrix without negative eigenvalues, "
+            f"got {noise!r}."
+        )
+    return np.diag(covariance), correlation_of(covariance)
+
+
+def correlation_of(covariance):
+    """Correlations (m, m) from a covariance; zero if a variance is zero."""
+    std = np.sqrt(np.diag(covariance))
+    std = np.where(std > 0, std, np.inf)
+    correlation = np.clip(covariance / std[:, None] / std, -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
+
+
+def check_law(law):
+    """Refuse a ``law`` that is no NoiseLaw, no name, and no sequence of these; returns a tuple for a sequence."""
+    if isinstance(law, NoiseLaw) or (isinstance(law, str) and law in get_args(LawName)):
+        return law
+    if isinstance(law, tuple | list) and len(law):
+        return tuple(map(check_law, law))  # one for each output
+    names = ", ".join(map(repr, get_args(LawName)))
+    raise ValueError(f"law must be {names} or an object such as skribbon.noise.StudentLaw(5.0), got {law!r}.")

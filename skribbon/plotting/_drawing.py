@@ -1,9 +1,9 @@
-"""Shared by the displays: colours, axes, keywords of artists, columns of X, and selections of many rows."""
+"""Helpers of all displays: colours, axes, artists, legends, names, selections of rows, and checks of input."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,16 +13,15 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators.regressor import output_position
+from .._predict.joint import output_position
 from .._utils.checks import listed
 from .._utils.compat import safe_indexing
-from ..inspection._table import column_position
+from ..inspection._predictions import column_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.legend import Legend
-    from matplotlib.transforms import Bbox
+else:
+    Axes = Any  # matplotlib is imported by the first display that is drawn
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
 MOST_BARS = 150  # largest number of intervals drawn one by one: more bars merge on an axis of usual width
@@ -31,13 +30,12 @@ CYCLE = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (2, 2)), (0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)))
 
-Fields: TypeAlias = dict[str, Any]  # of a display, or of a legend
-Keywords: TypeAlias = dict[str, Any] | None  # of an artist, in place of ours
+Fields: TypeAlias = dict[str, Any]  # fields of a display, or options of a legend
+Keywords: TypeAlias = dict[str, Any] | None  # the user's keywords of an artist
 
 
-# ---------------------------------------------------------------------- colours
 def background(ax: Axes) -> NDArray:
-    """What one sees behind an axis, red, green and blue; white behind transparent figures."""
+    """Colour behind an axis (3,), red, green and blue; white behind transparent figures."""
     from matplotlib.colors import to_rgba
 
     seen = np.ones(3)
@@ -48,12 +46,12 @@ def background(ax: Axes) -> NDArray:
 
 
 def is_dark(ax: Axes) -> bool:
-    """Whether the mean of red, green and blue is below 0.4, where the blue of our lines is hard to see."""
+    """Whether the background is darker than 0.4, which makes blue lines hard to see."""
     return bool(background(ax).mean() < 0.4)
 
 
 def tint(ax: Axes, colour: Any, share: float) -> tuple[float, ...]:
-    """``share`` of a colour on the axis's background: opaque, so that what lies on top keeps its colour."""
+    """Mix ``share`` of a colour with the axis's background, as an opaque colour."""
     from matplotlib.colors import to_rgb
 
     if is_dark(ax):
@@ -62,20 +60,19 @@ def tint(ax: Axes, colour: Any, share: float) -> tuple[float, ...]:
 
 
 def bright(ax: Axes, colour: Any) -> Any:
-    """A colour for lines and points: as it is, lightened on a dark background."""
+    """Colour for lines and points, lightened on a dark background."""
     from matplotlib.colors import to_rgb
 
     return tuple(0.65 * np.array(to_rgb(colour)) + 0.35) if is_dark(ax) else colour
 
 
 def grey(ax: Axes, share: float = 0.7) -> tuple[float, ...]:
-    """A grey between the background and the colour of text, readable on white and on black."""
+    """Grey between the background and the colour of text."""
     return tint(ax, ax.xaxis.label.get_color(), share)
 
 
-# ---------------------------------------------------------------------- axes and artists
-def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tuple[Axes, Figure | SubFigure]:
-    """The axis to draw on, a new one if None, and its figure."""
+def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tuple[Axes, Any]:
+    """Return the axis to draw on, a new one if None, and its figure."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -84,8 +81,16 @@ def axes_of(ax: Axes | None, figsize: tuple[float, float] | None = None) -> tupl
     return ax, ax.figure
 
 
+def panels_of(ax: Any, n: int, noun: str) -> NDArray:
+    """Check that ``ax`` holds n axes, one for each ``noun``, and return them as an array."""
+    panels = np.ravel(np.array([ax], dtype=object))
+    if len(panels) != n:
+        raise ValueError(f"ax must hold {n} axes, one for each {noun}, got {len(panels)}; pass plt.subplots({n})[1].")
+    return np.array([axes_of(panel)[0] for panel in panels], dtype=object)
+
+
 def keywords(defaults: Mapping[str, Any], given: Keywords, artist: str = "lines.Line2D") -> dict:
-    """Our keywords of an artist with the user's in their place; ``lw`` and ``linewidth`` are the same one."""
+    """Merge default keywords of an artist with the user's; ``lw`` and ``linewidth`` are one keyword."""
     import matplotlib
     from matplotlib.cbook import normalize_kwargs
 
@@ -94,37 +99,34 @@ def keywords(defaults: Mapping[str, Any], given: Keywords, artist: str = "lines.
 
 
 def line(ax: Axes, x: Any, y: Any, given: Keywords, **style: Any) -> Any:
-    """Draw a line or points in our style, with the user's keywords in its place."""
+    """Draw a line or points; the user's keywords override the style."""
     return ax.plot(x, y, **keywords(style, given))[0]
 
 
 def bars(ax: Axes, x: Any, ends: Any, given: Keywords, **style: Any) -> Any:
-    """Draw vertical bars between two ends in our style, with the user's keywords in its place."""
+    """Draw vertical bars between two bounds; the user's keywords override the style."""
     return ax.vlines(x, *ends, **keywords(style, given, "collections.LineCollection"))
 
 
 def band(ax: Axes, x: Any, ends: Any, given: Keywords, **style: Any) -> Any:
-    """Fill a band between two ends in our style, with the user's keywords in its place."""
+    """Fill a band between two bounds; the user's keywords override the style."""
     return ax.fill_between(x, *ends, **keywords(style, given, "collections.PolyCollection"))
 
 
 def existing(ax: Axes, gid: str) -> Any:
-    """What an earlier display has drawn on a shared axis under this name, or None."""
+    """Artist that an earlier display drew on a shared axis under this name, or None."""
     return next((artist for artist in ax.get_children() if artist.get_gid() == gid), None)
 
 
 def next_look(ax: Axes, gid: str) -> dict[str, Any]:
-    """Colour, marker and dashes of one more line named ``gid`` on a shared axis, and the name."""
+    """Style of one more line named ``gid`` on a shared axis: colour, marker, dashes and name."""
     which = sum(line.get_gid() == gid for line in ax.lines) % len(MARKERS)
     colour = bright(ax, (*CYCLE, ax.xaxis.label.get_color())[which])
     return {"color": colour, "marker": MARKERS[which], "ls": DASHES[which], "gid": gid}
 
 
 def show_legend(ax: Axes, columns: int = 2, corners: Sequence[str] = (), **options: Any) -> None:
-    """A legend in the first of the ``corners`` that is free of data, or else above the data.
-
-    Above, it has as many columns as fit, up to ``columns``, and the vertical axis grows by its height.
-    """
+    """Draw a legend in the first of the ``corners`` without data, or above the data in up to ``columns`` columns."""
     ink = ax.xaxis.label.get_color()
     look: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "alignment": "left"}
     look |= {"framealpha": 0.85, "facecolor": tuple(background(ax)), "edgecolor": "none", "labelcolor": ink}
@@ -140,21 +142,19 @@ def show_legend(ax: Axes, columns: int = 2, corners: Sequence[str] = (), **optio
         line.set_alpha(None)  # a single faint point cannot be seen
 
 
-def _is_free(ax: Axes, box: Bbox) -> bool:
+def _is_free(ax, box):
     """Whether no line, point or band reaches into a box on the screen."""
     for line in ax.lines:
         path = line.get_transform().transform_path(line.get_path())
         joined = line.get_linestyle() != "None"
         if path.intersects_bbox(box, filled=False) if joined else box.count_contains(path.vertices):
             return False
-    for collection in ax.collections:
-        transform = collection.get_transform()
-        if any(transform.transform_path(path).intersects_bbox(box) for path in collection.get_paths()):
-            return False
-    return True
+    paths = (artist.get_transform().transform_path(path) for artist in ax.collections for path in artist.get_paths())
+    return not any(path.intersects_bbox(box) for path in paths)
 
 
-def _legend_on_top(ax: Axes, columns: int, look: dict[str, Any]) -> Legend:
+def _legend_on_top(ax, columns, look):
+    """Draw a legend above the data, on a vertical axis extended by its height."""
     frame = ax.get_window_extent()
     for ncols in range(columns, 0, -1):
         legend = ax.legend(loc="upper left", ncols=ncols, **look)
@@ -168,22 +168,22 @@ def _legend_on_top(ax: Axes, columns: int, look: dict[str, Any]) -> Legend:
 
 
 def show_title(ax: Axes, name: str | None, text: str) -> None:
-    """Name and text on lines of their own, for axes may be narrow."""
+    """Write name and text above the axis, on lines of their own."""
     ax.set_title(text if name is None else f"{name}\n{text}", loc="left", fontsize="medium")
 
 
 def size_of(ax: Axes) -> NDArray:
-    """Width and height in inches."""
+    """Width and height of an axis in inches."""
     return np.array(ax.get_window_extent().size) / ax.figure.dpi
 
 
 def percent(share: float) -> str:
-    """0.9 as "90 %"."""
+    """Format a share, 0.9 as "90 %"."""
     return f"{100 * share:.3g} %"
 
 
 def counted(number: int, noun: str) -> str:
-    """Say "1 row" and "2 rows"."""
+    """Format a count, such as "1 row" and "2 rows"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -198,53 +198,45 @@ def name_categories(ax: Axes, names: Sequence[str]) -> None:
 
 
 def shortened(names: Sequence[str], longest: int = 20) -> list[str]:
-    """Names of at most ``longest`` characters if they stay distinct: their heads and tails, tails, or heads."""
+    """Shorten names to ``longest`` characters if they stay distinct: to heads and tails, tails, or heads."""
     half = (longest - 1) // 2
-    cuts = (
-        lambda name: f"{name[:half]}…{name[-half:]}",
-        lambda name: f"…{name[1 - longest :]}",
-        lambda name: f"{name[: longest - 1]}…",
-    )
-    for cut in cuts:
-        short = [name if len(name) <= longest else cut(name) for name in names]
+    for head, tail in ((half, half), (0, longest - 1), (longest - 1, 0)):
+        short = [n if len(n) <= longest else f"{n[:head]}…{n[len(n) - tail :]}" for n in names]
         if len(set(short)) == len(set(names)):
             return short
     return list(names)
 
 
 def named(label: Any) -> str:
-    """A class as people read it; a bare number would look like a probability."""
+    """Label of a class: "class 1" for a number, which would look like a probability."""
     return label if isinstance(label, str) else f"class {label}"
 
 
-# ---------------------------------------------------------------------- chance
 def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, NDArray]:
-    """Central ``level`` of the share of successes in n independent trials: binomial quantiles over n."""
+    """Central interval of the share of successes in n independent trials, by binomial quantiles."""
     rows, tail = np.maximum(np.round(np.asarray(n)), 1), (1 - level) / 2
     return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
 
 
 def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:
-    """Draw the line of perfect calibration, once on an axis that several displays share."""
+    """Draw the line of perfect calibration, once on a shared axis."""
     return existing(ax, gid) or line(ax, [0, 1], [0, 1], given, color=grey(ax), lw=1.2, ls="--", zorder=1, gid=gid)
 
 
-# ---------------------------------------------------------------------- fewer rows
 def evenly(n: int, most: int = 1000) -> NDArray[np.intp]:
-    """At most ``most`` of the positions 0 .. n - 1, evenly spaced, with both ends; more would merge into a blot."""
+    """Select at most ``most`` of the positions 0 .. n - 1, evenly spaced, with the first and the last."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
 def rows_shown(shown: int, n: int) -> str:
-    """How a label says that not all rows are drawn."""
+    """Format the number of rows, and how many of them are drawn if not all."""
     return counted(n, "row") if shown == n else f"{shown:,} of {n:,} rows"
 
 
 def groups_by(values: NDArray, n_groups: int) -> list[NDArray[np.intp]]:
-    """Rows in at most ``n_groups`` groups along increasing values, equal values never apart.
+    """Split rows into at most ``n_groups`` groups along increasing values, equal values never apart.
 
-    A group ends where it has its share of the rows or of the range, so that neither an outlier nor a gap swallows the
-    rest, and only where rows are sparse a group is small.
+    A group ends when it has its share of the rows or of the range, so that no outlier or gap takes most of the groups.
     """
     order = np.argsort(values, kind="stable")
     ordered, half = values[order], (n_groups + 1) / 2
@@ -258,13 +250,11 @@ def groups_by(values: NDArray, n_groups: int) -> list[NDArray[np.intp]]:
     return np.split(order, ends[1:-1])
 
 
-# ---------------------------------------------------------------------- what comes in
 def require(estimator: BaseEstimator, kind: str, method: str, display: str, instead: str, cure: str = "") -> None:
-    """Refuse what ``display`` cannot draw: the wrong kind of estimator, one without ``method``, one not fitted."""
+    """Refuse an estimator of the wrong kind, without ``method``, or not fitted."""
     name = type(estimator).__name__
-    wrong: Callable = is_classifier if kind == "regressor" else is_regressor
-    if wrong(estimator):
-        other = "classifier" if kind == "regressor" else "regressor"
+    other, is_other = ("classifier", is_classifier) if kind == "regressor" else ("regressor", is_regressor)
+    if is_other(estimator):
         raise TypeError(f"{display} needs a {kind}, but {name} is a {other}; use {instead}.")
     if not hasattr(estimator, method):
         cure = cure or f"wrap the model in Ribbon{kind.capitalize()}, or pass the best_estimator_ of a search"
@@ -273,7 +263,7 @@ def require(estimator: BaseEstimator, kind: str, method: str, display: str, inst
 
 
 def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[Any, Any, str]:
-    """The estimator of one output, its y, and the name to show: by default the estimator's class."""
+    """Select the estimator of one output, its y, and the name to show, by default the estimator's class."""
     name = type(estimator).__name__ if name is None else name
     names = getattr(getattr(estimator, "estimator_", None), "output_names_", getattr(estimator, "output_names_", None))
     if names is None:
@@ -281,17 +271,17 @@ def one_output(estimator: Any, y: Any, output: Any, name: str | None) -> tuple[A
             raise ValueError(f"output={output!r} is for several outputs, but there is only one; leave it out.")
         return estimator, y, name
     if output is None:
-        raise ValueError(f"output must say which to draw; there are {len(names)}: {listed(names)}.")
+        raise ValueError(f"output must name the one to draw; there are {len(names)}: {listed(names)}.")
     single, j = estimator.output(output), output_position(names, output)
     column = np.asarray(y)[:, j] if y is not None and np.ndim(y) == 2 else y
     return single, column, f"{name}, {names[j]}"
 
 
 def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of them") -> int:
-    """Where ``pos_label`` is among the classes; the second of two if None."""
+    """Position of ``pos_label`` among the classes; the second of two if None."""
     if pos_label is None:
         if len(classes) != 2:
-            raise ValueError(f"pos_label must say which class to draw; there are {len(classes)}: {listed(classes)}.")
+            raise ValueError(f"pos_label must name the class to draw; there are {len(classes)}: {listed(classes)}.")
         return 1
     if not (match := np.flatnonzero(classes == pos_label)).size:
         raise ValueError(f"pos_label={pos_label!r} is not a class; {cure}: {listed(classes)}.")
@@ -299,7 +289,7 @@ def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of th
 
 
 def column(X: Any, feature: str | int) -> tuple[NDArray, str]:
-    """One column of X by name or position, as numbers where it holds numbers and as text otherwise, and its name."""
+    """Select a column of X by name or position, as numbers or else as text, and its name."""
     X = X if hasattr(X, "shape") else np.asarray(X)
     names = list(getattr(X, "columns", []))
     position = column_position(names if isinstance(feature, str) else [], X.shape[1], feature, "feature")

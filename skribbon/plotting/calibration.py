@@ -1,55 +1,50 @@
-"""Displays of calibration: coverage of intervals at all levels, and reliability of class probabilities."""
+"""Displays of calibration: coverage of intervals, reliability of class probabilities, and scores along alpha."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
+from .._estimators.cv import CLASSIFICATION, RibbonCV
 from .._utils.checks import check_count, check_levels, listed
 from .._utils.compat import check_sample_weight
 from .._utils.typing import MatrixLike, PromiseKind
-from ..metrics import coverage_curve, interval_coverage_score
-from ..metrics.distributions import binned, calibration_error
+from ..metrics import interval_coverage_score
+from ..metrics.scores import binned, calibration_error
 from . import _drawing as draw
-from ._drawing import Fields, Keywords
+from ._drawing import Axes, Fields, Keywords
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+LABELS = {"nll": "negative\nlog likelihood", "ece": "calibration error", "brier": "Brier score", "crps": "CRPS"}
+LABELS |= {"interval_score": "interval score", "width": "mean width"}
 
 
 @dataclass(eq=False, repr=False)
 class CoverageDisplay:
     """Nominal against empirical coverage of prediction intervals.
 
-    Perfect calibration is the diagonal. The grey band shows how far from it the coverage of ``n`` independent rows may
-    fall by chance: exact binomial quantiles at each nominal level. Predicted rows are only nearly independent, and the
-    levels of one curve are not independent of each other, so the band is a guide at each level and not a test of the
-    whole curve.
-
-    Several estimators share an axis: pass ``ax=display.ax_`` and a ``name``.
+    The grey band shows how far from the diagonal the coverage of ``n`` independent rows may fall by chance, by binomial
+    quantiles at each level; it is no test of the whole curve. Estimators share an axis if given ``ax=display.ax_``.
 
     Parameters
     ----------
     nominal, empirical : ndarray of shape (L,)
-    n : float
-        Number of rows behind each empirical coverage.
+    n : float, number of rows
     band_level : float, default=0.95
-        Probability that the coverage of calibrated intervals falls within the band, level by level.
+        Probability of the band at each level, if intervals are calibrated.
     name : str, default=None
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
-    diagonal_ : matplotlib Line2D
+    ax_, figure_ : matplotlib Axes and Figure
+    line_, diagonal_ : matplotlib Line2D
     band_ : matplotlib PolyCollection
-        On a shared axis, that of the first display with the same number of rows.
 
     Examples
     --------
@@ -59,8 +54,6 @@ class CoverageDisplay:
     >>> display = CoverageDisplay.from_estimator(ribbon, X[300:], y[300:], confidence_levels=[0.5, 0.9])
     >>> display.empirical.round(2)
     array([0.56, 0.91])
-    >>> np.round(display.chance_band(0.9), 2)
-    array([0.85, 0.94])
     """
 
     nominal: NDArray
@@ -97,17 +90,11 @@ class CoverageDisplay:
         confidence_levels : array-like of shape (L,), default=None
             0.05, 0.10, ..., 0.95 if None.
         kind : {"prediction", "conformal", "jackknife+", "cv+"}, default="prediction"
-            Kind of the intervals, as in ``predict_interval``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: n is their sum.
         band_level : float, default=0.95
-        output : label or int, default=None
-            Which one to draw, if there are several.
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        output : label or int of one of several outputs, default=None
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -115,15 +102,11 @@ class CoverageDisplay:
         """
         draw.require(estimator, "regressor", "predict_interval", cls.__name__, "ReliabilityDisplay")
         estimator, y, name = draw.one_output(estimator, y, output, name)
-        if confidence_levels is not None:
-            confidence_levels, _ = check_levels(confidence_levels, "confidence_levels")
-        if kind == "prediction":
-            curve = coverage_curve(estimator, X, y, confidence_levels=confidence_levels, sample_weight=sample_weight)
-            return cls(*curve, _size(y, sample_weight), band_level=band_level, name=name).plot(ax, **kwargs)
         levels = np.arange(1, 20) / 20 if confidence_levels is None else confidence_levels
-        ends = estimator.predict_interval(X, levels, kind=kind)
+        levels, _ = check_levels(levels, "confidence_levels")
+        intervals = estimator.predict_interval(X, levels, **({} if kind == "prediction" else {"kind": kind}))
         kwargs |= {"sample_weight": sample_weight, "band_level": band_level, "name": name, "ax": ax}
-        return cls.from_predictions(y, ends, confidence_levels=levels, **kwargs)
+        return cls.from_predictions(y, intervals, confidence_levels=levels, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -144,14 +127,11 @@ class CoverageDisplay:
         ----------
         y_true : array-like of shape (n_samples,)
         y_intervals : array-like of shape (n_samples, 2, L)
-            As ``predict_interval`` returns them for several levels.
         confidence_levels : array-like of shape (L,)
         sample_weight : array-like of shape (n_samples,), default=None
         band_level : float, default=0.95
-        name : str, default=None
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -161,27 +141,22 @@ class CoverageDisplay:
         y_true, y_intervals = column_or_1d(y_true), np.asarray(y_intervals, dtype=float)
         check_consistent_length(y_true, y_intervals)
         if y_intervals.shape[1:] != (2, len(levels)):
-            raise ValueError(
-                f"y_intervals must have shape (n_samples, 2, {len(levels)}), one pair of ends for each of the "
-                f"confidence_levels, got {y_intervals.shape}."
-            )
+            raise ValueError(f"y_intervals must have shape (n_samples, 2, {len(levels)}), got {y_intervals.shape}.")
         pairs = np.moveaxis(y_intervals, 2, 0)
         empirical = np.array([interval_coverage_score(y_true, ends, sample_weight=sample_weight) for ends in pairs])
-        size = _size(y_true, sample_weight)
+        size = float(len(y_true) if sample_weight is None else column_or_1d(sample_weight).sum())
         return cls(levels, empirical, size, band_level=band_level, name=name).plot(ax, **kwargs)
 
     def chance_band(self, nominal: ArrayLike) -> tuple[NDArray, NDArray]:
-        """Range in which the coverage of n rows falls by chance if the intervals are right.
+        """Central ``band_level`` of the coverage of n rows by chance if ``nominal`` is their true coverage.
 
         Parameters
         ----------
         nominal : array-like
-            True coverage.
 
         Returns
         -------
         lower, upper : ndarray
-            Binomial quantiles over n, the central ``band_level``.
         """
         return draw.chance_limits(self.n, nominal, self.band_level)
 
@@ -199,100 +174,67 @@ class CoverageDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
         name : str, default=None
-            Used instead of the display's own name.
-        line_kw, diagonal_kw : dict, default=None
-            For ``Axes.plot``.
-        band_kw : dict, default=None
-            For ``Axes.fill_between``.
+        line_kw, diagonal_kw, band_kw : dict for ``Axes.plot`` and ``Axes.fill_between``, default=None
 
         Returns
         -------
         self : CoverageDisplay
         """
         self.ax_, self.figure_ = draw.axes_of(ax)
-        self.band_ = self._draw_band(band_kw)
+        gid = f"skribbon-coverage-band-{round(self.n)}-{self.band_level}"
+        self.band_ = draw.existing(self.ax_, gid)
+        if self.band_ is None:
+            levels = np.linspace(0, 1, 1001)  # fine enough for the steps of binomial quantiles
+            band = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid}
+            band["label"] = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}"
+            self.band_ = draw.band(self.ax_, levels, self.chance_band(levels), band_kw, **band)
         self.diagonal_ = draw.draw_diagonal(self.ax_, "skribbon-coverage-diagonal", diagonal_kw)
         look = draw.next_look(self.ax_, "skribbon-coverage-line")
         look |= {"ms": 4.5, "lw": 1.5, "clip_on": False, "label": name or self.name or "empirical"}
         self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, **look)
-        self.ax_.set(
-            xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5, xlabel="nominal coverage", ylabel="empirical coverage"
-        )
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5)
+        self.ax_.set(xlabel="nominal coverage", ylabel="empirical coverage")
         self.ax_.spines["left"].set_bounds(0, 1)
         draw.show_legend(self.ax_, corners=("upper left", "lower right"))
         return self
 
-    def _draw_band(self, band_kw: Keywords) -> Any:
-        gid = f"skribbon-coverage-band-{round(self.n)}-{self.band_level}"
-        if drawn := draw.existing(self.ax_, gid):
-            return drawn
-        levels = np.linspace(0, 1, 1001)  # the quantiles are steps
-        look = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid}
-        look["label"] = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}"
-        return draw.band(self.ax_, levels, self.chance_band(levels), band_kw, **look)
-
-
-def _size(y: ArrayLike, sample_weight: ArrayLike | None) -> float:
-    """Number of rows, each counted as often as its weight says."""
-    return float(np.shape(y)[0] if sample_weight is None else column_or_1d(sample_weight).sum())
-
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
-    """Predicted probability against observed frequency, in bins, with the play of chance and the rows behind each bin.
+    """Predicted probability against observed frequency, in bins, with sampling variability and numbers of rows.
 
-    Perfect calibration is the diagonal. The bar of a bin says how far from it the observed frequency may fall by
-    chance: central quantiles of the binomial law with the bin's number of rows and its mean predicted probability. If
-    each row's outcome has its own predicted probability, their sum has the Poisson binomial law, which is never more
-    spread out than that, so the bars are right or slightly too long. They belong to one bin each and are no test of the
-    whole curve. Below, the number of rows in each bin.
-
-    The label has the expected calibration error, the mean distance of the points from the diagonal weighted by rows.
-
-    With two classes, or with ``pos_label``, the probability is that of one class. With more classes and no
-    ``pos_label`` it is the confidence in the predicted class and the frequency is its accuracy; curve and error are
-    then those of :func:`~skribbon.metrics.reliability_curve` and
-    :func:`~skribbon.metrics.expected_calibration_error`.
-
-    Several estimators share an axis: pass ``ax=display.ax_`` and a ``name``.
+    Perfect calibration is the diagonal. The bar of a bin shows how far from it the observed frequency may fall by
+    chance, by binomial quantiles, which are exact or slightly too wide; bars are no test of the whole curve. With more
+    than two classes and no ``pos_label``, confidence in the predicted class is compared with its accuracy, as in
+    :func:`~skribbon.metrics.reliability_curve`. Several estimators share an axis: pass ``ax=display.ax_``.
 
     Parameters
     ----------
-    predicted, observed : ndarray of shape (n_filled_bins,)
-        Mean predicted probability and observed frequency.
-    n : ndarray of shape (n_filled_bins,)
-        Number of rows in each bin.
+    predicted, observed, n : ndarray of shape (n_filled_bins,)
+        Mean predicted probability, observed frequency and number of rows of each bin.
     calibration_error : float
+        Expected calibration error, shown in the label.
     pos_label : label, default=None
-        Whose probability; None stands for the predicted class.
+        Class of the probability; None stands for the predicted class.
     band_level : float, default=0.95
-        Probability that the observed frequency of a calibrated bin falls within its bar.
     name : str, default=None
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
-    bars_ : matplotlib LineCollection
-        Where each bin's frequency lies by chance.
-    diagonal_ : matplotlib Line2D
+    ax_, figure_ : matplotlib Axes and Figure
+    line_, diagonal_ : matplotlib Line2D
+    bars_, counts_ : matplotlib LineCollection
+        Range of each bin's frequency by chance, and its number of rows.
     counts_ax_ : matplotlib Axes
-        Within ``ax_``.
-    counts_ : matplotlib LineCollection
 
     Examples
     --------
     >>> from skribbon.plotting import ReliabilityDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> base = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:300], y[:300])
-    >>> ribbon = RibbonClassifier(base).fit(X[:300], y[:300])
-    >>> display = ReliabilityDisplay.from_estimator(base, X[300:], y[300:], n_bins=5)
-    >>> display.n
+    >>> ReliabilityDisplay.from_estimator(base, X[300:], y[300:], n_bins=5).n
     array([ 64.,   6.,   5.,  15., 179.])
-    >>> both = ReliabilityDisplay.from_estimator(ribbon, X[300:], y[300:], n_bins=5, ax=display.ax_)
     """
 
     predicted: NDArray
@@ -320,28 +262,22 @@ class ReliabilityDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Predict probabilities and count how often they come true.
+        """Predict probabilities and count how often the events are observed.
 
         Parameters
         ----------
         estimator : fitted classifier with ``predict_proba``
-            Any of scikit-learn or of skribbon.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that the estimator was not fitted on.
         y : array-like of shape (n_samples,)
         pos_label : label, default=None
-            Whose probability. If None, of two classes the second one; of more, the one that is predicted for the row.
+            Class of the probability. If None, the second of two classes; with more, the predicted class.
         n_bins : int, default=15
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of equal numbers of rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: n of a bin is their sum.
         band_level : float, default=0.95
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -370,7 +306,7 @@ class ReliabilityDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Count how often probabilities that were predicted already come true.
+        """Count how often events with given probabilities are observed.
 
         Parameters
         ----------
@@ -378,17 +314,12 @@ class ReliabilityDisplay:
         y_proba : array-like of shape (n_samples,) or (n_samples, K)
             Of ``pos_label``, or of every class.
         pos_label : label, default=None
-            Whose probability. If None, of two classes the second one; of more, the one that is predicted for the row.
         labels : array-like of shape (K,), default=None
             The classes, in the order of the columns; sorted unique values of ``y_true`` if None.
-        n_bins : int, default=15
-        strategy : {"uniform", "quantile"}, default="uniform"
-        sample_weight : array-like of shape (n_samples,), default=None
-        band_level : float, default=0.95
-        name : str, default=None
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        n_bins, strategy, sample_weight, band_level : optional
+            As in :meth:`from_estimator`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -400,19 +331,18 @@ class ReliabilityDisplay:
         check_consistent_length(y_true, y_proba)
         if y_proba.min() < 0 or y_proba.max() > 1:
             raise ValueError("y_proba must lie between 0 and 1; pass what predict_proba returns.")
-        probability, outcome, pos_label = _one_event(y_true, y_proba, _classes(y_true, y_proba, labels), pos_label)
+        probability, outcome, pos_label = _one_event(y_true, y_proba, labels, pos_label)
         weight = check_sample_weight(sample_weight, probability, ensure_non_negative=True)
         events = probability, outcome, weight, n_bins, strategy
         fields: Fields = {"pos_label": pos_label, "band_level": band_level, "name": name}
         return cls(*binned(*events), calibration_error=calibration_error(*events), **fields).plot(ax, **kwargs)
 
     def chance_band(self) -> tuple[NDArray, NDArray]:
-        """Where the frequency of each bin lies by chance if the predicted probabilities are right.
+        """Central ``band_level`` of each bin's frequency by chance if the predicted probabilities are right.
 
         Returns
         -------
         lower, upper : ndarray of shape (n_filled_bins,)
-            Binomial quantiles over n, the central ``band_level``.
         """
         return draw.chance_limits(self.n, self.predicted, self.band_level)
 
@@ -426,22 +356,13 @@ class ReliabilityDisplay:
         diagonal_kw: Keywords = None,
         count_kw: Keywords = None,
     ) -> Self:
-        """Draw; the diagonal is drawn once where several displays share an axis, and the counts share theirs.
+        """Draw; if several displays share an axis, the diagonal is drawn once and the counts share theirs.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
         name : str, default=None
-            In place of the display's own name.
-        line_kw : dict, default=None
-            For ``Axes.plot``: the observed frequencies.
-        bar_kw : dict, default=None
-            For ``Axes.vlines``: where they lie by chance.
-        diagonal_kw : dict, default=None
-            For ``Axes.plot``.
-        count_kw : dict, default=None
-            For ``Axes.vlines``: the number of rows.
+        line_kw, bar_kw, diagonal_kw, count_kw : dict for ``Axes.plot`` and ``Axes.vlines``, default=None
 
         Returns
         -------
@@ -457,18 +378,17 @@ class ReliabilityDisplay:
         label = f"{name or self.name or 'observed'}, ECE {self.calibration_error:.3f}"
         line = {**look, "ms": 5, "lw": 1.2, "clip_on": False, "label": label}
         self.line_ = draw.line(self.ax_, self.predicted, self.observed, line_kw, **line)
-        outcome = ("confidence in the predicted class", "accuracy")
+        self.ax_.set(xlim=(-0.01, 1.01), yticks=np.arange(6) / 5)
+        self.ax_.set(xlabel="confidence in the predicted class", ylabel="accuracy")
         if self.pos_label is not None:
-            outcome = (f"predicted P({draw.named(self.pos_label)})", "observed frequency")
-        self.ax_.set(xlim=(-0.01, 1.01), yticks=np.arange(6) / 5, xlabel=outcome[0], ylabel=outcome[1])
+            self.ax_.set(xlabel=f"predicted P({draw.named(self.pos_label)})", ylabel="observed frequency")
         self.ax_.spines["left"].set_bounds(0, 1)
         self._draw_counts(look, count_kw)
         draw.show_legend(self.ax_, corners=("upper left",))
         return self
 
     def _draw_counts(self, look: dict[str, Any], count_kw: Keywords) -> None:
-        """One stem per bin in a lane of its own below zero, its scale common to all displays of the axis."""
-        from matplotlib.ticker import FixedLocator, FuncFormatter
+        """Draw a stem per bin in a lane below zero, with one scale for all displays of the axis."""
         from matplotlib.transforms import blended_transform_factory
 
         height, gid = 0.18, "skribbon-reliability-counts"
@@ -484,31 +404,203 @@ class ReliabilityDisplay:
         most = max(float(np.max(line.get_ydata())) for line in lane.lines)
         lane.set(xlim=self.ax_.get_xlim(), ylim=(0, 1.15 * most), facecolor="none", xticks=[])
         lane.spines[["top", "right", "bottom", "left"]].set_visible(False)
-        lane.yaxis.set_major_locator(FixedLocator([0, most]))
-        lane.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        lane.tick_params(axis="y", labelsize="small")
+        lane.set_yticks([0, most], ["0", f"{most:,.0f}"], fontsize="small")
         lane.set_ylabel("rows", fontsize="small")
 
 
-def _classes(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None) -> NDArray:
-    """Labels in the order of the columns of y_proba; of a single column, that of the other class first."""
+def _one_event(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None, pos_label: Any) -> tuple:
+    """Probability of one event per row, whether it was observed, and its class, or None for the predicted class."""
     found = np.unique(y_true)
-    if labels is not None:
-        classes = np.asarray(labels)
-        if not np.isin(found, classes).any():
-            raise ValueError(f"y_true holds none of the classes {listed(classes)}; is it encoded?")
-    elif y_proba.ndim == 1 and set(found.tolist()) <= {0, 1}:
+    classes = found if labels is None else np.asarray(labels)  # in the order of the columns of y_proba
+    if labels is None and y_proba.ndim == 1 and set(found.tolist()) <= {0, 1}:
         classes = np.array([0, 1])
-    else:
-        classes = found
+    if not np.isin(found, classes).any():
+        raise ValueError(f"y_true holds none of the classes {listed(classes)}; is it encoded?")
     if y_proba.ndim == 2 and y_proba.shape[1] != len(classes):
-        raise ValueError(f"y_proba has {y_proba.shape[1]} columns for {len(classes)} classes; say which with labels=.")
-    return classes
-
-
-def _one_event(y_true: NDArray, y_proba: NDArray, classes: NDArray, pos_label: Any) -> tuple[NDArray, NDArray, Any]:
-    """A probability per row, whether what it is about came true, and of which class; None for the predicted one."""
+        raise ValueError(f"y_proba has {y_proba.shape[1]} columns for {len(classes)} classes; name them with labels=.")
     if y_proba.ndim == 2 and y_proba.shape[1] > 2 and pos_label is None:
         return y_proba.max(axis=1), classes[y_proba.argmax(axis=1)] == y_true, None
     which = draw.class_position(classes, pos_label, "pass labels= if y_true happens to lack it, else one of")
     return y_proba if y_proba.ndim == 1 else y_proba[:, which], y_true == classes[which], classes[which]
+
+
+@dataclass(eq=False, repr=False)
+class AlphaPathDisplay:
+    """Held-out scores along alpha, one panel per score, with the choice marked in each.
+
+    If a RibbonCV tried several dampings, the chosen one is drawn in colour and the others in thin grey; for a
+    classifier, the path at the chosen temperature is drawn.
+
+    Parameters
+    ----------
+    cv_results : dict of ndarray
+        ``alpha``, ``damping`` if there were several, ``mean_test_*`` and ``std_test_*``.
+    alpha : float, the choice
+    metrics : sequence of str
+    damping, confidence_level : float, default=None
+        The chosen damping, if there were several, and the target coverage.
+    name : str, default=None
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes, one per metric
+    figure_ : matplotlib Figure
+    lines_, choices_, bands_ : lists of matplotlib Line2D, Line2D, and PolyCollection or None
+        The mean over folds, the choice, and one standard deviation over folds, None for a single fold.
+
+    Examples
+    --------
+    >>> from skribbon.plotting import AlphaPathDisplay
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tuned = RibbonCV(Ridge(alpha=0.1), scoring="nll").fit(X, y)
+    >>> AlphaPathDisplay.from_estimator(tuned).metrics
+    ('nll', 'coverage', 'width')
+    """
+
+    cv_results: Mapping[str, NDArray]
+    alpha: float
+    _: KW_ONLY
+    metrics: Sequence[str]
+    damping: float | None = None
+    confidence_level: float | None = None
+    name: str | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: RibbonCV,
+        *,
+        metrics: str | Sequence[str] | None = None,
+        name: str | None = None,
+        ax: Axes | Sequence[Axes] | NDArray | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the path of a fitted RibbonCV.
+
+        Parameters
+        ----------
+        estimator : fitted RibbonCV
+        metrics : str or sequence of str, default=None
+            Metrics in ``cv_results_``. If None, the score that alpha was chosen by, with coverage, NLL and mean width
+            of a regressor, or NLL, Brier score and calibration error of a classifier.
+        name : str, default=None
+        ax : matplotlib Axes or sequence of them, default=None
+        **kwargs : see :meth:`plot`
+
+        Returns
+        -------
+        AlphaPathDisplay
+        """
+        if not isinstance(estimator, RibbonCV):
+            raise TypeError(f"AlphaPathDisplay needs a fitted RibbonCV, got {type(estimator).__name__}.")
+        check_is_fitted(estimator)
+        results = estimator.cv_results_
+        if "temperature" in results:
+            rows = results["temperature"] == estimator.temperature_
+            results = {name: values[rows] for name, values in results.items()}
+        level = None if is_classifier(estimator) else estimator.confidence_level
+        fields: Fields = {"metrics": _chosen_metrics(estimator, metrics), "damping": _chosen_damping(estimator)}
+        return cls(results, estimator.alpha_, confidence_level=level, name=name, **fields).plot(ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Axes | Sequence[Axes] | NDArray | None = None,
+        *,
+        line_kw: Keywords = None,
+        choice_kw: Keywords = None,
+        band_kw: Keywords = None,
+    ) -> Self:
+        """Draw one panel per metric.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of them, one per metric, default=None
+        line_kw, choice_kw, band_kw : dict for ``Axes.plot`` and ``Axes.fill_between``, default=None
+
+        Returns
+        -------
+        self : AlphaPathDisplay
+        """
+        n = len(self.metrics)
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            size = (6.4, 4.8) if n == 1 else (6.4, 2.0 * n + 0.4)
+            _, ax = plt.subplots(n, 1, figsize=size, sharex=True, layout="constrained")
+        self.ax_ = draw.panels_of(ax, n, "metric")
+        self.figure_ = self.ax_[0].figure
+        pairs = zip(self.ax_, self.metrics, strict=True)
+        drawn = [self._draw_metric(panel, metric, line_kw, band_kw, choice_kw) for panel, metric in pairs]
+        self.lines_, self.bands_, self.choices_ = map(list, zip(*drawn, strict=True))
+        legends = (zip(*panel.get_legend_handles_labels(), strict=True) for panel in self.ax_)
+        entries: Fields = {label: handle for legend in legends for handle, label in legend}
+        shown: Fields = {"handles": entries.values(), "labels": entries.keys()}
+        draw.show_legend(self.ax_[-1], corners=("upper right", "lower left"), **shown)
+        if self.metrics[-1] == "coverage":  # the legend may have pushed the axis beyond what a share can be
+            ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
+            self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])
+        self.figure_.align_ylabels(self.ax_)
+        if self.name is not None:
+            self.ax_[0].set_title(self.name, loc="left", fontsize="medium")
+        return self
+
+    def _draw_metric(self, panel, metric, line_kw, band_kw, choice_kw):
+        """Draw one panel, and return the artists of its mean, band and choice."""
+        chosen, name = self._rows(self.damping), f"mean_test_{metric}"
+        alpha, mean = self.cv_results["alpha"][chosen], self.cv_results[name][chosen]
+        spread = self.cv_results[f"std_test_{metric}"][chosen]
+        look = {"color": draw.tint(panel, draw.BLUE, 0.15), "lw": 0, "label": "± 1 std over folds"}
+        folded = len([key for key in self.cv_results if key.endswith(f"_test_{metric}")]) > 3  # mean, std and one fold
+        ends = mean - spread, np.minimum(mean + spread, 1 if metric == "coverage" else np.inf)
+        band = draw.band(panel, alpha, ends, band_kw, **look) if folded else None
+        others = [] if self.damping is None else np.unique(self.cv_results["damping"][~chosen])
+        for rows in map(self._rows, others):
+            values = self.cv_results["alpha"][rows], self.cv_results[name][rows]
+            panel.plot(*values, color=draw.grey(panel, 0.4), lw=0.9, label="other dampings")
+        if metric == "coverage" and self.confidence_level is not None:
+            label = f"level {draw.percent(self.confidence_level)}"
+            panel.axhline(self.confidence_level, color=draw.grey(panel), lw=1, ls=":", label=label)
+        label = "mean over folds" if folded else "held-out rows"
+        if self.damping is not None:
+            label += ", damping left to the Ribbon" if np.isnan(self.damping) else f", damping {self.damping:.3g}"
+        look = {"color": draw.bright(panel, draw.BLUE), "lw": 2, "label": label}
+        line = draw.line(panel, alpha, mean, line_kw, **look)
+        colour = draw.bright(panel, draw.VERMILION)
+        panel.axvline(self.alpha, color=colour, lw=1.2, ls="--")
+        written = f"{self.alpha:,.0f}" if self.alpha >= 1000 else f"{self.alpha:.3g}"
+        look = {"color": colour, "marker": "D", "ms": 6, "ls": "--", "lw": 1.2, "zorder": 3}
+        value = np.interp(np.log(self.alpha), np.log(alpha), mean)  # the choice may lie between candidates
+        choice = draw.line(panel, [self.alpha], [value], choice_kw, label=f"chosen: alpha = {written}", **look)
+        panel.set(xscale="log", ylabel=LABELS.get(metric, metric.replace("_", " ")))
+        if panel.xaxis.get_tick_params().get("labelbottom", True):  # unless a panel below shares the axis
+            panel.set_xlabel("alpha")
+        return line, band, choice
+
+    def _rows(self, damping):
+        """Select the rows of ``cv_results`` with one damping, or all."""
+        if damping is None:
+            return slice(None)
+        return np.isclose(self.cv_results["damping"], damping, rtol=1e-9, atol=0, equal_nan=True)
+
+
+def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Metrics to draw, by default the task's and the one that alpha was chosen by."""
+    known = [key.removeprefix("mean_test_") for key in estimator.cv_results_ if key.startswith("mean_test_")]
+    if metrics is None:
+        usual = CLASSIFICATION if is_classifier(estimator) else ("coverage", "nll", "width")
+        scoring = usual[0] if estimator.scoring is None else estimator.scoring
+        first = "score" if "score" in known else str(scoring)  # "score" is a scorer of scikit-learn or the user's own
+        return tuple(dict.fromkeys((first, *usual)))
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not metrics or not set(metrics) <= set(known):
+        raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")
+    return metrics
+
+
+def _chosen_damping(estimator: RibbonCV) -> float | None:
+    """Chosen damping: None if only one was tried, not a number if it was left to the Ribbon."""
+    if "damping" not in estimator.cv_results_:
+        return None
+    ribbon = estimator.estimator_
+    damping = ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
+    return np.nan if isinstance(damping, str) else damping

@@ -1,9 +1,9 @@
-"""How much of the uncertainty is the model's, and how much is noise."""
+"""Display of epistemic and aleatoric uncertainty."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.typing import MatrixLike
 from . import _drawing as draw
-from ._drawing import Keywords
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._drawing import Axes, Keywords
 
 
 @dataclass(eq=False, repr=False)
@@ -28,7 +25,6 @@ class UncertaintyDecompositionDisplay:
     Parameters
     ----------
     epistemic, aleatoric : ndarray of shape (n_samples,)
-        Standard deviations.
     x : ndarray of shape (n_samples,), default=None
         Feature values, numbers or text; None ranks the rows by their total.
     x_name : str, default="x"
@@ -39,22 +35,17 @@ class UncertaintyDecompositionDisplay:
     ----------
     total : ndarray of shape (n_samples,)
     curves : dict of ndarray
-        What the lines show: "x", "epistemic", "aleatoric", "total", one value per group. For ranked rows, "x" is the
+        Values of the lines: "x", "epistemic", "aleatoric", "total", one value per group. For ranked rows, "x" is the
         share of rows with a smaller total.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    lines_ : dict of matplotlib Line2D
-        By part.
-    points_ : dict of matplotlib Line2D
-        By part; empty if there are too many rows.
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_, points_ : dict of matplotlib Line2D, by part; no points of too many rows
 
     Examples
     --------
     >>> from skribbon.plotting import UncertaintyDecompositionDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, y)
-    >>> display = UncertaintyDecompositionDisplay.from_estimator(ribbon, X, feature="bmi")
-    >>> sorted(display.lines_)
+    >>> sorted(UncertaintyDecompositionDisplay.from_estimator(ribbon, X, feature="bmi").lines_)
     ['aleatoric', 'epistemic', 'total']
     """
 
@@ -68,6 +59,7 @@ class UncertaintyDecompositionDisplay:
 
     def __post_init__(self) -> None:
         self.total = np.hypot(self.epistemic, self.aleatoric)
+        self._is_text = self.x is not None and self.x.dtype.kind not in "biuf"
         self.curves = self._grouped()
 
     @classmethod
@@ -92,13 +84,9 @@ class UncertaintyDecompositionDisplay:
         feature : str or int, default=None
             Name or position of the column along which to draw; None ranks the rows by their total.
         n_groups : int, default=30
-        output : label or int, default=None
-            Which one to draw, if there are several.
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        output : label or int of one of several outputs, default=None
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -131,10 +119,8 @@ class UncertaintyDecompositionDisplay:
         x : array-like of shape (n_samples,), default=None
         x_name : str, default="x"
         n_groups : int, default=30
-        name : str, default=None
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -146,14 +132,12 @@ class UncertaintyDecompositionDisplay:
         return cls(*parts, x=x, x_name=x_name, n_groups=n_groups, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, line_kw: Keywords = None, point_kw: Keywords = None) -> Self:
-        """Draw.
+        """Draw the lines of all parts, and the points of few rows.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
-        line_kw, point_kw : dict, default=None
-            For ``Axes.plot``, of all three parts.
+        line_kw, point_kw : dict for ``Axes.plot``, default=None
 
         Returns
         -------
@@ -177,12 +161,17 @@ class UncertaintyDecompositionDisplay:
             look |= {"marker": marker if few or by_category else "", "ms": 7}
             x = np.arange(len(self.curves["x"])) + aside if by_category else self.curves["x"]
             self.lines_[part] = draw.line(self.ax_, x, self.curves[part], line_kw, **look)
-        self._describe()
-        return self
+        xlabel = "rows, ranked by total" if self.x is None else self.x_name
+        self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
+        if self.x is None:
+            from matplotlib.ticker import PercentFormatter
 
-    @property
-    def _is_text(self) -> bool:
-        return self.x is not None and self.x.dtype.kind not in "biuf"
+            self.ax_.xaxis.set_major_formatter(PercentFormatter(1.0))
+        if self._is_text:
+            draw.name_categories(self.ax_, self.curves["x"].tolist())
+        draw.show_title(self.ax_, self.name, draw.counted(len(self.total), "row"))
+        draw.show_legend(self.ax_, columns=3)
+        return self
 
     def _positions(self) -> NDArray:
         """Positions of the rows on the horizontal axis, (n_samples,)."""
@@ -191,34 +180,18 @@ class UncertaintyDecompositionDisplay:
         return np.unique(self.x, return_inverse=True)[1] if self._is_text else self.x
 
     def _grouped(self) -> dict[str, NDArray]:
-        """Root mean squares of groups of rows."""
+        """Root mean squares of groups of rows, by part."""
+        position = self._positions()
+        known = np.flatnonzero(np.isfinite(position))
         if self.x is not None and self._is_text:
-            names, codes = np.unique(self.x, return_inverse=True)
+            names = np.unique(self.x)
             if len(names) > 20:  # more names do not fit below the axis
-                raise ValueError(
-                    f"{self.x_name} has {len(names)} categories, too many to draw; choose another feature, or merge "
-                    "them to at most 20."
-                )
-            groups = [np.flatnonzero(codes == code) for code in range(len(names))]
+                raise ValueError(f"{self.x_name} has {len(names)} categories, too many to draw (at most 20).")
+            groups = draw.groups_by(position, len(names))
         else:
-            position = self._positions()
-            known = np.flatnonzero(np.isfinite(position))
             n_groups = min(self.n_groups, max(draw.MOST_MARKED, len(known) // 5))  # a line through single rows is noise
             groups = [known[rows] for rows in draw.groups_by(position[known], n_groups)]
             names = np.array([position[rows].mean() for rows in groups])
         parts = {"epistemic": self.epistemic, "aleatoric": self.aleatoric, "total": self.total}
-        squares = {part: [np.mean(values[rows] ** 2) for rows in groups] for part, values in parts.items()}
-        return {"x": names, **{part: np.sqrt(values) for part, values in squares.items()}}
-
-    def _describe(self) -> None:
-        ranked = self.x is None
-        xlabel = "rows, ranked by total" if ranked else self.x_name
-        self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
-        if ranked:
-            from matplotlib.ticker import PercentFormatter
-
-            self.ax_.xaxis.set_major_formatter(PercentFormatter(1.0))
-        if self._is_text:
-            draw.name_categories(self.ax_, self.curves["x"].tolist())
-        draw.show_title(self.ax_, self.name, draw.counted(len(self.total), "row"))
-        draw.show_legend(self.ax_, columns=3)
+        rms = {part: np.sqrt([np.mean(std[rows] ** 2) for rows in groups]) for part, std in parts.items()}
+        return {"x": names} | rms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -18,32 +18,22 @@ from .._utils.typing import MatrixLike
 from ..inspection import coefficients, influence_measures, partial_dependence
 from ..inspection._coefficients import without_steps
 from ..inspection._functional import fitted_ribbon
-from ..inspection._table import Column, is_number
+from ..inspection._predictions import Column, is_number
 from . import _drawing as draw
-from ._drawing import Fields, Keywords
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._drawing import Axes, Fields, Keywords
 
 
 @dataclass(eq=False, repr=False)
 class CoefficientDisplay:
     """Forest plot: one coefficient per line, with its confidence interval.
 
-    Intervals are those of :func:`skribbon.inspection.coefficients`. Those that exclude zero are blue with filled
-    circles, the others grey with open ones. If there are many coefficients, those furthest from zero in their own
-    standard errors are shown, in the order of the model.
-
-    Coefficients belong to the features that the linear model sees, after the transformers of a pipeline, and are on the
-    scale of the link or of the transformed target. If columns have very different units, no single axis can show their
-    coefficients: put a StandardScaler before the model.
-
-    There is no ``from_predictions``; pass your own numbers to the constructor.
+    Coefficients and intervals are those of :func:`skribbon.inspection.coefficients`. Intervals that exclude zero are
+    blue with filled circles, the others grey with open ones. If there are many coefficients, the ones furthest from
+    zero in standard errors are shown. If columns have very different units, put a StandardScaler before the model.
 
     Parameters
     ----------
-    coefficients : array-like of shape (d,)
-    standard_errors : array-like of shape (d,)
+    coefficients, standard_errors : array-like of shape (d,)
     names : sequence of d str
     df : float or array-like of shape (d,), default=inf
         Degrees of freedom of the standard errors; infinite for normal intervals.
@@ -54,13 +44,10 @@ class CoefficientDisplay:
     Attributes
     ----------
     interval : ndarray of shape (d, 2)
-    shown : ndarray of int
-        Positions of the coefficients that are drawn, from top to bottom.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    bars_ : tuple of two matplotlib LineCollection
-        Intervals that exclude zero, and that contain it.
-    points_ : tuple of two matplotlib Line2D
+    shown : ndarray of int, positions of the coefficients from top to bottom
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_, points_ : tuples of two matplotlib LineCollection and Line2D
+        For intervals that exclude zero, and that contain it.
     zero_ : matplotlib Line2D
 
     Examples
@@ -112,20 +99,14 @@ class CoefficientDisplay:
         estimator : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
         intercept : bool, default=False
             Whether to draw the intercept too.
-        pos_label : label, default=None
-            Class whose coefficients to draw, if there are more than two classes.
-        output : label or int, default=None
-            Output whose coefficients to draw, if there are several.
+        pos_label : label of one of more than two classes, default=None
+        output : label or int of one of several outputs, default=None
         feature_names : sequence of str, default=None
-            Names of the features that the linear model sees; from ``feature_names_in_`` and the pipeline's
-            transformers if None.
+            As in :func:`skribbon.inspection.coefficients`.
         confidence_level : float, default=0.9
         max_coefficients : int, default=30
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -145,29 +126,27 @@ class CoefficientDisplay:
         return cls(estimate, std_error, names[keep], df=df, **fields).plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, bar_kw: Keywords = None, point_kw: Keywords = None) -> Self:
-        """Draw.
+        """Draw coefficients and intervals.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             A new figure if None, taller for more coefficients.
-        bar_kw : dict, default=None
-            For ``Axes.hlines``: the intervals.
-        point_kw : dict, default=None
-            For ``Axes.plot``: the coefficients.
+        bar_kw, point_kw : dict for ``Axes.hlines`` and ``Axes.plot``, default=None
 
         Returns
         -------
         self : CoefficientDisplay
         """
+        from matplotlib.pyplot import rcParams
+
         n = len(self.shown)
         self.ax_, self.figure_ = draw.axes_of(ax, figsize=(6.4, max(2.2, min(4.8, 1.4 + 0.3 * n), 1.2 + 0.21 * n)))
         height, step = np.arange(n)[::-1], 72 * draw.size_of(self.ax_)[1] / (n + 2)  # between two lines, in points
         lower, upper = self.interval[self.shown].T
         values, clear = self.coefficients[self.shown], (lower > 0) | (upper < 0)
         blue, light = draw.bright(self.ax_, draw.BLUE), draw.grey(self.ax_, 0.5)
-        zero = [0, 0], [-0.7, n - 0.4]  # ends below the legend
-        (self.zero_,) = self.ax_.plot(*zero, color=draw.grey(self.ax_), lw=1, ls=":")
+        (self.zero_,) = self.ax_.plot([0, 0], [-0.7, n - 0.4], color=draw.grey(self.ax_), lw=1, ls=":")
         bars, points = [], []
         for rows, colour, face, label in (
             (clear, blue, blue, "excludes zero"),
@@ -179,18 +158,17 @@ class CoefficientDisplay:
             look["label"] = f"{label} ({rows.sum()})"
             points.append(draw.line(self.ax_, values[rows], height[rows], point_kw, **look))
         self.bars_, self.points_ = tuple(bars), tuple(points)
-        self._describe(height, step)
+        self._describe(height, min(rcParams["font.size"], 0.85 * step))
         return self
 
-    def _describe(self, height: NDArray, step: float) -> None:
-        from matplotlib.pyplot import rcParams
-
+    def _describe(self, height: NDArray, font_size: float) -> None:
+        """Write the names of coefficients, the labels of the axes, the title and the legend."""
         n, d = len(height), len(self.coefficients)
         longest = min(28, int(5 * draw.size_of(self.ax_)[0]))  # characters; a narrow axis has narrow margins
         labels = draw.shortened(without_steps([str(self.names[j]) for j in self.shown]), longest)
         self.ax_.set_yticks(height, labels)
         self.ax_.set(ylim=(-0.7, n - 0.4), xlabel=f"coefficient with {draw.percent(self.confidence_level)} interval")
-        self.ax_.tick_params(axis="y", length=0, labelsize=min(rcParams["font.size"], 0.85 * step))
+        self.ax_.tick_params(axis="y", length=0, labelsize=font_size)
         count = f"the {n} clearest of {d} coefficients" if n < d else draw.counted(d, "coefficient")
         draw.show_title(self.ax_, self.name, count)
         draw.show_legend(self.ax_)
@@ -200,11 +178,8 @@ class CoefficientDisplay:
 class PartialDependenceDisplay:
     """Mean prediction over all rows with one column set to each of its values, with a confidence band.
 
-    A numeric column gets a line with a band around it, and ticks below at its deciles: between the outermost ticks
-    there are rows to support the curve. Categories, and a column of two numbers, get points with bars. The vertical
-    axis is the same for all columns. Bands hold for each value separately, not for the whole curve at once.
-
-    There is no ``from_predictions``; pass your own table to the constructor.
+    A numeric column gets a line with a band around it, and ticks below at its deciles. Categories, and a column of two
+    numbers, get points with bars. Bands hold for each value separately, not for the whole curve at once.
 
     Parameters
     ----------
@@ -214,30 +189,22 @@ class PartialDependenceDisplay:
     deciles : dict of ndarray, default=None
         Maps a numeric term to the ticks below it.
     response : str, default="mean prediction"
-        What is averaged.
     n_rows : int, default=None
-        Number of rows.
     confidence_level : float, default=0.9
     name : str, default=None
 
     Attributes
     ----------
-    axes_ : ndarray of matplotlib Axes
-        One for each term.
-    ax_ : matplotlib Axes
-        The first of them.
-    figure_ : matplotlib Figure
-    lines_ : dict of matplotlib Line2D
-        By term: curves, or the points of categories.
-    bands_ : dict of matplotlib FillBetweenPolyCollection or LineCollection
-        By term: bands, or the bars of categories.
+    axes_ : ndarray of matplotlib Axes, one for each term
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_, bands_ : dict of matplotlib Line2D, and of PolyCollection or LineCollection
+        By term: curves and bands, or the points and bars of categories.
 
     Examples
     --------
     >>> from skribbon.plotting import PartialDependenceDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> ribbon = RibbonRegressor().fit(X, y)
-    >>> display = PartialDependenceDisplay.from_estimator(ribbon, X, ["bmi", "bp"], grid_resolution=20)
+    >>> display = PartialDependenceDisplay.from_estimator(RibbonRegressor().fit(X, y), X, ["bmi", "bp"])
     >>> [ax.get_xlabel() for ax in display.axes_]
     ['bmi', 'bp']
     """
@@ -275,20 +242,13 @@ class PartialDependenceDisplay:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows to average over.
         features : str, int or sequence of them
-        pos_label : label, default=None
-            The class to look at; of two classes the second one if None.
-        output : label or int, default=None
-            Which one to draw, if there are several.
-        grid_resolution : int, default=50
-        percentiles : tuple of two floats, default=(0.05, 0.95)
-        weights : array-like of shape (n_samples,), default=None
-        confidence_level : float, default=0.9
+        pos_label : label of the class, default=None
+        output : label or int of one of several outputs, default=None
+        grid_resolution, percentiles, weights, confidence_level : optional
+            As in :func:`skribbon.inspection.partial_dependence`.
         name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes or sequence of them, default=None
-            As many as features; a new figure if None.
-        **kwargs
-            For :meth:`plot`.
+        ax : matplotlib Axes or sequence of them, one per feature, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -301,9 +261,9 @@ class PartialDependenceDisplay:
         if "class" in table:
             label = estimator.classes_[draw.class_position(estimator.classes_, pos_label)]
             table, response = table[table["class"] == label], f"mean P({draw.named(label)})"
-        columns = Column.several(X, features)
-        numbers = {column.name: column.values.to_numpy(dtype=float) for column in columns if column.is_numeric}
-        deciles = {term: np.nanquantile(x, np.arange(1, 10) / 10) for term, x in numbers.items()}
+        columns, tenths = Column.several(X, features), np.arange(1, 10) / 10
+        numbers = (column for column in columns if column.is_numeric)
+        deciles = {column.name: np.nanquantile(column.values.to_numpy(dtype=float), tenths) for column in numbers}
         fields: Fields = {"n_rows": len(columns[0].values), "confidence_level": confidence_level, "name": name}
         return cls(table, deciles=deciles, response=response, **fields).plot(ax, **kwargs)
 
@@ -316,27 +276,20 @@ class PartialDependenceDisplay:
         point_kw: Keywords = None,
         bar_kw: Keywords = None,
     ) -> Self:
-        """Draw.
+        """Draw one panel per term.
 
         Parameters
         ----------
-        ax : matplotlib Axes or sequence of them, default=None
-            As many as terms; a new figure if None.
-        line_kw : dict, default=None
-            For ``Axes.plot``: the curves.
-        band_kw : dict, default=None
-            For ``Axes.fill_between``: their bands.
-        point_kw : dict, default=None
-            For ``Axes.plot``: the categories.
-        bar_kw : dict, default=None
-            For ``Axes.vlines``: their intervals.
+        ax : matplotlib Axes or sequence of them, one per term, default=None
+        line_kw, band_kw : dict for ``Axes.plot`` and ``Axes.fill_between``, default=None
+        point_kw, bar_kw : dict for ``Axes.plot`` and ``Axes.vlines``, default=None
 
         Returns
         -------
         self : PartialDependenceDisplay
         """
         terms = list(dict.fromkeys(self.table["term"]))
-        self.axes_ = _axes_for(len(terms), ax)
+        self.axes_ = draw.panels_of(_new_axes(len(terms)) if ax is None else ax, len(terms), "feature")
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
         self.lines_: dict[str, Any] = {}
         self.bands_: dict[str, Any] = {}
@@ -351,6 +304,9 @@ class PartialDependenceDisplay:
                 self.bands_[term] = draw.band(axis, x, ends, band_kw, **look)
                 look = {"color": blue, "lw": 2, "marker": "o" if len(x) <= draw.MOST_MARKED else "", "ms": 5}
                 self.lines_[term] = draw.line(axis, x, estimate, line_kw, label=self.response, **look)
+                ticks = (self.deciles or {}).get(term, np.zeros(0))
+                look = {"color": draw.grey(axis), "marker": "|", "ms": 7, "ls": "", "zorder": 1}
+                axis.plot(ticks, np.full(len(ticks), 0.015), transform=axis.get_xaxis_transform(), **look)
             else:
                 x = np.arange(len(values))
                 look = {"color": draw.tint(axis, blue, 0.5), "lw": 3, "label": label}
@@ -358,82 +314,56 @@ class PartialDependenceDisplay:
                 look = {"color": blue, "marker": "o", "ms": 6, "ls": "", "label": self.response}
                 self.lines_[term] = draw.line(axis, x, estimate, point_kw, **look)
                 draw.name_categories(axis, [f"{name:g}" if isinstance(name, float) else str(name) for name in values])
-        self._describe(terms)
-        return self
-
-    def _describe(self, terms: list[str]) -> None:
-        from matplotlib.collections import PolyCollection
-
+            axis.set_xlabel(term)
         lows, highs = zip(*(axis.get_ylim() for axis in self.axes_), strict=True)
-        for axis, term in zip(self.axes_, terms, strict=True):
-            axis.set(xlabel=term, ylim=(min(lows), max(highs)))
-            if term in (self.deciles or {}) and isinstance(self.bands_[term], PolyCollection):
-                strokes = {"color": draw.grey(axis), "marker": "|", "ms": 7, "ls": "", "zorder": 1}
-                x = self.deciles[term]  # type: ignore[index]
-                axis.plot(x, np.full(len(x), 0.015), transform=axis.get_xaxis_transform(), **strokes)
         rows = "" if self.n_rows is None else f", {draw.counted(self.n_rows, 'row')}"
         for axis in self.axes_:
+            axis.set_ylim(min(lows), max(highs))
             if axis is self.ax_ or (axis.get_subplotspec() and axis.get_subplotspec().is_first_col()):
                 axis.set_ylabel(self.response)
         draw.show_title(self.ax_, self.name, f"partial dependence{rows}")
         draw.show_legend(self.ax_, columns=1, corners=("upper left", "upper right", "lower right"))
         for axis in self.axes_[1:]:
             axis.set_ylim(self.ax_.get_ylim())
+        return self
 
 
-def _axes_for(n: int, ax: Any) -> NDArray:
-    """An axis for each of n terms."""
-    if ax is None and n > 1:
-        import matplotlib.pyplot as plt
+def _new_axes(n: int) -> NDArray:
+    """Create a grid of axes for n terms, three in a row, or two if n is four."""
+    import matplotlib.pyplot as plt
 
-        width = 2 if n == 4 else min(n, 3)
-        height = -(-n // width)
-        size = (3.4 * width, 3.2 * height)
-        _, ax = plt.subplots(height, width, figsize=size, layout="constrained", squeeze=False, sharey=True)
-        for spare in ax.ravel()[n:]:
-            spare.remove()
-        ax = ax.ravel()[:n]
-    given: list[Axes | None] = list(np.ravel(np.array([None if ax is None else ax], dtype=object)))
-    if len(given) != n:
-        raise ValueError(f"ax must hold {n} axes, one for each feature, got {len(given)}.")
-    return np.array([draw.axes_of(one)[0] for one in given], dtype=object)
+    width = 2 if n == 4 else min(n, 3)
+    height = -(-n // width)
+    size = (3.4 * width, 3.2 * height) if n > 1 else None
+    _, ax = plt.subplots(height, width, figsize=size, layout="constrained", squeeze=False, sharey=True)
+    for spare in ax.ravel()[n:]:
+        spare.remove()
+    return ax.ravel()[:n]
 
 
 @dataclass(eq=False, repr=False)
 class InfluenceDisplay:
-    """Influence plot: how unusual the features of each training row are, and how far it lies from the fit without it.
+    """Influence plot: leverage of each training row, and its residual from the fit without it.
 
     The area of a point shows its Cook's distance, and the most influential rows are labelled. A row on the right
     *could* move the fit; one that is also far from zero does. See :func:`skribbon.inspection.influence_measures`.
 
-    There is no ``from_predictions``; pass your own numbers to the constructor.
-
     Parameters
     ----------
-    leverage : array-like of shape (n,)
-    left_out_residual : array-like of shape (n,)
-        Residuals of the fit to all other rows.
-    cooks_distance : array-like of shape (n,)
+    leverage, left_out_residual, cooks_distance : array-like of shape (n,)
     labels : sequence of n labels, default=None
         Names of the rows; positions if None.
     n_labels : int, default=5
         How many of the most influential rows are labelled.
     noun : str, default="row"
-        What a point is.
     name : str, default=None
 
     Attributes
     ----------
-    top : ndarray of int
-        Positions of the labelled rows, the most influential first.
-    shown : ndarray of int
-        Positions of the rows that are drawn.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    points_ : tuple of two matplotlib PathCollection
-        All other rows, and those that are labelled.
-    labels_ : list of matplotlib Annotation
-    zero_ : matplotlib Line2D
+    top, shown : ndarray of int
+        Positions of the labelled rows, the most influential first, and of the rows that are drawn.
+    ax_, figure_ : matplotlib Axes and Figure
+    points_, labels_, zero_ : tuple of two matplotlib PathCollection, list of Annotation, and Line2D
 
     Examples
     --------
@@ -484,17 +414,11 @@ class InfluenceDisplay:
         ----------
         estimator : fitted RibbonRegressor, RibbonClassifier or RibbonCV
         X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-            The training rows; likewise ``y_train``, ``sample_weight`` and ``groups``.
         y_train : array-like of shape (n_train,)
-        sample_weight : array-like of shape (n_train,), default=None
-        groups : array-like of shape (n_train,), default=None
+        sample_weight, groups : array-like of shape (n_train,), default=None
         n_labels : int, default=5
-            How many of the most influential rows to label, by the index of ``X_train`` if it has one.
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -506,16 +430,12 @@ class InfluenceDisplay:
         return cls(*measures, labels=list(table.index), n_labels=n_labels, noun=noun, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, point_kw: Keywords = None, label_kw: Keywords = None) -> Self:
-        """Draw.
+        """Draw and label the rows.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
-        point_kw : dict, default=None
-            For ``Axes.scatter``: all rows.
-        label_kw : dict, default=None
-            For ``Axes.annotate``: the names.
+        point_kw, label_kw : dict for ``Axes.scatter`` and ``Axes.annotate``, default=None
 
         Returns
         -------
@@ -539,12 +459,12 @@ class InfluenceDisplay:
         return self
 
     def _areas(self, rows: NDArray[np.intp]) -> NDArray:
-        """Areas of points in square points, from 8 to 420."""
+        """Areas of points in square points, from 8 to 420, proportional to Cook's distance above 8."""
         largest = max(float(self.cooks_distance.max(initial=0.0)), np.finfo(float).tiny)
         return 8 + 412 * np.maximum(self.cooks_distance[rows], 0) / largest
 
     def _annotate(self, colour: Any, given: Keywords) -> None:
-        """Names beside their points, away from the nearer edge."""
+        """Write names beside their points, away from the nearer edge."""
         middle = np.mean(self.ax_.get_xlim())
         texts = draw.shortened([str(self.labels[row]) for row in self.top])
         self.labels_ = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from types import SimpleNamespace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,71 +13,50 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.typing import MatrixLike
 from ..metrics import interval_coverage_score
-from ..metrics.intervals import check_intervals
+from ..metrics.scores import check_intervals
 from . import _drawing as draw
-from ._drawing import Fields, Keywords
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Prediction and intervals along one input, x increasing: (m,), (m,), (m, 2), (m, 2) or None."""
-
-    x: np.ndarray
-    y_pred: np.ndarray
-    y_interval: np.ndarray
-    confidence_interval: np.ndarray | None
+from ._drawing import Axes, Fields, Keywords
 
 
 @dataclass(eq=False, repr=False)
 class IntervalDisplay:
     """Prediction intervals against the observations.
 
-    With one input: the prediction as a line, the prediction band, within it the confidence band of the mean, and the
-    observations. With more: observed against predicted values, one bar per interval; if all predictions are the same,
-    one row after the other. Above 150 rows a band replaces the bars, the median interval of rows with similar
-    predictions, and above 1,000 rows an even selection is drawn; the coverage in the title is always that of all rows.
-    Observations so far away that they would flatten all intervals are marked at the edge and counted.
+    With one input: the prediction, its prediction band and confidence band, and the observations. With more: observed
+    against predicted values, one bar per interval. Above 150 rows a band of median intervals replaces the bars, and
+    above 1,000 rows an even selection is drawn; the coverage in the title is that of all rows. Observations too far
+    away to be drawn are marked at the edge and counted.
 
     Parameters
     ----------
     y_true, y_pred : ndarray of shape (n_samples,)
     y_interval : ndarray of shape (n_samples, 2)
     confidence_level : float, default=0.9
-        Level of the intervals, for the labels.
     x : ndarray of shape (n_samples,), default=None
         The input, if there is only one.
     curve : object with x, y_pred, y_interval, confidence_interval, default=None
-        What to draw as a line and bands along ``x``.
     x_name : str, default="x"
     name : str, default=None
-        Name of the estimator, for the title.
 
     Attributes
     ----------
     coverage : float
         Share of all rows inside their interval.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
-        The prediction; with many inputs the diagonal.
+    ax_, figure_ : matplotlib Axes and Figure
+    line_, covered_, missed_ : matplotlib Line2D
+        The prediction, or the diagonal, and the observations inside and outside their interval.
     band_, confidence_band_ : matplotlib PolyCollection or None
     bars_ : tuple of two matplotlib LineCollection, or None
         Intervals of covered and of missed rows.
-    covered_, missed_ : matplotlib Line2D
-        Observations inside and outside their interval.
-    beyond_ : tuple of two matplotlib Line2D
-        Observations above and below what is drawn, at the edge; empty if there are none.
+    beyond_ : tuple of two matplotlib Line2D, or empty
+        Observations above and below the axis, at its edge.
 
     Examples
     --------
     >>> from skribbon.plotting import IntervalDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> ribbon = RibbonRegressor().fit(X[:300], y[:300])
-    >>> display = IntervalDisplay.from_estimator(ribbon, X[300:], y[300:])
-    >>> round(display.coverage, 3)
+    >>> round(IntervalDisplay.from_estimator(ribbon, X[300:], y[300:]).coverage, 3)
     0.908
     """
 
@@ -86,12 +66,15 @@ class IntervalDisplay:
     _: KW_ONLY
     confidence_level: float = 0.9
     x: NDArray | None = None
-    curve: Curve | None = None
+    curve: Any = None
     x_name: str = "x"
     name: str | None = None
 
     def __post_init__(self) -> None:
         self.coverage = float(interval_coverage_score(self.y_true, self.y_interval))
+        lower, upper = self.y_interval.T
+        self._covered = (lower <= self.y_true) & (self.y_true <= upper)
+        self._is_constant = self.x is None and np.ptp(self.y_pred) <= 1e-6 * np.ptp(self.y_interval)
 
     @classmethod
     def from_estimator(
@@ -111,17 +94,12 @@ class IntervalDisplay:
         Parameters
         ----------
         estimator : fitted regressor with ``predict_interval``
-            RibbonRegressor, RibbonCV, or one of :mod:`skribbon.baselines`.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         confidence_level : float, default=0.9
-        output : label or int, default=None
-            Which one to draw, if there are several.
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        output : label or int of one of several outputs, default=None
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -129,13 +107,12 @@ class IntervalDisplay:
         """
         draw.require(estimator, "regressor", "predict_interval", cls.__name__, "ProbabilityIntervalDisplay")
         estimator, y, name = draw.one_output(estimator, y, output, name)
-        display: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
+        fields: Fields = {"confidence_level": confidence_level, "name": name}
         if np.shape(X)[1:] == (1,) and (grid := _grid(X)) is not None:
             x, x_name = draw.column(X, 0)
-            curve = _along_grid(estimator, X, grid, confidence_level)
-            display |= {"x": x, "x_name": x_name, "curve": curve}
+            fields |= {"x": x, "x_name": x_name, "curve": _along_grid(estimator, X, grid, confidence_level)}
         y_pred, y_interval = estimator.predict(X), estimator.predict_interval(X, confidence_level)
-        return cls(column_or_1d(y), y_pred, y_interval, **display).plot(ax, **kwargs)
+        return cls(column_or_1d(y), y_pred, y_interval, **fields).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -161,14 +138,10 @@ class IntervalDisplay:
         x : array-like of shape (n_samples,), default=None
             The input if there is only one; line and bands then join the rows.
         confidence_interval : array-like of shape (n_samples, 2), default=None
-            Intervals of the mean, drawn along ``x``.
         confidence_level : float, default=0.9
-            Level of the intervals.
         x_name : str, default="x"
-        name : str, default=None
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -181,7 +154,8 @@ class IntervalDisplay:
             x = column_or_1d(x)
             order = np.argsort(x, kind="stable")[draw.evenly(len(x))]
             inner = None if confidence_interval is None else np.asarray(confidence_interval, dtype=float)[order]
-            curve = Curve(x[order], y_pred[order], y_interval[order], inner)
+            bands = {"y_interval": y_interval[order], "confidence_interval": inner}
+            curve = SimpleNamespace(x=x[order], y_pred=y_pred[order], **bands)
         elif confidence_interval is not None:
             raise ValueError("confidence_interval is drawn along x; pass x as well.")
         fields: Fields = {"confidence_level": confidence_level, "x": x, "curve": curve, "x_name": x_name, "name": name}
@@ -197,18 +171,13 @@ class IntervalDisplay:
         confidence_kw: Keywords = None,
         bar_kw: Keywords = None,
     ) -> Self:
-        """Draw.
+        """Draw intervals and observations.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
-        line_kw, point_kw : dict, default=None
-            For ``Axes.plot``: the prediction or diagonal, and the observations.
-        band_kw, confidence_kw : dict, default=None
-            For ``Axes.fill_between``: the prediction band and the confidence band.
-        bar_kw : dict, default=None
-            For ``Axes.vlines``: the bars.
+        line_kw, point_kw : dict for ``Axes.plot``, default=None
+        band_kw, confidence_kw, bar_kw : dict for ``Axes.fill_between`` and ``Axes.vlines``, default=None
 
         Returns
         -------
@@ -217,7 +186,9 @@ class IntervalDisplay:
         self.ax_, self.figure_ = draw.axes_of(ax)
         self.band_ = self.confidence_band_ = None
         self.bars_: tuple | None = None
-        position = self._positions()
+        position = self.x
+        if position is None:
+            position = np.arange(1, 1 + len(self.y_pred)) if self._is_constant else self.y_pred
         if self.curve is not None:
             self._draw_curve(self.curve, line_kw, band_kw, confidence_kw)
         elif len(self.y_true) > draw.MOST_BARS:
@@ -225,47 +196,30 @@ class IntervalDisplay:
         else:
             self._draw_bars(position, bar_kw)
         shown = np.argsort(position, kind="stable")[draw.evenly(len(position))]
-        lowest, highest = self._reach()
+        ends = self.y_interval if self.curve is None else np.r_[self.y_interval, self.curve.y_interval]
+        margin = 2 * np.ptp(ends)  # farther observations would flatten all intervals
+        lowest, highest = ends.min() - margin, ends.max() + margin
         within = (lowest <= self.y_true) & (self.y_true <= highest)
         self._draw_points(position, shown[within[shown]], point_kw)
         if self.curve is None:
-            ends = np.argmin(position), np.argmax(position)
+            outer = [np.argmin(position), np.argmax(position)]
             label = "prediction" if self._is_constant else "observed = predicted"
             look = {"color": draw.grey(self.ax_), "lw": 1.2, "ls": "--", "zorder": 2.5, "label": label}
-            self.line_ = draw.line(self.ax_, position[[*ends]], self.y_pred[[*ends]], line_kw, **look)
+            self.line_ = draw.line(self.ax_, position[outer], self.y_pred[outer], line_kw, **look)
         self.beyond_ = () if within.all() else self._mark_beyond(position, lowest, highest)
         self._describe(len(shown))
         return self
 
-    @property
-    def _is_constant(self) -> bool:
-        """Whether there is nothing to see along the predictions."""
-        return self.x is None and np.ptp(self.y_pred) <= 1e-6 * np.ptp(self.y_interval)
-
-    def _positions(self) -> NDArray:
-        """Positions of the rows on the horizontal axis, (n_samples,)."""
-        if self.x is not None:
-            return self.x
-        return np.arange(1, 1 + len(self.y_pred)) if self._is_constant else self.y_pred
-
-    def _reach(self) -> tuple[float, float]:
-        """The lowest and the highest observation that may be drawn: twice the height of all intervals beyond them."""
-        ends = self.y_interval if self.curve is None else np.r_[self.y_interval, self.curve.y_interval]
-        lowest, highest = float(ends.min()), float(ends.max())
-        reach = 2 * (highest - lowest)
-        return lowest - reach, highest + reach
-
-    def _draw_curve(self, curve: Curve, line_kw: Keywords, band_kw: Keywords, confidence_kw: Keywords) -> None:
-        self.band_ = self._draw_band(curve, curve.y_interval, "prediction", 0.15, band_kw)
-        if curve.confidence_interval is not None:
-            self.confidence_band_ = self._draw_band(curve, curve.confidence_interval, "confidence", 0.45, confidence_kw)
+    def _draw_curve(self, curve: Any, line_kw: Keywords, band_kw: Keywords, confidence_kw: Keywords) -> None:
+        """Draw the prediction along one input, within its confidence band and its prediction band."""
+        level, inner = draw.percent(self.confidence_level), curve.confidence_interval
+        look = {"color": draw.tint(self.ax_, draw.BLUE, 0.15), "lw": 0, "label": f"{level} prediction band"}
+        self.band_ = draw.band(self.ax_, curve.x, curve.y_interval.T, band_kw, **look)
+        if inner is not None:
+            look = {"color": draw.tint(self.ax_, draw.BLUE, 0.45), "lw": 0, "label": f"{level} confidence band"}
+            self.confidence_band_ = draw.band(self.ax_, curve.x, inner.T, confidence_kw, **look)
         look = {"color": draw.bright(self.ax_, draw.BLUE), "lw": 2, "label": "prediction"}
         self.line_ = draw.line(self.ax_, curve.x, curve.y_pred, line_kw, **look)
-
-    def _draw_band(self, curve: Curve, ends: NDArray, kind: str, share: float, given: Keywords) -> Any:
-        label = f"{draw.percent(self.confidence_level)} {kind} band"
-        colour = draw.tint(self.ax_, draw.BLUE, share)
-        return draw.band(self.ax_, curve.x, ends.T, given, color=colour, lw=0, label=label)
 
     def _draw_median_band(self, position: NDArray, band_kw: Keywords) -> None:
         groups = [np.arange(len(position))] * 2 if self._is_constant else draw.groups_by(position, 40)
@@ -277,14 +231,14 @@ class IntervalDisplay:
         self.band_ = draw.band(self.ax_, x, ends.T, band_kw, fc=face, ec=edge, lw=1, label=label)
 
     def _draw_bars(self, position: NDArray, bar_kw: Keywords) -> None:
-        covered, bars = self._covered(), []
+        bars, covered = [], self._covered
         for rows, colour, alpha, width in ((covered, draw.BLUE, 0.4, 1.3), (~covered, draw.VERMILION, 0.7, 2)):
             look = {"color": draw.bright(self.ax_, colour), "alpha": alpha, "lw": width}
             bars.append(draw.bars(self.ax_, position[rows], self.y_interval[rows].T, bar_kw, **look))
         self.bars_ = tuple(bars)
 
     def _draw_points(self, position: NDArray, shown: NDArray, point_kw: Keywords) -> None:
-        covered, crowded = self._covered(), len(shown) > draw.MOST_BARS
+        covered, crowded = self._covered, len(shown) > draw.MOST_BARS
         inside = draw.bright(self.ax_, draw.BLUE) if self.curve is None else draw.grey(self.ax_)  # a band is blue
         outside, faint, small = draw.bright(self.ax_, draw.VERMILION), 0.45 if crowded else 0.85, 0.75 if crowded else 1
         artists = []
@@ -298,7 +252,7 @@ class IntervalDisplay:
         self.covered_, self.missed_ = artists
 
     def _mark_beyond(self, position: NDArray, lowest: float, highest: float) -> tuple:
-        """Open arrows at the edges for all rows beyond them, also where other rows were left out."""
+        """Mark all rows beyond the axis with open arrows at its edges."""
         above, below = self.y_true > highest, self.y_true < lowest
         colour, face = draw.bright(self.ax_, draw.VERMILION), tuple(draw.background(self.ax_))
         style: dict[str, Any] = {"color": colour, "mfc": face, "ls": "", "ms": 7, "clip_on": False}
@@ -310,10 +264,9 @@ class IntervalDisplay:
         return tuple(artists)
 
     def _describe(self, n_shown: int) -> None:
-        n, level = len(self.y_true), draw.percent(self.confidence_level)
+        n, level, plain = len(self.y_true), draw.percent(self.confidence_level), self.curve is None
         across = f"row (all predictions are {self.y_pred[0]:.3g})" if self._is_constant else "predicted"
-        labels = (across, "observed") if self.curve is None else (self.x_name, "y")
-        self.ax_.set(xlabel=labels[0], ylabel=labels[1])
+        self.ax_.set(xlabel=across if plain else self.x_name, ylabel="observed" if plain else "y")
         if self.ax_.get_xscale() == "linear":
             self.ax_.locator_params(axis="x", steps=(1, 2, 5, 10))  # no quarters: their labels run into each other
         cover = f"{level} intervals cover {draw.percent(self.coverage)} of {draw.counted(n, 'row')}"
@@ -321,30 +274,21 @@ class IntervalDisplay:
         title = None if n_shown == n else f"points: {draw.rows_shown(n_shown, n)}"
         draw.show_legend(self.ax_, corners=("upper left", "lower right"), title=title)
 
-    def _covered(self) -> NDArray[np.bool_]:
-        lower, upper = self.y_interval.T
-        return (lower <= self.y_true) & (self.y_true <= upper)
-
 
 def _grid(X: Any, n: int = 300) -> NDArray | None:
-    """Where to predict along the only column, so that bands open where there are no rows; None for text.
-
-    Whole numbers may be codes of categories, between which nothing can be predicted: the values that occur.
-    """
+    """Values of the only column to predict at, evenly spaced; None for text."""
     x = np.ravel(X.toarray() if hasattr(X, "toarray") else np.asarray(X))
-    if x.dtype.kind == "f":
-        return np.linspace(np.nanmin(x), np.nanmax(x), n)
-    if x.dtype.kind in "iu":
-        values = np.unique(x)
-        return values[draw.evenly(len(values), n)]
-    return None
+    if x.dtype.kind in "iu":  # whole numbers may be codes of categories: only those that occur can be predicted
+        x = np.unique(x)
+        return x[draw.evenly(len(x), n)]
+    return np.linspace(np.nanmin(x), np.nanmax(x), n) if x.dtype.kind == "f" else None
 
 
-def _along_grid(estimator: BaseEstimator, X: Any, grid: NDArray, confidence_level: float) -> Curve:
-    """Prediction and both intervals along the grid."""
+def _along_grid(estimator: BaseEstimator, X: Any, grid: NDArray, confidence_level: float) -> Any:
+    """Predict the mean and both intervals along the grid, (m,) and (m, 2)."""
     rows = type(X)({X.columns[0]: grid}) if hasattr(X, "columns") else grid[:, None]
-    intervals = [estimator.predict_interval(rows, confidence_level, kind) for kind in ("prediction", "confidence")]
-    return Curve(grid, estimator.predict(rows), *intervals)
+    outer, inner = (estimator.predict_interval(rows, confidence_level, kind) for kind in ("prediction", "confidence"))
+    return SimpleNamespace(x=grid, y_pred=estimator.predict(rows), y_interval=outer, confidence_interval=inner)
 
 
 @dataclass(eq=False, repr=False)
@@ -355,9 +299,8 @@ class ProbabilityIntervalDisplay:
 
     Parameters
     ----------
-    y_true : ndarray of shape (n_samples,)
-    y_proba : ndarray of shape (n_samples,)
-        Probability of ``pos_label``.
+    y_true, y_proba : ndarray of shape (n_samples,)
+        Labels, and probabilities of ``pos_label``.
     y_interval : ndarray of shape (n_samples, 2)
     pos_label : label
     confidence_level : float, default=0.9
@@ -365,19 +308,16 @@ class ProbabilityIntervalDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    bars_ : tuple of two matplotlib LineCollection
-        Of rows that are of the class, and of the others.
-    points_ : tuple of two matplotlib Line2D
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_, points_ : tuples of two matplotlib LineCollection and Line2D
+        For rows of the class, and for the others.
 
     Examples
     --------
     >>> from skribbon.plotting import ProbabilityIntervalDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X[:300], y[:300])
-    >>> display = ProbabilityIntervalDisplay.from_estimator(ribbon, X[300:400], y[300:400])
-    >>> display.ax_.get_ylabel()
+    >>> ProbabilityIntervalDisplay.from_estimator(ribbon, X[300:400], y[300:400]).ax_.get_ylabel()
     'P(class 1)'
     """
 
@@ -407,17 +347,13 @@ class ProbabilityIntervalDisplay:
         Parameters
         ----------
         estimator : fitted classifier with ``predict_proba_interval``
-            RibbonClassifier, RibbonCV, or one of :mod:`skribbon.baselines`.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         pos_label : label, default=None
-            The class to look at; of two classes the second one if None.
+            The class to draw; the second of two classes if None.
         confidence_level : float, default=0.9
-        name : str, default=None
-            The estimator's class if None.
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -444,20 +380,16 @@ class ProbabilityIntervalDisplay:
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw probabilities and intervals that were predicted already.
+        """Draw probabilities and intervals that have already been predicted.
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-        y_proba : array-like of shape (n_samples,)
-            Probability of ``pos_label``.
+        y_true, y_proba : array-like of shape (n_samples,)
         y_interval : array-like of shape (n_samples, 2)
         pos_label : label, default=1
         confidence_level : float, default=0.9
-        name : str, default=None
-        ax : matplotlib Axes, default=None
-        **kwargs
-            For :meth:`plot`.
+        name, ax : str and matplotlib Axes, default=None
+        **kwargs : see :meth:`plot`
 
         Returns
         -------
@@ -470,16 +402,12 @@ class ProbabilityIntervalDisplay:
         return cls(y_true, y_proba, y_interval, **fields).plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, *, bar_kw: Keywords = None, point_kw: Keywords = None) -> Self:
-        """Draw.
+        """Draw probabilities and intervals.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            A new figure if None.
-        bar_kw : dict, default=None
-            For ``Axes.vlines``: the intervals.
-        point_kw : dict, default=None
-            For ``Axes.plot``: the probabilities.
+        bar_kw, point_kw : dict for ``Axes.vlines`` and ``Axes.plot``, default=None
 
         Returns
         -------
@@ -490,10 +418,12 @@ class ProbabilityIntervalDisplay:
         rank = draw.evenly(n, draw.MOST_BARS)
         rows, bars, points = order[rank], [], []
         mine = self.y_true == self.pos_label
+        others = np.unique(self.y_true[~mine])
+        other = draw.named(others[0]) if len(others) == 1 else "other"
         blue, vermilion = draw.bright(self.ax_, draw.BLUE), draw.bright(self.ax_, draw.VERMILION)
         for of_class, colour, face, marker, label in (
             (mine, vermilion, vermilion, "^", draw.named(self.pos_label)),
-            (~mine, blue, draw.tint(self.ax_, blue, 0.1), "o", self._other_label()),
+            (~mine, blue, draw.tint(self.ax_, blue, 0.1), "o", other),
         ):
             x, some = rank[of_class[rows]], rows[of_class[rows]]
             bars.append(draw.bars(self.ax_, x, self.y_interval[some].T, bar_kw, color=colour, alpha=0.4, lw=2))
@@ -501,20 +431,10 @@ class ProbabilityIntervalDisplay:
             look["label"] = f"{label} ({of_class.sum():,})"
             points.append(draw.line(self.ax_, x, self.y_proba[some], point_kw, **look))
         self.bars_, self.points_ = tuple(bars), tuple(points)
-        self._describe(len(rank), n)
-        return self
-
-    def _other_label(self) -> str:
-        others = np.unique(self.y_true[self.y_true != self.pos_label])
-        return draw.named(others[0]) if len(others) == 1 else "other"
-
-    def _describe(self, shown: int, n: int) -> None:
-        from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
         self.ax_.set(ylim=(-0.02, 1.02), yticks=np.arange(6) / 5, ylabel=f"P({draw.named(self.pos_label)})")
-        self.ax_.set_xlabel(f"{draw.rows_shown(shown, n)}, sorted by probability")
-        self.ax_.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
-        self.ax_.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        self.ax_.set_xlim(-0.02 * n, 1.02 * n)
+        self.ax_.set(xlim=(-0.02 * n, 1.02 * n), xlabel=f"{draw.rows_shown(len(rank), n)}, sorted by probability")
+        self.ax_.locator_params(axis="x", nbins=5, integer=True, steps=[1, 2, 5, 10])
+        self.ax_.xaxis.set_major_formatter("{x:,.0f}")
         draw.show_title(self.ax_, self.name, f"probabilities with {draw.percent(self.confidence_level)} intervals")
         draw.show_legend(self.ax_, corners=("upper left", "lower right"), title="true label")
+        return self

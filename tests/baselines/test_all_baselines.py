@@ -174,7 +174,7 @@ def test_weights_are_routed(estimator):
         (BayesianBootstrapRegressor(noise="loo"), "use noise='train', 'heteroskedastic' or a number"),
         (BootstrapRegressor(noise="guess"), "noise must be"),
         (BayesianBootstrapRegressor(alpha=0), "alpha must be a finite number > 0, got 0"),
-        (BayesianBootstrapRegressor(start="cold"), "start must be 'scratch' or 'optimum', got 'cold'"),
+        (BayesianBootstrapRegressor(start="cold"), "start must be one of 'scratch', 'optimum', got 'cold'"),
         (BootstrapRegressor(FrozenEstimator(LinearRegression().fit(X, Y))), "is frozen and cannot be trained again"),
         (DeepEnsembleRegressor(LogisticRegression()), "is a classifier; use DeepEnsembleClassifier"),
         (LaplaceClassifier(LinearRegression()), "is a regressor; use LaplaceRegressor"),
@@ -196,6 +196,6 @@ def test_messages(estimator, message):
 
 
 @every_one
-def test_a_target_is_required(estimator):
+def test_missing_target_is_refused(estimator):
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
         clone(estimator).fit(X, None)

@@ -13,12 +13,12 @@ Y = X[:, 0]
 
 
 @pytest.mark.parametrize("estimator", [NutsRegressor, NutsClassifier, SviRegressor, SviClassifier])
-def test_they_construct_and_clone(estimator):
+def test_bayesian_networks_construct_and_clone(estimator):
     assert clone(estimator(hidden_layer_sizes=(3,), n_draws=7)).get_params()["n_draws"] == 7
 
 
 @pytest.mark.parametrize("estimator", [NutsRegressor, NutsClassifier, SviRegressor, SviClassifier])
-def test_numpyro_is_asked_for_in_one_line(estimator, monkeypatch):
+def test_missing_numpyro_error(estimator, monkeypatch):
     monkeypatch.setitem(sys.modules, "numpyro", None)
     with pytest.raises(ImportError, match=rf"^{estimator.__name__} needs NumPyro: pip install skribbon\[bayes\]\.$"):
         estimator().fit(X, Y.mean() < Y)
@@ -38,6 +38,6 @@ def test_messages(estimator, message):
 
 
 @pytest.mark.parametrize("estimator", [NutsClassifier, SviClassifier])
-def test_one_class(estimator):
+def test_single_class_is_refused(estimator):
     with pytest.raises(ValueError, match=r"y has one class only, .*3.*; a classifier needs at least two"):
         estimator().fit(X, np.full(20, 3))

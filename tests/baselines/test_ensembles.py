@@ -52,7 +52,7 @@ def hc0_variances(X_new):
     [BayesianBootstrapRegressor(), BayesianBootstrapRegressor(start="optimum"), BootstrapRegressor()],
     ids=["Bayesian", "from the optimum", "classical"],
 )
-def test_bootstrap_of_least_squares_is_hc0(estimator):
+def test_bootstrap_of_least_squares_equals_hc0(estimator):
     B = 600
     est = estimator.set_params(n_members=B, random_state=0).fit(X, Y)
     z = z_of_variances(est.predict_std(X_NEW, kind="epistemic") ** 2, hc0_variances(X_NEW), B)
@@ -65,7 +65,7 @@ def test_bootstrap_of_least_squares_is_hc0(estimator):
     assert np.abs((mean - ols.predict(design)) / std).max() < 5 / np.sqrt(B)
 
 
-def test_alpha_is_the_concentration():
+def test_bayesian_bootstrap_alpha_is_the_concentration():
     stds = [
         BayesianBootstrapRegressor(alpha=alpha, n_members=300, random_state=0)
         .fit(X, Y)
@@ -118,7 +118,7 @@ def test_ribbon_approximates_the_refits_of_a_ridge():
 @pytest.mark.parametrize(
     "estimator", [BootstrapRegressor(), BayesianBootstrapRegressor()], ids=["classical", "Bayesian"]
 )
-def test_weights_are_frequencies_whatever_the_order_of_rows(estimator):
+def test_ensemble_weights_are_frequencies_in_any_row_order(estimator):
     weight, order = RNG.integers(0, 4, N), RNG.permutation(N)
     estimator.set_params(n_members=10, random_state=0)
     repeated = estimator.fit(X.repeat(weight, axis=0), Y.repeat(weight)).predict_interval(X_NEW)
@@ -153,7 +153,7 @@ def test_ensemble_is_made_of_networks_from_different_starts():
     np.testing.assert_allclose(np.sort(samples, axis=0), np.sort(members, axis=0))
 
 
-def test_a_link_is_averaged_on_the_scale_of_predictions():
+def test_ensemble_mean_is_on_the_scale_of_predictions():
     counts = RNG.poisson(np.exp(X[:, 0]))
     est = BootstrapRegressor(PoissonRegressor(alpha=0), n_members=6, random_state=0).fit(X, counts)
     members = np.stack([np.exp(m.raw(m.rows(m.prepare(X_NEW)))[:, 0]) for m in est.members_])
@@ -180,7 +180,7 @@ def test_transformers_are_refitted_with_every_member(wrapped):
     np.testing.assert_allclose(scaled.predict_interval(new), plain.predict_interval(new), rtol=1e-6)
 
 
-def test_a_class_that_a_draw_misses_has_no_probability_there():
+def test_bootstrap_class_missing_from_a_draw_has_zero_probability():
     labels = np.where(np.arange(N) < 2, 2, LABELS > 0)
     est = BootstrapClassifier(n_members=30, random_state=0).fit(X, labels)
     seen = np.array([len(m.classes) == 3 for m in est.members_])
@@ -211,7 +211,7 @@ def test_jobs_do_not_change_the_result(ensemble):
     assert np.abs(other - alone).max() > 1e-3
 
 
-def test_a_function_of_the_user_travels_to_the_workers():
+def test_user_function_is_sent_to_workers():
     line = AutogradRegressor(lambda params, X: X[:, 0] * params["a"] + params["b"], init={"a": 0.0, "b": 0.0})
     est = BootstrapRegressor(line, n_members=3, n_jobs=2, random_state=0).fit(X[:50], Y[:50])
     plain = BootstrapRegressor(line, n_members=3, random_state=0).fit(X[:50], Y[:50])
@@ -253,13 +253,13 @@ class Hopeless(LinearRegression):
         return super().fit(X, y, sample_weight)
 
 
-def test_if_all_members_fail_their_error_is_raised():
+def test_error_is_raised_if_all_members_fail():
     with pytest.raises(RuntimeError, match="no luck") as caught:
         BootstrapRegressor(Hopeless(), n_members=4).fit(X, Y)
     assert caught.value.__notes__ == ["All 4 members failed; this is the first one's error."]
 
 
-def test_warnings_of_members_are_said_once():
+def test_member_warnings_are_summarized():
     with pytest.warns(ConvergenceWarning) as caught:
         DeepEnsembleRegressor(NETWORK.set_params(max_iter=2), n_members=5, random_state=0).fit(X, Y)
     said = [str(warning.message) for warning in caught]
@@ -267,7 +267,7 @@ def test_warnings_of_members_are_said_once():
     assert said[1].startswith("4 of 5 members warned; the first: lbfgs failed to converge")
 
 
-def test_progress(capsys):
+def test_verbose_prints_progress(capsys):
     BootstrapRegressor(n_members=3, verbose=1).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"[Bootstrap] member {b} of 3" for b in (1, 2, 3)]
@@ -276,12 +276,12 @@ def test_progress(capsys):
     assert capsys.readouterr().out.startswith("[DeepEnsemble] member 1 of 2: 0.0 s\n[DeepEnsemble] member 2 of 2: ")
 
 
-def test_weights_so_small_that_they_underflow_name_alpha():
+def test_underflowing_dirichlet_weights_are_refused():
     with pytest.raises(ValueError, match="alpha=1e-300 is so small that all Dirichlet weights underflow"):
         dirichlet(np.ones(5), 1e-300, np.random.default_rng(0))
 
 
-def test_a_base_model_that_is_denied_its_weights_is_refused():
+def test_base_model_without_routed_weights_is_refused():
     with config_context(enable_metadata_routing=True):
         base = Ridge().set_fit_request(sample_weight=False)
         with pytest.raises(ValueError, match="must request sample_weight, or set start='optimum'"):
@@ -290,7 +290,7 @@ def test_a_base_model_that_is_denied_its_weights_is_refused():
     assert optimum.predict_std(X_NEW, kind="epistemic").min() > 0
 
 
-def test_a_refit_that_does_not_arrive_says_so(monkeypatch):
+def test_unconverged_refit_warns(monkeypatch):
     monkeypatch.setattr("skribbon.baselines.ensembles.minimise", partial(minimise, max_iter=1))
     base = PoissonRegressor(alpha=1e-3, tol=1e-10, max_iter=1000)
     estimator = BayesianBootstrapRegressor(base, n_members=3, start="optimum", alpha=0.05, random_state=0)

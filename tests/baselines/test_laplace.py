@@ -49,7 +49,7 @@ def on_weights(p, k):
 
 
 @pytest.mark.parametrize("prior", ["base", 3.0])
-def test_regression_is_the_posterior_written_out(prior):
+def test_laplace_regression_equals_closed_form_posterior(prior):
     est = LaplaceRegressor(AutogradRegressor(**NETWORK), prior_precision=prior).fit(X, Y)
     theta = flat(est.estimator_.params_)
     residuals = Y - forward(theta, X, 1)[:, 0]
@@ -68,7 +68,7 @@ def test_regression_is_the_posterior_written_out(prior):
 
 
 @pytest.mark.parametrize("prior", ["base", 0.5])
-def test_two_classes_are_the_posterior_written_out(prior):
+def test_laplace_of_two_classes_equals_closed_form_posterior(prior):
     y = LABELS > 0
     est = LaplaceClassifier(AutogradClassifier(**NETWORK), prior_precision=prior).fit(X, y)
     theta = flat(est.estimator_.params_)
@@ -83,7 +83,7 @@ def test_two_classes_are_the_posterior_written_out(prior):
     np.testing.assert_allclose(est.predict_proba(X_NEW)[:, 1], averaged, rtol=1e-6)
 
 
-def test_softmax_is_the_posterior_written_out():
+def test_laplace_softmax_equals_closed_form_posterior():
     est = LaplaceClassifier(AutogradClassifier(**NETWORK), prior_precision=0.5).fit(X, LABELS)
     theta = flat(est.estimator_.params_)
     q = softmax(forward(theta, X, 3), axis=1)
@@ -130,7 +130,7 @@ def test_every_curvature_gives_a_posterior(curvature):
         assert np.diag(est.covariance_).max() < 0.5 * (2 if curvature == "matrix_free" else 1 + 1e-9)  # the prior's
 
 
-def test_structured_curvatures_where_they_are_exact():
+def test_laplace_structured_curvatures_are_exact_for_small_models():
     line = AutogradRegressor(mlp(()), l2=0.1, polish=True)
     exact, kfac, low_rank = (
         LaplaceRegressor(line, curvature=curvature).fit(X, Y).covariance_
@@ -140,7 +140,7 @@ def test_structured_curvatures_where_they_are_exact():
     np.testing.assert_allclose(low_rank, exact, rtol=1e-6, atol=1e-12)
 
 
-def test_diagonal_and_last_layer_written_out():
+def test_laplace_diagonal_and_last_layer_equal_closed_form():
     diag = LaplaceRegressor(AutogradRegressor(**NETWORK), curvature="diag", prior_precision=2.0, noise=0.05).fit(X, Y)
     theta = flat(diag.estimator_.params_)
     J = jacobian(theta, X, 1)[:, 0]

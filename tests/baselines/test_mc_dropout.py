@@ -17,7 +17,7 @@ X_NEW = RNG.normal(size=(6, 2))
 ADAM = {"solver": "adam", "learning_rate": 0.02, "tol": 1e-3, "random_state": 0}
 
 
-def test_no_dropout_is_the_plain_network():
+def test_zero_dropout_equals_plain_network():
     plain = AutogradRegressor(mlp((8,)), **ADAM)
     est = MCDropoutRegressor(AutogradRegressor(mlp((8,), dropout=0.0), **ADAM), n_draws=7).fit(X, Y)
     np.testing.assert_array_equal(est.predict(X_NEW), plain.fit(X, Y).predict(X_NEW))
@@ -39,7 +39,7 @@ def test_variance_of_one_hidden_layer_is_the_closed_form():
     assert np.abs(z).max() < 4
 
 
-def test_passes_of_two_hidden_layers_are_those_of_the_architecture():
+def test_dropout_of_two_hidden_layers_equals_architecture():
     f = mlp((10, 6), dropout=0.2)
     est = MCDropoutRegressor(AutogradRegressor(f, **ADAM), n_draws=1500, random_state=0).fit(X, Y)
     rng, params = np.random.default_rng(1), est.estimator_.params_
@@ -57,7 +57,7 @@ def test_a_draw_is_one_function_over_all_rows():
     assert len(np.unique(draws[:, 0])) > 30
 
 
-def test_a_trained_network_is_taken_as_it_is():
+def test_frozen_network_is_not_retrained():
     network = AutogradRegressor(mlp((8,), dropout=0.3), **ADAM)
     direct = MCDropoutRegressor(network, random_state=0).fit(X, Y)
     frozen = MCDropoutRegressor(FrozenEstimator(network.fit(X, Y)), random_state=0).fit(X, Y)

@@ -12,7 +12,7 @@ ADAM = {"solver": "adam", "learning_rate": 0.02, "tol": 1e-3, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_passes_of_a_convolutional_network_are_those_of_the_architecture():
+def test_dropout_of_convolutional_network_equals_architecture():
     images, digits = load_digits(n_class=3, return_X_y=True)
     f, B = cnn((8, 8), channels=(3,), dropout=0.3), 1500
     network = AutogradClassifier(f, max_iter=5, **ADAM)

@@ -1,4 +1,4 @@
-"""Conformal intervals: their ranks, their promise, their manners.
+"""Conformal intervals: ranks, guarantee and interface.
 
 The promise is a matter of counting, so it is tested by counting. Of a pool of m + 1 rows, each is the new one once and
 the others calibrate: if scores differ, exactly ceil((m + 1) level) of them must be covered, whatever the model is.
@@ -84,7 +84,7 @@ def each_once(ribbon, X, y, level, conformalize, predict, **settings):
 
 # ---------------------------------------------------------------------- ranks
 def by_definition(scores, level, weight, new):
-    """The smallest score up to which the weights reach the level, with the new row's at infinity."""
+    """Smallest score at which the weights reach the level, with the new row's score at infinity."""
     for s in np.sort(scores):
         if weight[scores <= s].sum() >= level * (weight.sum() + new) - 1e-9:
             return s
@@ -92,7 +92,7 @@ def by_definition(scores, level, weight, new):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_quantile_is_what_its_definition_says(weighted):
+def test_quantile_equals_its_definition(weighted):
     rng = np.random.default_rng(0)
     for m in (1, 2, 9, 10, 19, 40):
         scores = rng.integers(0, 15, size=m) + 0.5  # some of them tied
@@ -104,18 +104,18 @@ def test_quantile_is_what_its_definition_says(weighted):
 
 
 @pytest.mark.parametrize("m", [19, 20, 99])
-def test_rank_at_levels_that_are_no_binary_fractions(m):
+def test_rank_at_levels_without_exact_binary_representation(m):
     scores = np.arange(1.0, m + 1)
     for hundredths in range(5, 100, 5):
         rank = -(-(m + 1) * hundredths // 100)  # whole numbers: no rounding
         assert conformal_quantile(scores, hundredths / 100) == (rank if rank <= m else np.inf)
 
 
-# ---------------------------------------------------------------------- the promise
+# ---------------------------------------------------------------------- guarantee
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("name", CASES)
-def test_exactly_the_promised_share_is_covered(name, score):
+def test_coverage_equals_the_guaranteed_share(name, score):
     ribbon, X, y = fitted(name)
     share = each_once(ribbon, X, y, LEVEL, {}, {}, score=score).mean()
     promised = np.ceil(POOL * LEVEL) / POOL
@@ -128,7 +128,7 @@ def test_exactly_the_promised_share_is_covered(name, score):
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("name", ["ridge", "far too sure", "log", "falling", "gamma", "poisson"])
-def test_one_sided_bounds_hold_exactly_the_promised_share(name, score):
+def test_one_sided_bounds_cover_the_guaranteed_share(name, score):
     ribbon, X, y = fitted(name)
     y = y + 3 if name in ("ridge", "far too sure") else y  # so that most rows lie on one side of what is predicted
     quantiles, held = [0.1, 0.3, 0.5, 0.7, 0.9], []
@@ -153,7 +153,7 @@ def test_one_sided_bounds_within_groups():
     assert (bounds[1] - bounds[0] > 50).all()
 
 
-def test_promise_holds_within_groups():
+def test_coverage_is_guaranteed_within_groups():
     ribbon, X, y = fitted("ridge")
     groups = np.array(["a"] * 15 + ["b"] * 9)
     y = np.where(groups == "b", 30 * y, y)  # of which a marginal promise would miss nearly all
@@ -162,7 +162,7 @@ def test_promise_holds_within_groups():
     assert covered[15:].mean() == 6 / 9  # ceil(9 * 0.6)
 
 
-def test_promise_holds_within_bins_of_the_predicted_spread():
+def test_coverage_is_guaranteed_within_bins_of_predicted_std():
     ribbon, X, y = fitted("pipeline")
     std = ribbon.predict_distribution(X).std()
     edge = np.sort(std)[13:15].mean()
@@ -173,13 +173,13 @@ def test_promise_holds_within_bins_of_the_predicted_spread():
     assert covered[wide].sum() == np.ceil(0.6 * wide.sum())
 
 
-def test_a_number_of_bins_has_as_many_rows_in_each():
+def test_integer_bins_have_equal_numbers_of_rows():
     ribbon, X, y = fitted("ridge")
     ribbon.conformalize(X, y, bins=3)
     np.testing.assert_array_equal(np.sort(np.bincount(ribbon.conformal_.group)), [8, 8, 8])
 
 
-def test_promise_under_a_shift_that_weights_describe():
+def test_weights_restore_coverage_under_covariate_shift():
     ribbon, X, y = fitted("ridge")
     weight = np.random.default_rng(1).uniform(0.5, 2, size=POOL)  # the new row is i with a probability like this
     covered = each_once(ribbon, X, y, LEVEL, {"sample_weight": weight}, {"sample_weight": weight})
@@ -187,7 +187,7 @@ def test_promise_under_a_shift_that_weights_describe():
     assert LEVEL <= share <= LEVEL + weight.max() / weight.sum()
 
 
-def test_weights_are_numbers_of_copies():
+def test_integer_weights_equal_repeated_rows():
     ribbon, X, y = fitted("ridge")
     copies = np.random.default_rng(0).integers(0, 4, size=POOL)
     levels = [0.3, 0.6, 0.9]
@@ -198,10 +198,10 @@ def test_weights_are_numbers_of_copies():
     np.testing.assert_array_equal(one, other)
 
 
-# ---------------------------------------------------------------------- what intervals look like
+# ---------------------------------------------------------------------- shape of intervals
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.FamilyWarning")
 @pytest.mark.parametrize("name", ["ridge", "log", "falling", "gamma"])
-def test_distribution_intervals_leave_equal_tails_of_the_predictive_law(name):
+def test_distribution_intervals_have_equal_predictive_tails(name):
     ribbon, X, y = fitted(name)
     ribbon.conformalize(X, y)
     interval = ribbon.predict_interval(X, LEVEL, kind="conformal")
@@ -211,7 +211,7 @@ def test_distribution_intervals_leave_equal_tails_of_the_predictive_law(name):
     np.testing.assert_allclose(tails, np.full((2, POOL), 0.5 - threshold), rtol=1e-5)
 
 
-def test_an_end_at_an_observation_holds_it_whatever_the_rounding():
+def test_bound_at_an_observation_contains_it_despite_rounding():
     rng = np.random.default_rng(0)
     centre, y = rng.normal(size=(2, 10_000))
     distance = np.abs(y - centre)
@@ -222,7 +222,7 @@ def test_an_end_at_an_observation_holds_it_whatever_the_rounding():
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
-def test_intervals_of_counts_are_all_counts_that_are_no_odder():
+def test_count_intervals_contain_all_counts_up_to_the_threshold():
     rng = np.random.default_rng(0)
     X = np.eye(4)[rng.integers(4, size=300)]  # the same few laws, so that scores are tied
     y = rng.poisson(X @ [0.2, 1.0, 4.0, 60.0]).astype(float)
@@ -243,7 +243,7 @@ def test_intervals_of_counts_are_all_counts_that_are_no_odder():
                 np.testing.assert_array_equal(interval[:, k], [inside.min(), inside.max()])
 
 
-def test_intervals_of_counts_are_whole_numbers_and_not_negative():
+def test_count_intervals_are_non_negative_integers():
     ribbon, X, y = fitted("poisson")
     interval = ribbon.conformalize(X, y).predict_interval(X, LEVEL, kind="conformal")
     np.testing.assert_array_equal(interval, np.round(interval))
@@ -252,7 +252,7 @@ def test_intervals_of_counts_are_whole_numbers_and_not_negative():
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_intervals_of_several_levels_are_nested_and_the_same_as_one_by_one(score):
+def test_intervals_of_several_levels_are_nested_and_equal_single_calls(score):
     ribbon, X, y = fitted("log")
     ribbon.conformalize(X, y, score=score)
     levels = [0.9, 0.1, 0.5]
@@ -264,7 +264,7 @@ def test_intervals_of_several_levels_are_nested_and_the_same_as_one_by_one(score
     assert (np.diff(upper) >= 0).all()
 
 
-def test_too_few_rows_have_infinite_ends_and_are_told_how_many():
+def test_too_few_rows_give_infinite_bounds_and_a_warning():
     ribbon, X, y = fitted("ridge")
     ribbon.conformalize(X[:18], y[:18])
     with pytest.warns(CalibrationWarning, match=r"24 of 24 rows.*needs at least 19 calibration rows.*there are 18"):
@@ -274,7 +274,7 @@ def test_too_few_rows_have_infinite_ends_and_are_told_how_many():
     assert np.isfinite(ribbon.conformalize(X[:19], y[:19]).predict_interval(X, 0.95, kind="conformal")).all()
 
 
-def test_too_few_rows_of_a_group_are_told():
+def test_too_few_rows_of_a_group_warn():
     ribbon, X, y = fitted("ridge")
     ribbon.conformalize(X, y, groups=[1] * 20 + [2] * 4)
     with pytest.warns(CalibrationWarning, match="1 of 2 rows.*needs at least 9 .*there are 4 in its group"):
@@ -283,7 +283,7 @@ def test_too_few_rows_of_a_group_are_told():
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.FamilyWarning")
-def test_far_beyond_the_law_intervals_stay_in_the_range_of_the_target():
+def test_extreme_intervals_stay_in_the_range_of_the_target():
     rng = np.random.default_rng(0)
     base = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
     ribbon = RibbonRegressor(base, noise=1e-8, alpha=1e6).fit(*draw(60, rng, "positive"))
@@ -298,10 +298,10 @@ def test_far_beyond_the_law_intervals_stay_in_the_range_of_the_target():
     assert np.isfinite(interval).all()
 
 
-# ---------------------------------------------------------------------- manners
+# ---------------------------------------------------------------------- interface
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.CalibrationWarning")
 @pytest.mark.parametrize("score", SCORES)
-def test_calibration_rows_beside_a_law_that_is_a_point(score):
+def test_calibration_with_a_degenerate_distribution(score):
     X, rng = np.arange(20.0)[:, None], np.random.default_rng(0)
     ribbon = RibbonRegressor(Ridge(), noise=0.0).fit(X, np.full(20, 2.5))
     ends = ribbon.conformalize(X, rng.normal(size=20), score=score).predict_interval(X, kind="conformal")
@@ -309,7 +309,7 @@ def test_calibration_rows_beside_a_law_that_is_a_point(score):
     assert (np.isinf(ends).all(axis=1) if score != "absolute" else np.isfinite(ends).all(axis=1)).all()
 
 
-def test_targets_that_a_family_cannot_have_are_refused_by_the_score_of_its_law():
+def test_distribution_score_refuses_targets_outside_the_family_range():
     X, y = draw(40, np.random.default_rng(0), "positive")
     ribbon = RibbonRegressor(GammaRegressor()).fit(X, y)
     with pytest.raises(ValueError, match=r"below zero.*score='absolute'"):
@@ -318,20 +318,20 @@ def test_targets_that_a_family_cannot_have_are_refused_by_the_score_of_its_law()
     assert np.mean((ends[:, 0] <= -y) & (-y <= ends[:, 1])) >= 0.5
 
 
-def test_observations_beyond_the_end_of_a_transform_are_covered_as_often_as_promised():
+def test_observations_outside_the_transform_range_are_covered():
     rng = np.random.default_rng(0)
     X, y, X_cal, y_cal = rng.normal(size=(60, 1)), rng.normal(size=60), rng.normal(size=(19, 1)), rng.normal(size=19)
     y_cal[:3] = y.max() + 1  # where a quantile transform knows none
     base = TransformedTargetRegressor(Ridge(), transformer=QuantileTransformer(n_quantiles=20))
     ribbon = RibbonRegressor(base).fit(X, y).conformalize(X_cal, y_cal)
-    with pytest.warns(CalibrationWarning, match="targets that are impossible under the predicted"):
+    with pytest.warns(CalibrationWarning, match="impossible under its family"):
         covered = [ribbon.predict_interval(X_cal, level, kind="conformal") for level in (0.5, 0.9)]
     for ends, level in zip(covered, (0.5, 0.9), strict=True):
         assert np.sum((ends[:, 0] <= y_cal) & (y_cal <= ends[:, 1])) >= 20 * level
     assert np.isinf(covered[1]).all() and np.isfinite(covered[0]).all()
 
 
-def test_state_is_kept_forgotten_and_carried():
+def test_calibration_is_pickled_and_discarded_by_refit():
     ribbon, X, y = fitted("ridge")
     assert ribbon.conformalize(X, y) is ribbon
     before = ribbon.predict_interval(X, kind="conformal")
@@ -346,7 +346,7 @@ def test_state_is_kept_forgotten_and_carried():
     assert not hasattr(ribbon.fit(X, y), "conformal_")
 
 
-def test_ribbon_cv_hands_over_to_its_ribbon():
+def test_ribbon_cv_delegates_calibration_to_its_ribbon():
     ribbon, X, y = fitted("tuned")
     assert ribbon.conformalize(X_cal=X, y_cal=y, score="absolute") is ribbon
     interval = ribbon.predict_interval(X, 0.5, "conformal")
@@ -356,7 +356,7 @@ def test_ribbon_cv_hands_over_to_its_ribbon():
         frozen.predict_interval(X, kind="conformal")
 
 
-def test_frames_and_labels_of_any_kind():
+def test_frames_and_group_labels_of_any_type():
     rng = np.random.default_rng(0)
     X, y = draw(90, rng)
     X, y = pd.DataFrame(X, columns=["a", "b", "c"]), pd.Series(y)
@@ -368,7 +368,7 @@ def test_frames_and_labels_of_any_kind():
     np.testing.assert_array_equal(ribbon.predict_interval(X[:2], 0.5, kind="conformal", groups=["x", "y"]), one)
 
 
-def test_training_rows_are_recognised():
+def test_calibration_on_training_rows_warns():
     rng = np.random.default_rng(0)
     X, y = draw(60, rng)
     for base in (Ridge(), make_pipeline(StandardScaler(), LinearRegression()), PoissonRegressor(tol=1e-8)):
@@ -379,7 +379,7 @@ def test_training_rows_are_recognised():
 
 
 @pytest.mark.filterwarnings("error")
-def test_other_rows_are_not_taken_for_the_training_rows():
+def test_calibration_on_other_rows_does_not_warn():
     rng = np.random.default_rng(0)
     ribbon = RibbonRegressor(Ridge()).fit(*draw(60, rng))
     for _ in range(50):
@@ -396,7 +396,7 @@ def test_other_rows_are_not_taken_for_the_training_rows():
             ValueError,
             "groups must have a label for each of the 24",
         ),
-        (lambda r, X, y: r.conformalize(X, y, groups=[None] * 24), ValueError, "groups has missing labels"),
+        (lambda r, X, y: r.conformalize(X, y, groups=[None] * 24), ValueError, "groups is missing for 24 of 24 rows"),
         (lambda r, X, y: r.conformalize(X, y, groups=y, bins=2), ValueError, "groups and bins are mutually exclusive"),
         (lambda r, X, y: r.conformalize(X, y, bins=0), ValueError, "bins must be an integer >= 1"),
         (lambda r, X, y: r.conformalize(X, y, bins=[2.0, 1.0]), ValueError, "increasing inner edges"),
@@ -438,6 +438,6 @@ def test_other_rows_are_not_taken_for_the_training_rows():
         ),
     ],
 )
-def test_bad_input_is_refused_in_words(call, error, message):
+def test_bad_input_is_refused_with_clear_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(*fitted("ridge"))

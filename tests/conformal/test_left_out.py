@@ -1,4 +1,4 @@
-"""jackknife+ and CV+ against their definitions, with every fit done again."""
+"""jackknife+ and CV+ against their definitions, with every refit carried out."""
 
 import pickle
 
@@ -59,13 +59,13 @@ def by_refits(base, X, y, X_new, groups=None):
         make_pipeline(FunctionTransformer(np.arctan), Ridge(1.0)),
     ],
 )
-def test_jackknife_of_least_squares_equals_that_of_all_refits(base):
+def test_jackknife_of_least_squares_equals_refits(base):
     (X, y), X_new = draw(40), 2 * draw(30, 1)[0]
     ours = RibbonRegressor(base, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
     np.testing.assert_allclose(ours, by_refits(base, X, y, X_new), rtol=1e-8, atol=1e-10)
 
 
-def test_jackknife_of_a_transformed_target_is_one_on_its_own_scale():
+def test_jackknife_of_transformed_target_equals_refits():
     X, y = draw(40)
     y, X_new = np.exp(y), draw(30, 1)[0]
     ours = RibbonRegressor(LOG, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
@@ -83,7 +83,7 @@ def test_jackknife_leaves_whole_groups_out(base):
     np.testing.assert_allclose(ours.predict_interval(X_new, LEVELS, kind="jackknife+"), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_rows_that_move_nothing_have_their_say_too():
+def test_rows_without_leverage_count_in_the_jackknife():
     X, y = draw(40)
     X[:30], y[:30] = 0, np.repeat([-1.0, 1.0, 2.0], 10)  # fits without them are the same fit, and residuals are tied
     base, X_new = LinearRegression(fit_intercept=False), draw(10, 1)[0]
@@ -105,7 +105,7 @@ def test_sparse_rows():
         )
 
 
-def test_weights_are_numbers_of_copies():
+def test_integer_weights_equal_repeated_rows():
     (X, y), X_new = draw(40), draw(10, 1)[0]
     copies = np.random.default_rng(0).integers(0, 4, size=40)
     one = RibbonRegressor(Ridge(), store_loo=True).fit(X, y, copies)
@@ -115,7 +115,7 @@ def test_weights_are_numbers_of_copies():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_that_cannot_be_at_an_end_are_rightly_left_out(weighted, monkeypatch):
+def test_skipping_rows_far_from_the_bounds_changes_nothing(weighted, monkeypatch):
     (X, y), X_new = draw(300, p=8), draw(50, 1, p=8)[0]
     X_new[:3] *= 30
     weight = np.random.default_rng(0).integers(1, 4, size=300) if weighted else None
@@ -129,7 +129,7 @@ def test_rows_that_cannot_be_at_an_end_are_rightly_left_out(weighted, monkeypatc
 
 @pytest.mark.parametrize("base", [PoissonRegressor(alpha=0.0, tol=1e-10), GammaRegressor(alpha=0.0, tol=1e-10)])
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.FamilyWarning")
-def test_jackknife_of_a_glm_is_near_that_of_all_refits(base):
+def test_jackknife_of_a_glm_is_close_to_refits(base):
     X, _ = draw(150)
     rng, mean, X_new = np.random.default_rng(0), np.exp(1 + 0.3 * X[:, 0]), draw(20, 1)[0]
     y = rng.poisson(mean) if isinstance(base, PoissonRegressor) else rng.gamma(3, mean / 3)
@@ -138,7 +138,7 @@ def test_jackknife_of_a_glm_is_near_that_of_all_refits(base):
     assert np.abs(ours - expected).max() < 0.02 * np.ptp(expected, axis=1).min()
 
 
-def test_jackknife_of_a_model_with_a_scale_is_near_that_of_all_refits(monkeypatch):
+def test_jackknife_of_a_model_with_a_scale_is_close_to_refits(monkeypatch):
     (X, y), X_new, base = draw(150), draw(20, 1)[0], HuberRegressor(alpha=0.0, tol=1e-8, max_iter=1000)
     ribbon = RibbonRegressor(base, store_loo=True).fit(X, y)
     ours, expected = ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), by_refits(base, X, y, X_new)
@@ -147,7 +147,7 @@ def test_jackknife_of_a_model_with_a_scale_is_near_that_of_all_refits(monkeypatc
     np.testing.assert_allclose(ribbon.predict_interval(X_new, LEVELS, kind="jackknife+"), ours, rtol=1e-12)
 
 
-def test_jackknife_covers_at_least_what_is_proved():
+def test_jackknife_reaches_guaranteed_coverage():
     covered = []
     for seed in range(60):
         X, y = draw(20 + 30, seed, p=6)
@@ -194,7 +194,7 @@ def test_cv_plus_equals_its_definition(grouped):
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
-def test_cv_plus_of_frames_and_a_chosen_alpha():
+def test_cv_plus_accepts_frames_and_a_tuned_alpha():
     X, y = draw(60)
     X = pd.DataFrame(X, columns=list("abcd"))
     tuned = RibbonCV(Ridge(), alphas=[0.01, 1.0], scoring="coverage", store_folds=True).fit(X, y)
@@ -205,8 +205,8 @@ def test_cv_plus_of_frames_and_a_chosen_alpha():
     assert not hasattr(tuned.set_params(store_folds=False).fit(X, y).estimator_, "_folds_")
 
 
-# ---------------------------------------------------------------------- what is said
-def test_too_few_rows_have_infinite_ends():
+# ---------------------------------------------------------------------- warnings and errors
+def test_too_few_rows_give_infinite_bounds():
     X, y = draw(15)
     ribbon = RibbonRegressor(Ridge(), store_loo=True).fit(X, y)
     with pytest.warns(CalibrationWarning, match="needs at least 19 training rows.*there are 15"):
@@ -215,15 +215,15 @@ def test_too_few_rows_have_infinite_ends():
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
-def test_flexible_network_is_told_that_nothing_is_proved():
+def test_jackknife_of_flexible_network_warns():
     X, y = draw(60)
     network = MLPRegressor(hidden_layer_sizes=6, solver="lbfgs", alpha=0.5, max_iter=5000, random_state=0)
     ribbon = RibbonRegressor(network, store_loo=True, damping=0.05).fit(X, y)
-    with pytest.warns(FlexibleModelWarning, match="promises too much.*Use kind='cv\\+'"):
+    with pytest.warns(FlexibleModelWarning, match="jackknife. intervals are too narrow.*Try: kind='cv\\+'"):
         ribbon.predict_interval(X, kind="jackknife+")
 
 
-def test_rows_that_decide_their_own_fit_are_told():
+def test_high_leverage_rows_warn():
     X, y = draw(30)
     X[0] = [1e6, 0, 0, 0]
     with pytest.warns(LeverageWarning, match="1 of 30 rows determine"):
@@ -231,14 +231,14 @@ def test_rows_that_decide_their_own_fit_are_told():
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
-def test_what_cannot_be_done_is_refused_in_words(monkeypatch):
+def test_unsupported_requests_are_refused_with_clear_errors(monkeypatch):
     X, y = draw(40)
     plain = RibbonRegressor().fit(X, y)
     with pytest.raises(ValueError, match=r"RibbonRegressor\(store_loo=True\)"):
         plain.predict_interval(X, kind="jackknife+")
     with pytest.raises(ValueError, match=r"RibbonCV\(..., store_folds=True\)"):
         plain.predict_interval(X, kind="cv+")
-    with pytest.raises(ValueError, match="Diagonal knows them roughly"):
+    with pytest.raises(ValueError, match="exact leverages, which Diagonal lacks"):
         RibbonRegressor(curvature="diag", store_loo=True).fit(X, y).predict_interval(X, kind="jackknife+")
     with pytest.raises(ValueError, match="holds out each row exactly once"):
         RibbonCV(cv=ShuffleSplit(4), store_folds=True).fit(X, y)

@@ -1,4 +1,4 @@
-"""The same intervals and sets as MAPIE's, where it is installed: same score, model and rows."""
+"""Comparison with MAPIE, if installed: equal intervals and sets for equal score, model and rows."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ class Spread(RegressorMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("score", ["absolute", "normalized"])
-def test_split_conformal(score):
+def test_split_conformal_equals_mapie(score):
     from mapie.conformity_scores import AbsoluteConformityScore, ResidualNormalisedScore
     from mapie.regression import SplitConformalRegressor
 
@@ -47,7 +47,7 @@ def test_split_conformal(score):
     np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
-def test_jackknife_plus():
+def test_jackknife_plus_equals_mapie():
     from mapie.regression import CrossConformalRegressor
 
     mapie = CrossConformalRegressor(Ridge(2.0), confidence_level=LEVELS, cv=LeaveOneOut(), method="plus")
@@ -57,7 +57,7 @@ def test_jackknife_plus():
 
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
-def test_sets(score):
+def test_prediction_sets_equal_mapie(score):
     from mapie.classification import SplitConformalClassifier
 
     ribbon = RibbonClassifier(LogisticRegression()).fit(X[FIT], CLASSES[FIT])

@@ -1,4 +1,4 @@
-"""Prediction sets of classifiers: their promise by counting, their definition, their manners."""
+"""Prediction sets of classifiers: guarantee by counting, definition and interface."""
 
 import pickle
 
@@ -44,7 +44,7 @@ def each_once(ribbon, X, y, level, told=None, **settings):
 
 
 # ---------------------------------------------------------------------- scores
-def test_scores_are_what_their_definitions_say():
+def test_scores_equal_their_definitions():
     rng = np.random.default_rng(0)
     P, u = rng.dirichlet(np.ones(5), size=20), rng.uniform(size=20)
     for i, p in enumerate(P):
@@ -56,7 +56,7 @@ def test_scores_are_what_their_definitions_say():
 
 @pytest.mark.parametrize("score", ["lac", "aps"])
 @pytest.mark.parametrize("K", [2, 4])
-def test_sets_are_all_classes_that_score_no_higher(score, K):
+def test_sets_contain_all_classes_up_to_the_threshold(score, K):
     ribbon, X, y = fitted(K=K)
     sets = ribbon.conformalize(X, y, score=score).predict_set(X, [0.5, 0.9])
     scores = class_scores(score, ribbon.predict_proba(X))
@@ -66,9 +66,9 @@ def test_sets_are_all_classes_that_score_no_higher(score, K):
     assert sets.shape == (POOL, K, 2)
 
 
-# ---------------------------------------------------------------------- the promise
+# ---------------------------------------------------------------------- guarantee
 @pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomized": True, "random_state": 1}])
-def test_exactly_the_promised_share_is_covered(settings):
+def test_coverage_equals_the_guaranteed_share(settings):
     ribbon, X, y = fitted()
     share = each_once(ribbon, X, y, LEVEL, **settings).mean()
     if "randomized" in settings:  # the new row has a chance of its own
@@ -77,7 +77,7 @@ def test_exactly_the_promised_share_is_covered(settings):
         assert share == np.ceil(POOL * LEVEL) / POOL
 
 
-def test_promise_of_randomized_sets_over_many_chances():
+def test_randomized_sets_have_exact_average_coverage():
     ribbon, X, y = fitted()
     own, covered = np.searchsorted(ribbon.classes_, y), []
     for seed in range(300):
@@ -89,7 +89,7 @@ def test_promise_of_randomized_sets_over_many_chances():
     assert abs(np.mean(covered) - 0.7) < 4 * np.sqrt(0.21 / 300)
 
 
-def test_promise_holds_for_each_class():
+def test_class_conditional_coverage_is_guaranteed():
     ribbon, X, y = fitted()
     with pytest.warns(CalibrationWarning, match="in its group"):
         covered = each_once(ribbon, X, y, LEVEL, class_conditional=True)
@@ -98,7 +98,7 @@ def test_promise_holds_for_each_class():
         assert covered[own].sum() == min(np.ceil(own.sum() * LEVEL), own.sum())
 
 
-def test_promise_holds_within_groups_and_under_weights():
+def test_coverage_is_guaranteed_within_groups_and_under_weights():
     ribbon, X, y = fitted()
     groups = np.array(["a"] * 20 + ["b"] * 10)
     covered = each_once(ribbon, X, y, 0.6, {"groups": groups})
@@ -108,7 +108,7 @@ def test_promise_holds_within_groups_and_under_weights():
     assert LEVEL <= weight @ covered / weight.sum() <= LEVEL + 2 / weight.sum()
 
 
-def test_empty_sets_get_the_most_probable_class_where_none_is_wanted():
+def test_empty_sets_get_the_most_probable_class_if_disallowed():
     ribbon, X, y = fitted()
     ribbon.conformalize(X, y)
     sets, filled = ribbon.predict_set(X, 0.3), ribbon.predict_set(X, 0.3, allow_empty=False)
@@ -121,7 +121,7 @@ def test_empty_sets_get_the_most_probable_class_where_none_is_wanted():
 
 # ---------------------------------------------------------------------- folds
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
-def test_sets_of_folds_equal_their_definition():
+def test_cross_conformal_sets_equal_their_definition():
     X, y = draw(100, 0)
     X_new, cv = draw(20, 1)[0], StratifiedKFold(4)
     tuned = RibbonCV(LogisticRegression(), alphas=[1.0], temperatures=[1.0], cv=cv, store_folds=True).fit(X, y)
@@ -136,8 +136,8 @@ def test_sets_of_folds_equal_their_definition():
         tuned.predict_set(X_new, kind="cv+", groups=X_new[:, 0])
 
 
-# ---------------------------------------------------------------------- manners
-def test_state_is_kept_forgotten_and_carried():
+# ---------------------------------------------------------------------- interface
+def test_calibration_is_pickled_and_discarded_by_refit():
     ribbon, X, y = fitted()
     assert ribbon.conformalize(X, y) is ribbon
     before = ribbon.predict_set(X)
@@ -178,6 +178,6 @@ def test_randomized_sets_are_reproducible():
         ),
     ],
 )
-def test_bad_input_is_refused_in_words(call, error, message):
+def test_bad_input_is_refused_with_clear_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(*fitted())

@@ -1,4 +1,4 @@
-"""Bounds on what one row, or one draw, may do: against scores and steps that numpy clips."""
+"""clip_scores and clip_steps, against scores and steps clipped with numpy."""
 
 import warnings
 
@@ -33,16 +33,16 @@ def clipped_scores(ribbon, clip):
     return G * np.minimum(1, clip * np.sort(length)[N // 2 - 1] / length)[:, None], inverse
 
 
-def test_the_covariance_is_that_of_clipped_scores():
+def test_clipped_scores_give_the_covariance():
     ribbon = RibbonRegressor(correction="HC0", clip_scores=3.0).fit(X, Y)
     G, inverse = clipped_scores(ribbon, 3.0)
     assert_allclose(ribbon.covariance_, inverse @ np.cov(G.T, bias=True) @ inverse / (N + 1), rtol=1e-8)
     whole = RibbonRegressor(correction="HC0").fit(X, Y)
-    assert np.all(np.diag(ribbon.covariance_) < 0.5 * np.diag(whole.covariance_))  # three rows made most of it
-    assert_allclose(ribbon.predict(X), whole.predict(X), rtol=1e-12)  # the fit is what it was
+    assert np.all(np.diag(ribbon.covariance_) < 0.5 * np.diag(whole.covariance_))  # three rows contribute most
+    assert_allclose(ribbon.predict(X), whole.predict(X), rtol=1e-12)  # the fit does not change
 
 
-def test_draws_are_those_of_clipped_scores():
+def test_clipped_scores_give_the_draws():
     settings = {"correction": "HC0", "clip_scores": 3.0}
     closed = RibbonRegressor(**settings).fit(X, Y)
     drawn = RibbonRegressor(predictive="pushforward", n_draws=20_000, random_state=0, **settings).fit(X, Y)
@@ -62,7 +62,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_bound_that_nothing_reaches_changes_nothing_and_a_lower_one_narrows(name):
+def test_clip_scores_narrows_only_if_a_score_is_longer(name):
     settings, given = CASES[name]
     widths = [
         RibbonRegressor(Ridge(), clip_scores=clip, **settings).fit(X, Y, **given).predict_std(X, kind="epistemic")
@@ -95,7 +95,7 @@ def test_classes_sparse_rows_and_contributions():
 
 # ---------------------------------------------------------------------- steps
 def lengths(ribbon):
-    """Of the drawn steps, in the norm of H."""
+    """Lengths of the drawn steps in the norm of H."""
     shifts = ribbon.ribbon_.shifts
     return np.sqrt(np.einsum("pb,pq,qb->b", shifts, Z.T @ Z / N, shifts))
 
@@ -115,7 +115,7 @@ def test_no_step_is_longer_than_its_bound(predictive):
     assert_allclose(never.ribbon_.shifts, free.ribbon_.shifts, rtol=1e-12)
 
 
-def test_a_step_is_one_unit_long_where_rows_vary_as_the_loss_says():
+def test_clip_steps_unit_is_the_length_under_the_loss():
     y = X @ [1.0, -0.5, 0.2] + rng.normal(size=N)
     ribbon = RibbonRegressor(predictive="pushforward", n_draws=4000, random_state=0, correction="HC2").fit(X, y)
     unit2 = np.sum((y - ribbon.predict(X)) ** 2) / (N - 4) * 4 / (N + 1)
@@ -130,7 +130,7 @@ def test_the_normal_law_takes_the_covariance_of_clipped_steps():
     assert_allclose(normal.covariance_, drawn.covariance_, rtol=1e-10)
 
 
-def test_a_network_that_is_barely_determined():
+def test_clip_steps_of_a_barely_determined_network():
     x = rng.uniform(-3, 3, (40, 1))
     y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=40)
     shape = {"hidden_layer_sizes": (30,), "activation": "tanh", "alpha": 1e-3}
@@ -147,7 +147,7 @@ def test_a_network_that_is_barely_determined():
 
 @pytest.mark.parametrize("name", ["clip_scores", "clip_steps"])
 @pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, "3"])
-def test_bad_bounds_are_refused(name, value):
+def test_invalid_clip_bounds_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be None or a finite number > 0"):
         RibbonRegressor(LinearRegression(), **{name: value}).fit(X, Y)
 

@@ -12,9 +12,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
+from trained import trained
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core.units import MAX_LEVERAGE, resolvent
+from skribbon._core.thresholds import MAX_LEVERAGE
+from skribbon._core.units import resolvent
 from skribbon.exceptions import LeverageWarning
 from skribbon.models import as_parametric
 
@@ -35,7 +37,7 @@ def test_least_squares_equals_statsmodels(correction, n):
 
 
 @pytest.mark.parametrize("far", [1.0, 8.0])
-def test_auto_is_what_it_says_also_where_a_row_lies_far_out(far):
+def test_correction_auto_with_a_row_of_high_leverage(far):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 4)), rng.normal(size=120)
     X[0] *= far
@@ -80,7 +82,7 @@ def test_corrections_are_ordered_for_every_kind_of_model():
         assert traces[0] < traces[1]
 
 
-def test_a_row_that_decides_its_own_prediction_is_warned_about():
+def test_leverage_warning_for_a_row_that_determines_its_prediction():
     X = np.eye(6, 2)
     X[2:, 1] = 1.0  # the first row is alone in its column
     y = np.arange(6.0)
@@ -108,7 +110,7 @@ def test_jackknife_of_ridge_is_the_corrected_scatter():
     ribbon = RibbonRegressor(model, correction="HC3").fit(Z, y)
     np.testing.assert_allclose(ribbon.covariance_, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
     uncentred = H_inverse @ (corrected.T @ corrected / n) @ H_inverse / (n + 1)
-    assert np.abs(uncentred / expected - 1).max() > 0.01  # the test can tell
+    assert np.abs(uncentred / expected - 1).max() > 0.01  # the test distinguishes centred from uncentred scores
 
 
 @pytest.mark.parametrize(("correction", "power"), [("HC2", -0.5), ("HC3", -1.0)])
@@ -131,7 +133,7 @@ def test_corrections_of_several_classes_are_matrices(correction, power):
         values, vectors = np.linalg.eig(np.eye(2) - C[i] @ A[i])
         assert values.min() > 0.01  # no leverage is capped
         v = vectors @ np.diag(values**power) @ np.linalg.inv(vectors) @ u[i]
-        corrected.append(J[i].T @ v * min(1.0, np.sqrt(2) / np.linalg.norm(v)))  # P - e_y is nowhere longer
+        corrected.append(J[i].T @ v * min(1.0, np.sqrt(2) / np.linalg.norm(v)))  # P - e_y is never longer
     centred = np.array(corrected) - np.einsum("nkp,nk->p", J, u) / n
     H_inverse = np.linalg.inv(H_r)
     expected = H_inverse @ (centred.T @ centred / n) @ H_inverse / (n + 1)
@@ -148,7 +150,7 @@ def test_leverages_add_up_to_the_effective_parameters():
         (RibbonClassifier(LogisticRegression(max_iter=5000)), iris, labels, np.ones(150)),
     ]
     for ribbon, X, y, weight in cases:
-        _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, weight, None))
+        _, training = trained(ribbon, X, y, weight, None)
         total = weight @ training.record.leverage[:, 0] * training.rows.model.loss.curvature_rank
         assert total == pytest.approx(training.effective_parameters, rel=1e-8)
 
@@ -266,7 +268,7 @@ def test_leave_one_out_of_a_network_is_near_that_of_refits():
         keep = np.arange(60) != i
         exact[i] = y[i] - model.raw(x[i : i + 1], polished(model, x[keep], y[keep], alpha, theta))[0, 0]
     fitted = y - network.predict(x)
-    # one Gauss-Newton step gets most of the way, 0.61 of it here, not all
+    # one Gauss-Newton step covers only part of the way, 0.61 here
     assert np.linalg.norm(ours - exact) < 0.5 * np.linalg.norm(fitted - exact)
     assert np.mean(ours**2) == pytest.approx(np.mean(exact**2), rel=0.1)
 
@@ -296,13 +298,13 @@ def test_weight_decay_by_leave_one_out_agrees_with_refits():
     assert np.argmax(ours) == np.argmax(exact)
 
 
-def test_scorers_need_estimators_that_leave_one_out_has_not():
+def test_scorers_are_refused_with_leave_one_out():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(ValueError, match="cv='loo'"):
         RibbonCV(cv="loo", scoring=lambda e, X, y: 0.0).fit(X, y)
 
 
-def test_leave_one_out_needs_no_refit_of_a_frozen_model_and_no_folds_for_its_noise():
+def test_leave_one_out_of_a_frozen_model_needs_no_refit():
     X, y = load_diabetes(return_X_y=True)
     frozen = RibbonCV(RibbonRegressor(FrozenEstimator(Ridge(0.1).fit(X, y))), cv="loo").fit(X, y)
     assert frozen.alpha_ == RibbonCV(Ridge(0.1), cv="loo").fit(X, y).alpha_
@@ -312,7 +314,7 @@ def test_leave_one_out_needs_no_refit_of_a_frozen_model_and_no_folds_for_its_noi
 
 @pytest.mark.parametrize("correction", ["HC1", "HC2", "HC3", "auto"])
 @pytest.mark.parametrize("n", [60, 3000])
-def test_a_category_of_one_row_is_told_with_every_correction(correction, n):
+def test_leverage_warning_for_a_category_of_one_row(correction, n):
     rng = np.random.default_rng(1)
     X = np.column_stack([np.arange(n) == 7, rng.normal(size=n)]).astype(float)
     y = X.sum(axis=1) + rng.normal(size=n)
@@ -321,7 +323,7 @@ def test_a_category_of_one_row_is_told_with_every_correction(correction, n):
     assert ribbon.ribbon_.single.shape == (3, 1)
 
 
-def test_a_row_that_alone_determines_a_direction_of_a_network_is_found_among_known_leverages():
+def test_leverage_warning_for_a_row_of_a_network():
     rng = np.random.default_rng(2)
     n = 400
     X = np.column_stack([3.0 * (np.arange(n) == 7), rng.normal(size=n)])
@@ -332,7 +334,7 @@ def test_a_row_that_alone_determines_a_direction_of_a_network_is_found_among_kno
     with pytest.warns(LeverageWarning, match="rows determine their own fitted value"):
         ribbon.fit(X, y)
     with pytest.warns(LeverageWarning):
-        _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, None, None))
+        _, training = trained(ribbon, X, y, None, None)
     h = training.record.leverage[:, 0]  # capped
     assert h[7] == MAX_LEVERAGE
     assert ribbon.ribbon_.single.shape[1] == training.units.n_single == (h == MAX_LEVERAGE).sum()

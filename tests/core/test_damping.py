@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skribbon._core.damping import AS_MANY_AS_ROWS, MOST_FLEXIBLE, SHORT_OF_A_MINIMUM, is_flexible
+from skribbon._core.thresholds import INTERPOLATING, MAX_PARAMETERS_PER_ROW, STOPPED_EARLY
+from skribbon._core.training import is_flexible
 
 
 def training(per_row, stationarity, linear=False):
@@ -17,11 +18,11 @@ def training(per_row, stationarity, linear=False):
 @pytest.mark.parametrize(
     "per_row, stationarity, linear, expected",
     [
-        (AS_MANY_AS_ROWS + 0.01, 0.0, False, True),  # at a minimum, but a parameter for nearly every row
-        (AS_MANY_AS_ROWS - 0.01, 0.0, False, False),
-        (MOST_FLEXIBLE + 0.01, SHORT_OF_A_MINIMUM + 0.01, False, True),  # stopped early
-        (MOST_FLEXIBLE + 0.01, SHORT_OF_A_MINIMUM - 0.01, False, False),
-        (MOST_FLEXIBLE - 0.01, 10.0, False, False),
+        (INTERPOLATING + 0.01, 0.0, False, True),  # at a minimum, but a parameter for nearly every row
+        (INTERPOLATING - 0.01, 0.0, False, False),
+        (MAX_PARAMETERS_PER_ROW + 0.01, STOPPED_EARLY + 0.01, False, True),  # stopped early
+        (MAX_PARAMETERS_PER_ROW + 0.01, STOPPED_EARLY - 0.01, False, False),
+        (MAX_PARAMETERS_PER_ROW - 0.01, 10.0, False, False),
         (0.99, 10.0, True, False),
     ],
 )

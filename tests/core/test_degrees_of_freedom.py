@@ -1,4 +1,4 @@
-"""Confidence intervals with Student's quantiles: how many rows a variance rests on."""
+"""Degrees of freedom of confidence intervals: how many rows a variance rests on."""
 
 import pickle
 import warnings
@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core import training as _training
+from skribbon._core import thresholds
 from skribbon._laws import Estimate
 
 rng = np.random.default_rng(0)
@@ -38,7 +38,7 @@ NEW = np.array([[1.0, 0.0], [0.0, 0.5], [0.0, 4.0]])
 
 @pytest.mark.parametrize("penalty", [0.0, 5.0])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_degrees_are_those_of_all_rows_contributions(penalty, form):
+def test_degrees_of_freedom_equal_satterthwaites_formula(penalty, form):
     X, y = with_a_rare_category(80, 4)
     weight = rng.integers(1, 4, 80).astype(float)
     ribbon = RibbonRegressor(Ridge(alpha=penalty)).fit(form(X), y, sample_weight=weight)
@@ -47,7 +47,7 @@ def test_degrees_are_those_of_all_rows_contributions(penalty, form):
     np.testing.assert_allclose(df, expected, rtol=1e-8)
 
 
-def test_of_many_rows_those_that_matter_are_looked_at():
+def test_degrees_of_freedom_of_a_long_table_use_influential_rows():
     X, y = with_a_rare_category(20_000, 3)
     df = RibbonRegressor().fit(X, y).predict_distribution(NEW, kind="confidence").latent.df
     assert df[0] == pytest.approx(2.0, abs=0.01)
@@ -58,9 +58,9 @@ def test_of_many_rows_those_that_matter_are_looked_at():
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-4])
-def test_columns_that_are_there_twice_change_no_degrees_of_many_rows(alpha):
+def test_degrees_of_freedom_ignore_duplicated_columns(alpha):
     X = np.random.default_rng(1).normal(size=(6000, 8))
-    X[:20] *= 30  # rows that matter, so that the others are summed up
+    X[:20] *= 30  # influential rows, so that the others are summed up
     y, new = X[:, 0] + rng.normal(size=6000), X[15:25]
     once, twice = Ridge(alpha / 2), Ridge(alpha, solver="svd")
     expected = RibbonRegressor(once, noise="dof").fit(X, y).predict_distribution(new, kind="confidence").latent.df
@@ -70,7 +70,7 @@ def test_columns_that_are_there_twice_change_no_degrees_of_many_rows(alpha):
     np.testing.assert_allclose(df, expected, rtol=1e-6)
 
 
-def test_the_interval_is_students():
+def test_confidence_interval_has_student_quantiles():
     X, y = with_a_rare_category(60, 3)
     ribbon = RibbonRegressor().fit(X, y)
     distribution = ribbon.predict_distribution(NEW, kind="confidence")
@@ -84,7 +84,7 @@ def test_the_interval_is_students():
     np.testing.assert_allclose(half, stats.norm.ppf(0.95) * normal.std(), rtol=1e-9)  # the paper's
 
 
-def test_an_estimate_of_one_degree_is_cauchys():
+def test_one_degree_of_freedom_gives_cauchy_quantiles():
     law, exact = Estimate([0.0, 1.0], [4.0, 1.0], [1.0, 1e9]), stats.cauchy(0, 2)
     assert law.ppf(0.9)[0] == pytest.approx(exact.ppf(0.9))
     assert law.ppf(0.9)[1] == pytest.approx(stats.norm(1).ppf(0.9), rel=1e-6)
@@ -93,7 +93,7 @@ def test_an_estimate_of_one_degree_is_cauchys():
     np.testing.assert_array_equal(law.std(), [2.0, 1.0])
 
 
-def test_draws_reach_as_far_out():
+def test_draws_have_student_tails():
     X, y = with_a_rare_category(60, 12)
     closed = RibbonRegressor(predictive="gaussian").fit(X, y)
     drawn = clone(closed).set_params(predictive="pushforward", n_draws=20_000, random_state=0).fit(X, y)
@@ -126,8 +126,8 @@ def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):
     np.testing.assert_array_equal(ends[..., 2], student.interval(0.9))
 
 
-def test_a_weight_of_two_is_two_rows_however_many_there_are(monkeypatch):
-    monkeypatch.setattr(_training, "MOST_INFLUENTIAL", 50)  # rows that are looked at one by one
+def test_degrees_of_freedom_count_a_weight_of_two_as_two_rows(monkeypatch):
+    monkeypatch.setattr(thresholds, "MOST_INFLUENTIAL", 50)  # rows that count by themselves
     X, y = with_a_rare_category(40, 3)
     weighted = RibbonRegressor(noise="dof").fit(X, y, sample_weight=np.full(40, 2.0))
     repeated = RibbonRegressor(noise="dof").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
@@ -135,7 +135,7 @@ def test_a_weight_of_two_is_two_rows_however_many_there_are(monkeypatch):
     np.testing.assert_allclose(*df, rtol=1e-9)
 
 
-def test_alpha_and_tuning_leave_degrees_as_they_are():
+def test_degrees_of_freedom_do_not_depend_on_alpha():
     X, y = with_a_rare_category(100, 3)
     ribbon = RibbonRegressor().fit(X, y)
     df = ribbon.predict_distribution(NEW, kind="confidence").latent.df
@@ -143,7 +143,7 @@ def test_alpha_and_tuning_leave_degrees_as_they_are():
         np.testing.assert_allclose(other.predict_distribution(NEW, kind="confidence").latent.df, df)
 
 
-def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
+def test_degrees_of_freedom_are_constant_if_leverages_are_small():
     balanced = np.tile([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (15, 1))  # all leverages are 3 / n
     y = rng.normal(size=60)
     assert RibbonRegressor().fit(balanced, y).correction_ == "HC1"
@@ -154,7 +154,7 @@ def test_rows_are_alike_where_no_leverage_is_large_and_the_mean_is_small():
 
 
 @pytest.mark.parametrize("noise", [1.0, 1e-9], ids=["separate columns", "collinear columns"])
-def test_all_rows_of_a_penalised_fit_contribute_what_their_smoothing_weights_say(noise):
+def test_degrees_of_freedom_of_a_penalised_fit(noise):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(1500, 3)) @ rng.normal(size=(3, 40)) + noise * rng.normal(size=(1500, 40))
     X[:5] *= 30  # rows of large leverage
@@ -166,8 +166,8 @@ def test_all_rows_of_a_penalised_fit_contribute_what_their_smoothing_weights_say
     np.testing.assert_allclose((root**2).sum(axis=1), 1500**2 * (weights**2).sum(axis=1), rtol=1e-6)
 
 
-def test_what_a_penalty_alone_determines_has_no_rows():
-    """Scaling a relu unit's inputs up and its outputs down changes nothing that any row could see."""
+def test_degrees_of_freedom_of_directions_that_a_penalty_determines():
+    """Scaling a relu unit's inputs up and its outputs down changes no prediction."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1100, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=1100)
@@ -177,7 +177,7 @@ def test_what_a_penalty_alone_determines_has_no_rows():
         ribbon = RibbonRegressor(base, noise="dof", law="normal", correction="HC1").fit(X, y)
     freedom, model = ribbon.ribbon_.freedom, ribbon.model_
     J = model.tangent(model.rows(X)).jacobian()[:, 0]
-    H_r = J.T @ J / len(X) + np.diag(model.l2 + ribbon.curvature_.numeric_damping())
+    H_r = J.T @ J / len(X) + np.diag(ribbon.curvature_.shift(model))
     seen, all_rows = J[::100] @ freedom.root, J[::100] @ np.linalg.pinv(H_r, rcond=1e-13, hermitian=True) @ J.T
     assert freedom.root.shape[1] < len(model.theta)
     assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)
@@ -196,7 +196,7 @@ def test_fitted_ribbons_store_no_training_rows(p):
 def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monkeypatch):
     X, y = with_a_rare_category(300, 4)
     pairs = RibbonRegressor(correction="HC2").fit(X, y)
-    monkeypatch.setattr("skribbon._core.freedom.MOST_DIRECTIONS", 0)
+    monkeypatch.setattr("skribbon._core.ribbon.MOST_DIRECTIONS", 0)
     rows = RibbonRegressor(correction="HC2").fit(X, y)
     assert pairs.ribbon_.freedom.quartic is not None and rows.ribbon_.freedom.quartic is None
     df = [ribbon.predict_distribution(NEW, kind="confidence").latent.df for ribbon in (pairs, rows)]

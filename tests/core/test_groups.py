@@ -1,4 +1,4 @@
-"""Rows that depend on each other: groups of them share one Dirichlet weight."""
+"""Groups of dependent rows, which share one Dirichlet weight."""
 
 import warnings
 from dataclasses import replace
@@ -18,10 +18,11 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from spelling import logistic
+from trained import trained
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
-from skribbon._core.groups import GroupSums
 from skribbon._core.rows import Groups
+from skribbon._core.units import GroupSums, group_steps
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
 from skribbon.inspection import coefficients
 from skribbon.noise.scale import standard_error
@@ -38,7 +39,7 @@ CLASSES = np.digitize(Y, [-1.5, 1.5])
 COUNTS = rng.poisson(np.exp(0.3 * X[:, 0] + 0.3 * EFFECT)).astype(float)
 POSITIVE = np.exp(0.3 * X[:, 0] + 0.3 * EFFECT) * rng.gamma(3.0, size=N)
 DESIGN = np.column_stack([X, np.ones(N)])
-CR = (G - 1) / G  # alpha with which nothing but the sandwich is left
+CR = (G - 1) / G  # alpha for which the covariance is the sandwich alone
 
 newton = {"solver": "newton-cholesky", "tol": 1e-12, "max_iter": 10_000}
 exact_poisson, exact_gamma = (cls(alpha=0, **newton) for cls in (PoissonRegressor, GammaRegressor))
@@ -106,7 +107,7 @@ def test_corrections_are_those_of_a_groups_own_hat_block(correction, power, pena
 
 def test_auto_is_cr2_and_weights_are_repeats_within_a_group():
     weight = rng.integers(0, 3, N).astype(float)
-    weight[GROUP == 3] = 0.0  # a group that is not there
+    weight[GROUP == 3] = 0.0  # a group of weight zero
     ribbon = RibbonRegressor(alpha=(G - 2) / (G - 1)).fit(X, Y, sample_weight=weight, groups=GROUP)
     kept = weight[GROUP != 3].sum()
     assert ribbon.n_groups_ == G - 1
@@ -148,12 +149,12 @@ def test_order_labels_and_containers_do_not_matter():
 @pytest.mark.parametrize("correction", ["HC0", "HC2", "HC3"])
 @pytest.mark.parametrize("base", [Ridge(), exact_poisson, logistic(max_iter=500)], ids=lambda base: str(base)[:5])
 def test_groups_of_one_row_are_rows(correction, base):
-    """By the mathematics of groups, which a fit without them does not use."""
+    """Groups of one row, computed by the formulas for groups."""
     estimator = RibbonClassifier if isinstance(base, LogisticRegression) else RibbonRegressor
     y = {Ridge: Y, PoissonRegressor: COUNTS}.get(type(base), CLASSES)
     ribbon = estimator(base, correction=correction)
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, y, None, None))
-    alone = replace(training.rows, groups=Groups.of(np.argsort(rng.permutation(N)), np.ones(N)))
+    _, training = trained(ribbon, X, y, None, None)
+    alone = replace(training.rows, groups=Groups.from_codes(np.argsort(rng.permutation(N)), np.ones(N)))
     grouped = replace(training, rows=alone)
     ours, expected = (one.ribbon(1.0, True, 2, 0).covariance for one in (grouped, training))
     np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
@@ -180,8 +181,8 @@ def test_left_out_predictions_are_those_of_a_fit_without_the_group():
     assert ribbon.loo_score_ < RibbonRegressor(base, store_loo=True).fit(X, Y).loo_score_
 
 
-def test_noise_is_not_flattered_by_the_effect_of_a_group():
-    """A feature that belongs to groups takes their effects up: each group has a column of its own, nearly."""
+def test_noise_is_not_underestimated_with_group_effects():
+    """Noise with a group-level feature that absorbs the group effects."""
     generator = np.random.default_rng(1)
     code = np.repeat(np.arange(12), 20)
     level = generator.normal(size=(12, 6))[code]
@@ -209,7 +210,7 @@ def test_draws_have_the_closed_form_covariance():
 
 
 @pytest.mark.parametrize("curvature", ["kfac", "diag", "last_layer"])
-def test_structured_curvatures_know_groups(curvature):
+def test_groups_with_structured_curvatures(curvature):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         network = MLPRegressor(hidden_layer_sizes=(5,), solver="lbfgs", max_iter=300, random_state=0)
@@ -256,7 +257,7 @@ def test_linear_steps_are_refits_with_group_weights():
     strong.fit(X + 2, Y + 5, groups=uneven)
     errors = strong.check_linearization(X + 2, Y + 5, groups=uneven, n_refits=2, random_state=0).to_frame()
     assert errors["prediction_error"].max() < 0.05  # the penalty keeps its share, whatever the weights add up to
-    with pytest.raises(ValueError, match="groups must be what the estimator was fitted with"):
+    with pytest.raises(ValueError, match="groups must be those that the estimator was fitted with"):
         ribbon.check_linearization(X, Y)
 
 
@@ -271,9 +272,9 @@ def test_confidence_has_the_quantiles_of_students_law_of_the_groups():
 
 
 @pytest.mark.parametrize("limit", [4000, 4 * 12])
-def test_few_groups_that_a_prediction_rests_on_count(limit, monkeypatch):
-    """Two of twenty groups are treated: the effect is known from these two, however many there are of the others."""
-    monkeypatch.setattr("skribbon._core.groups.MOST_CURVATURES", limit)
+def test_degrees_of_freedom_of_predictions_that_rest_on_few_groups(limit, monkeypatch):
+    """Effect of a treatment that only two of twenty groups receive."""
+    monkeypatch.setattr("skribbon._core.units.MOST_CURVATURES", limit)
     treated = np.column_stack([CODES < 2, X[:, 0]]).astype(float)
     ribbon = RibbonRegressor().fit(treated, Y, groups=GROUP)
     df = coefficients(ribbon)["df"].to_numpy()
@@ -289,13 +290,13 @@ def test_few_groups_that_a_prediction_rests_on_count(limit, monkeypatch):
 @pytest.mark.parametrize("cv", [None, 4, GroupKFold(3), "loo"], ids=str)
 def test_tuning_keeps_groups_together(base, y, cv, monkeypatch):
     seen = []
-    original = RibbonRegressor._fit_rows
+    original = RibbonRegressor._fit_base_model
 
     def spied(self, X, y, sample_weight, groups):
         seen.append(groups)
         return original(self, X, y, sample_weight, groups)
 
-    monkeypatch.setattr("skribbon._estimators.ribbon.BaseRibbon._fit_rows", spied)
+    monkeypatch.setattr("skribbon._estimators.ribbon.BaseRibbon._fit_base_model", spied)
     labels = pd.Series([f"person {g}" for g in GROUP], index=np.arange(N)[::-1])
     tuned = RibbonCV(base, cv=cv).fit(X, y, groups=labels)
     assert tuned.estimator_.n_groups_ == G
@@ -305,7 +306,7 @@ def test_tuning_keeps_groups_together(base, y, cv, monkeypatch):
         assert len(groups) == N - labels.isin(left_out).sum()  # whole groups are held out
 
 
-def test_what_is_clearly_better_is_asked_over_groups(monkeypatch):
+def test_standard_error_of_a_gain_is_over_groups(monkeypatch):
     asked = []
 
     def spied(values, weight, group=None):
@@ -313,7 +314,7 @@ def test_what_is_clearly_better_is_asked_over_groups(monkeypatch):
         return standard_error(values, weight, group)
 
     monkeypatch.setattr("skribbon._estimators.alpha_path.standard_error", spied)
-    RibbonCV(RibbonRegressor(Ridge(), noise=0.01), alphas=[0.001, 1.0]).fit(X, Y, groups=GROUP)  # far too sure at 1
+    RibbonCV(RibbonRegressor(Ridge(), noise=0.01), alphas=[0.001, 1.0]).fit(X, Y, groups=GROUP)  # too narrow at 1
     assert asked
     assert all(len(np.unique(group)) == G for group in asked)
 
@@ -342,7 +343,7 @@ def test_targets_behind_a_transform_and_classes_of_a_network():
 
 
 # ---------------------------------------------------------------------- bad input
-def test_groups_that_cannot_be():
+def test_invalid_groups_are_refused():
     with pytest.raises(ValueError, match="groups has a single label"):
         RibbonRegressor().fit(X, Y, groups=np.zeros(N))
     with pytest.raises(ValueError, match="a label for each of the 240 rows"):
@@ -357,17 +358,17 @@ def test_groups_that_cannot_be():
         RibbonRegressor().fit(X, Y, groups=GROUP, sample_weight=(GROUP == 2).astype(float))
 
 
-def test_a_group_that_alone_determines_a_direction_is_said_to():
+def test_leverage_warning_for_a_group_that_determines_a_direction():
     own = np.column_stack([X, GROUP == 4])
     with pytest.warns(LeverageWarning, match="1 of 20 groups determine a direction"):
         ribbon = RibbonRegressor().fit(own, Y, groups=GROUP)
     assert np.isfinite(ribbon.covariance_).all()
-    with pytest.warns(LeverageWarning, match="1 of 2 rows lean on a single training row each, or on a single group"):
+    with pytest.warns(LeverageWarning, match="1 of 2 rows depend on a single training row or group each"):
         ribbon.predict_interval([[0.0, 0, 0, 1], [0.0, 0, 0, 0]], kind="confidence")
 
 
 def test_a_small_group_that_alone_determines_a_direction_is_capped():
-    """Two rows, fewer than parameters: their own column takes up their residuals, and counts a hundredfold at most."""
+    """A group of two rows with a column of its own: its scores grow a hundredfold at most."""
     code = GROUP.copy()
     code[:2] = G
     own = np.column_stack([X, code == G])
@@ -377,7 +378,7 @@ def test_a_small_group_that_alone_determines_a_direction_is_capped():
     assert np.diag(corrected.covariance_).max() < 4 * np.diag(plain.covariance_).max()
 
 
-def test_standard_errors_of_means_know_groups():
+def test_standard_errors_of_means_with_groups():
     values, code = np.repeat(rng.normal(size=30), 5), np.repeat(np.arange(30), 5)
     ours = standard_error(values, np.ones(150), code)
     assert ours == pytest.approx(np.std(values[::5]) / np.sqrt(30))
@@ -387,7 +388,7 @@ def test_standard_errors_of_means_know_groups():
 
 
 @pytest.mark.parametrize("cv", [4, "loo"])
-def test_few_groups_are_said_once(cv):
+def test_few_groups_warning_is_given_once(cv):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         RibbonCV(Ridge(), alphas=[1.0], cv=cv).fit(X, Y, groups=GROUP % 6)
@@ -395,13 +396,13 @@ def test_few_groups_are_said_once(cv):
 
 
 def test_curvatures_of_groups_take_bounded_memory(monkeypatch):
-    """Only those of the few groups that matter most are kept, whatever the blocks."""
-    monkeypatch.setattr("skribbon._core.groups.MOST_CURVATURES", 4 * 5)
+    """Curvatures are kept only for the groups with the largest traces."""
+    monkeypatch.setattr("skribbon._core.units.MOST_CURVATURES", 4 * 5)
     monkeypatch.setattr("skribbon._core.rows.LEAST_ROWS", 16)
     monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 8 * 40)
     ribbon = RibbonRegressor()
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, Y, None, GROUP))
-    found = training.group_units
+    _, training = trained(ribbon, X, Y, None, GROUP)
+    found = training.units
     assert found.L.shape == (5, 4, 4)
     A = np.column_stack([X - X.mean(axis=0), np.ones(N)])
     trace = [np.trace(np.linalg.solve(A.T @ A, A[g == GROUP].T @ A[g == GROUP])) for g in range(G)]
@@ -409,19 +410,19 @@ def test_curvatures_of_groups_take_bounded_memory(monkeypatch):
     np.testing.assert_allclose(np.sort(found.trace), np.sort(trace)[-5:], rtol=1e-8)
 
 
-def test_more_parameters_than_groups_are_said():
+def test_few_groups_warning_for_more_parameters_than_groups():
     wide = np.random.default_rng(0).normal(size=(N, 30))
     with pytest.warns(FewGroupsWarning, match="31 effective parameters and 20 groups"):
         ribbon = RibbonRegressor().fit(wide, Y, groups=GROUP)
     assert np.isfinite(ribbon.predict_interval(wide, kind="confidence")).all()
 
 
-def test_sums_over_groups_do_not_care_where_their_rows_are():
-    """Pieces of a group add in any order, and nothing is finished before it is whole."""
+def test_group_sums_do_not_depend_on_the_order_of_blocks():
+    """Sums of parts of a group, added in any order."""
     ribbon = RibbonRegressor()
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(X, Y, None, GROUP))
+    _, training = trained(ribbon, X, Y, None, GROUP)
     rows, f = training.rows, GroupSums(_scores, training.rows.groups.count)
-    blocks = list(replace(rows, groups=replace(rows.groups))._each(lambda block: block, 8 * 4000))
+    blocks = list(replace(rows, groups=replace(rows.groups)).blocks(8 * 4000))
     pieces = [f(block) for block in blocks]
     forwards, backwards = (sum(order[1:], start=order[0]) for order in (pieces, pieces[::-1]))
     assert len(blocks) > 5
@@ -432,7 +433,7 @@ def test_sums_over_groups_do_not_care_where_their_rows_are():
     S = pd.DataFrame(training.rows.map(_scores)).groupby(GROUP).sum().to_numpy()
     codes = pd.factorize(GROUP)[1]
     np.testing.assert_allclose(ours, S[codes], rtol=1e-9, atol=1e-12 * np.abs(S).max())
-    assert training.group_steps().shape == (G, 4)
+    assert group_steps(training).shape == (G, 4)
 
 
 def _scores(block):
@@ -441,11 +442,11 @@ def _scores(block):
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
 def test_hat_matrices_of_a_classifiers_groups_count_as_one_half_at_most():
-    """A group that a column belongs to decides that column's coefficient alone."""
+    """A group with a column of its own determines that coefficient alone."""
     table = np.column_stack([GROUP[0] == GROUP, X[:, 0]]).astype(float)
     labels = (X[:, 0] + np.random.default_rng(0).normal(size=N) > 0).astype(int)
     ribbon = RibbonClassifier(LogisticRegression(C=1e3), correction="HC3")
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(table, labels, None, GROUP))
+    _, training = trained(ribbon, table, labels, None, GROUP)
     rows, M = training.rows, training.H_r.inverse_root / np.sqrt(N)
     J, u, C = rows.map(lambda block: (block.tangent.jacobian()[:, 0], block.u[:, 0], block.C[:, 0, 0]))
     codes = rows.groups.code
@@ -456,4 +457,10 @@ def test_hat_matrices_of_a_classifiers_groups_count_as_one_half_at_most():
         assert (values.max() > 0.9) == (g == codes[0])
         phi = (1 / (1 - np.minimum(values, 0.5)) - 1) / np.where(values > 1e-12, values, np.inf)
         phi = np.where(values > 1e-8, phi, 1.0)
-        np.testing.assert_allclose(training.group_steps(1)[g], M @ (E * phi) @ E.T @ M.T @ S, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(group_steps(training, 1)[g], M @ (E * phi) @ E.T @ M.T @ S, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("correction", ["auto", "HC0", "HC1", "HC3"])
+def test_fitted_correction_is_named_after_clusters(correction):
+    ribbon = RibbonRegressor(Ridge(), correction=correction).fit(X, Y, groups=GROUP)
+    assert ribbon.correction_ == {"auto": "CR2"}.get(correction, correction.replace("HC", "CR"))

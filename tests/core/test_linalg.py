@@ -74,7 +74,7 @@ def test_null_spans_the_null_space(design):
 
 
 def test_units_of_the_columns_do_not_matter():
-    """Columns from 1e-8 to 1e8 make a matrix of condition 1e32: nothing but its units is wrong with it."""
+    """Columns of scales from 1e-8 to 1e8, so that the condition number is 1e32."""
     S = A.T @ A
     plain, scaled = Dense(S), Dense(S * np.outer(UNITS, UNITS))
     B = rng.normal(size=(5, 3))
@@ -147,7 +147,7 @@ def test_indefinite_matrix_is_refused_with_a_damping_that_cures(S):
     assert smallest == pytest.approx(np.linalg.eigvalsh(S)[0], rel=0.01)
     assert np.linalg.eigvalsh(Dense(S + damping * np.eye(len(S))).to_dense())[0] > 0
     with pytest.raises(CurvatureError):
-        Dense(S + 0.5 * damping * np.eye(len(S)))  # and it is not many times too large
+        Dense(S + 0.5 * damping * np.eye(len(S)))  # half of the suggested damping is too small
 
 
 @indefinite

@@ -70,7 +70,7 @@ CASES = [("ols", options) for options in OPTIONS] + [(base, "default") for base 
 @quiet
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize(("base", "options"), CASES)
-def test_each_output_is_what_a_fit_to_it_alone_says(base, options, fit):
+def test_outputs_equal_single_fits(base, options, fit):
     together, alone = BASES[base]
     kwargs = FITS[fit]
     ribbon = RibbonRegressor(together, **OPTIONS[options]).fit(X, Y, **kwargs)
@@ -207,7 +207,7 @@ def test_noise_that_is_no_covariance(noise):
 
 
 def test_covariance_for_one_output():
-    with pytest.raises(ValueError, match="covariance matrix of several outputs"):
+    with pytest.raises(ValueError, match="covariance of several outputs"):
         RibbonRegressor(noise=np.eye(1)).fit(X, Y[:, 0])
 
 
@@ -456,7 +456,7 @@ def test_targets_that_are_mixed(transformer, why):
 @pytest.mark.parametrize(
     "base", [PoissonRegressor(), HuberRegressor(), Lasso(0.1), LinearRegression(positive=True), Ridge(positive=True)]
 )
-def test_models_of_one_output_name_the_way_out(base):
+def test_models_of_one_output_are_refused_with_advice(base):
     assert not get_tags(RibbonRegressor(base)).target_tags.multi_output
     with pytest.raises(
         ValueError, match=r"models one output of this base model.*MultiOutputRegressor\(RibbonRegressor"
@@ -467,7 +467,7 @@ def test_models_of_one_output_name_the_way_out(base):
 
 
 def test_as_many_laws_as_outputs():
-    with pytest.raises(ValueError, match="2 laws, one for each output"):
+    with pytest.raises(ValueError, match="2 distributions, one per output"):
         RibbonRegressor(law=[NormalLaw(), NormalLaw()]).fit(X, Y)
 
 
@@ -519,7 +519,7 @@ def test_one_output_is_a_ribbon_of_its_own(fit):
         one.output(0)
 
 
-def test_questions_about_one_output():
+def test_inspection_of_one_output():
     joint = RibbonRegressor(Ridge()).fit(X, pd.DataFrame(Y, columns=["a", "b", "c"]))
     with pytest.raises(ValueError, match=r"slopes is about one output.*a, b, c.*ribbon.output\('a'\)"):
         inspection.slopes(joint, X, 0)
@@ -572,7 +572,7 @@ def test_displays_draw_one_output(tuned):
     assert plotting.UncertaintyDecompositionDisplay.from_estimator(joint, X, output="a").epistemic.shape == (len(X),)
     plotting.CoefficientDisplay.from_estimator(joint, output="a")
     plotting.PartialDependenceDisplay.from_estimator(joint, X, 0, output="a")
-    with pytest.raises(ValueError, match="output must say which to draw; there are 3: a, b, c"):
+    with pytest.raises(ValueError, match="output must name the one to draw; there are 3: a, b, c"):
         plotting.IntervalDisplay.from_estimator(joint, X, table)
     with pytest.raises(ValueError, match="there is only one"):
         plotting.IntervalDisplay.from_estimator(RibbonRegressor().fit(X, Y[:, 0]), X, Y[:, 0], output=0)
@@ -642,7 +642,7 @@ def test_scorers_of_several_outputs():
 
 
 def test_independent_outputs_score_worse_than_dependent_ones():
-    """The energy score sees the joint law: the same laws, taken as independent, are worse on new rows."""
+    """Energy score of the joint distribution, against independent outputs with the same marginals."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 2))
     Y = X + rng.normal(size=(1000, 2)) @ [[1.0, 0.95], [0.0, 0.3]]

@@ -2,7 +2,7 @@
 
 import tracemalloc
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -10,11 +10,12 @@ import pytest
 
 from skribbon._core.linalg import Dense
 from skribbon._core.ribbon import (
-    DirichletSums,
     Ribbon,
     direct,
     dirichlet_scores,
+    dirichlet_sums,
     dirichlet_variance,
+    dirichlet_weights,
     influence,
     pushforward,
     sandwich_root,
@@ -64,7 +65,8 @@ def dirichlet_draws(G, alpha, n_draws, seed, m=None, size=None):
     """U_n(w) of scores G, block by block."""
     m, size = np.ones(len(G)) if m is None else m, len(G) if size is None else size
     blocks = (GivenScores(G[i : i + size], m[i : i + size], i // size) for i in range(0, len(G), size))
-    return dirichlet_scores(reduce(add, map(DirichletSums(alpha, n_draws, seed, of_ones), blocks)), alpha)
+    weights = partial(dirichlet_weights, alpha, n_draws, seed)
+    return dirichlet_scores(reduce(add, map(partial(dirichlet_sums, weights, of_ones), blocks)), alpha)
 
 
 def centred_moment(G, m=None):
@@ -87,7 +89,7 @@ def test_scores_have_the_closed_form_covariance(scores, alpha):
     assert covariance_z(U, S).max() < 5
 
 
-def test_the_covariance_test_tells_centred_from_uncentred(scores):
+def test_covariance_test_distinguishes_centred_from_uncentred_scores(scores):
     U = dirichlet_draws(scores, 1.0, 20_000, 2)
     uncentred = scores.T @ scores / N / (N + 1)
     assert covariance_z(U, uncentred).max() > 10
@@ -99,7 +101,7 @@ def test_scores_have_mean_zero(scores):
     assert np.all(np.abs(U.mean(axis=1)) < 5 * U.std(axis=1) / np.sqrt(B))
 
 
-def test_equal_scores_do_not_move_whatever_the_weights():
+def test_equal_scores_give_zero_steps():
     U = dirichlet_draws(np.full((N, P), 7.0), 0.5, 50, 4)
     np.testing.assert_allclose(U, 0, atol=1e-13)
 

@@ -99,7 +99,7 @@ def test_a_block_runs_the_model_once(rows, monkeypatch):
     assert len(count) == 1
 
 
-def test_rows_without_weight_do_not_count_even_where_their_loss_is_not_finite():
+def test_rows_of_weight_zero_may_have_an_infinite_loss():
     rows = MODELS["ridge"]()
     none = rows.weight == 0
     assert none.any()

@@ -8,11 +8,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils import check_random_state
+from trained import trained
 
-import skribbon._estimators.ribbon
+import skribbon._estimators.settings
 from skribbon import RibbonClassifier, RibbonRegressor
-from skribbon._core.draws import newton_shifts
-from skribbon._core.ribbon import DirichletSums, ReweightedCurvature, group_gammas
+from skribbon._core.ribbon import ReweightedCurvature, dirichlet_weights, group_gammas, newton_shifts
+from skribbon._core.training import corrected_scores
 from skribbon._estimators.base_model import MAX_SEED
 from skribbon.exceptions import NewtonStepWarning
 from skribbon.models import polish
@@ -31,7 +32,7 @@ def newton(Ribbon, base, **settings):
 
 
 def drawn_weights(alpha, weight, groups=None):
-    """As _ribbon.py draws them in a single block; columns add up to the number of observations."""
+    """Dirichlet weights of a single block, whose columns add up to the number of observations."""
     if groups is None:
         gamma = np.random.default_rng([SEED, 0]).standard_gamma((alpha * weight)[:, None], size=(len(weight), B))
         return gamma * weight.sum() / gamma.sum(axis=0)
@@ -88,7 +89,7 @@ def median_errors(n, seeds, alpha=1.0, n_refits=10):
 
 
 def test_errors_of_a_logistic_regression_fall_by_orders_of_the_spread_of_the_weights():
-    """Which is 1/sqrt(n alpha): the same rows at several alphas; tests/slow has several n."""
+    """The spread is 1/sqrt(n alpha): one table at several alphas; tests/slow has several n."""
     alphas = np.array([1.0, 4.0, 16.0])
     errors = np.array([median_errors(200, [0], alpha, n_refits=40) for alpha in alphas])
     linear, second = np.polyfit(np.log(alphas), np.log(errors), 1)[0]
@@ -121,8 +122,8 @@ def test_a_network_is_evaluated_at_its_draws():
     assert table["newton_prediction_error"] < 0.6 * table["prediction_error"]
 
 
-def test_steps_are_bounded_where_weights_leave_no_curvature():
-    """Ten rows of two classes that hardly overlap, and weights that leave some of them nothing."""
+def test_newton_steps_are_bounded_without_curvature():
+    """Ten rows of two classes that hardly overlap, with weights near zero for some rows."""
     x = np.array([-2.0, -1.8, -1.5, -1.0, 0.4, -0.4, 1.0, 1.5, 1.8, 2.0])[:, None]
     y = np.repeat([0, 1], 5)
     base = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10)
@@ -138,7 +139,7 @@ def test_steps_are_bounded_where_weights_leave_no_curvature():
     assert (interval[..., 0] <= interval[..., 1]).all()
 
 
-def test_flat_directions_count_as_the_least_curvature():
+def test_reweighted_curvature_has_a_lower_bound():
     M = np.linalg.cholesky(np.linalg.inv(np.diag([4.0, 1.0])))
     H_w = np.array([np.diag([4.0, 1e-12]), np.diag([4.0, 0.5]), np.diag([4.0, -0.3])])
     curvature = ReweightedCurvature.from_draws(M, H_w, 0.05)
@@ -159,26 +160,26 @@ def test_curvatures_that_weights_do_not_change_are_refused(curvature):
 
 
 def test_too_many_draws_of_too_many_parameters_are_refused(monkeypatch):
-    monkeypatch.setattr(skribbon._estimators.ribbon, "machine_bytes", lambda: 8 * 4 * B * 16 * 2 - 1)
+    monkeypatch.setattr(skribbon._estimators.settings, "machine_bytes", lambda: 8 * 4 * B * 16 * 2 - 1)
     with pytest.raises(MemoryError, match="fewer n_draws"):
         newton(RibbonRegressor, Ridge()).fit(X, Y)
-    monkeypatch.setattr(skribbon._estimators.ribbon, "machine_bytes", lambda: 8 * 4 * B * 16 * 2)
+    monkeypatch.setattr(skribbon._estimators.settings, "machine_bytes", lambda: 8 * 4 * B * 16 * 2)
     newton(RibbonRegressor, Ridge()).fit(X, Y)
 
 
-def test_the_second_part_of_a_newton_step_halves_its_error_at_least():
-    """Against refits at the same weights, to machine precision."""
+def test_newton_correction_halves_the_error():
+    """Newton steps against refits at the same weights, converged to machine precision."""
     rng = np.random.default_rng(0)
     n = 150
     design = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
     y = rng.poisson(np.exp(design @ [0.5, -0.4, 0.3])).astype(float)
     base = PoissonRegressor(alpha=0.0, tol=1e-12, max_iter=1000)
     ribbon = RibbonRegressor(base, correction="HC0", predictive="newton", n_draws=40, random_state=0)
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(design[:, :2], y, None, None))
-    drawn = DirichletSums(1.0, 40, 3, training.scores[0])
-    weights = training.rows.map(lambda block: drawn.weights(block)[0])[:, :-1]
+    _, training = trained(ribbon, design[:, :2], y, None, None)
+    gradient, _ = corrected_scores(training)
+    weights = training.rows.map(lambda block: dirichlet_weights(1.0, 40, 3, block)[0])[:, :-1]
     Z, theta = training.rows.model.rows(training.rows.X), training.rows.model.theta
-    both, errors = newton_shifts(training, 1.0, 40, 3), []
+    both, errors = newton_shifts(training, gradient, 1.0, 40, 3), []
     for w, shift in zip(weights.T, both.T, strict=True):
         refit = theta.copy()
         for _ in range(50):

@@ -1,4 +1,4 @@
-"""What each row does to its own fit: the second pass against the hat matrix, exact refits and plain sums."""
+"""The second pass over rows, against the hat matrix, exact refits and plain sums."""
 
 import warnings
 from dataclasses import replace
@@ -9,13 +9,14 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from trained import trained
 
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._core import rows as _rows
 from skribbon._core import units as _units
 from skribbon._core.rows import Block, Rows
-from skribbon._core.training import Training
-from skribbon._core.units import MAX_LEVERAGE
+from skribbon._core.thresholds import MAX_LEVERAGE
+from skribbon._core.training import Training, corrected_scores, second_moment
 from skribbon.curvature import EmpiricalFisher, GaussNewton, Hessian
 from skribbon.models import as_parametric
 
@@ -76,14 +77,18 @@ def test_effective_parameters_are_the_sum_of_leverages(rows, fractions):
     assert_allclose(training.units.parameters.sum() * rank, training.effective_parameters, rtol=1e-8)
 
 
+def H_Fc(training):
+    return second_moment(training, *corrected_scores(training))
+
+
 def test_blocks_do_not_change_the_second_pass(rows, monkeypatch):
     whole = Training.from_rows(rows, GaussNewton(), "HC2")
     monkeypatch.setattr(_rows, "BLOCK_BYTES", 1)
     cut = Training.from_rows(rows, GaussNewton(), "HC2")
     assert len(cut.units.pieces) == 25
-    for name, values in vars(whole.record).items():
+    for name, values in whole.record._asdict().items():
         assert_allclose(getattr(cut.record, name), values, rtol=1e-8, atol=1e-10, err_msg=name)
-    assert_allclose(cut.H_Fc, whole.H_Fc, rtol=1e-8, atol=1e-12)
+    assert_allclose(H_Fc(cut), H_Fc(whole), rtol=1e-8, atol=1e-12)
     assert_allclose(cut.units.grown, whole.units.grown, rtol=1e-8)
 
 
@@ -95,11 +100,11 @@ def test_scores_of_least_squares_grow_by_powers_of_one_minus_leverage(correction
     h, r = training.record.leverage[:, 0], rows.model.raw(Z)[:, 0] - rows.y
     G = Z * (r * (1 - h) ** power)[:, None]
     off = G - training.moments.g_bar
-    assert_allclose(training.H_Fc, off.T @ (rows.weight[:, None] * off) / rows.n, rtol=1e-9)
+    assert_allclose(H_Fc(training), off.T @ (rows.weight[:, None] * off) / rows.n, rtol=1e-9)
 
 
 def test_leverages_of_a_classifier_count_as_one_half_at_most():
-    """Beyond that, one Newton step with constant curvature is unreliable."""
+    """HC3 scores of a classifier with a cap of one half on leverages."""
     rng = np.random.default_rng(4)
     X = np.column_stack([np.arange(60) < 2, rng.normal(size=60)]).astype(float)  # a category of two rows
     y = (X[:, 1] + rng.normal(size=60) > 0).astype(int)
@@ -112,7 +117,7 @@ def test_leverages_of_a_classifier_count_as_one_half_at_most():
     assert h[:2].min() > 0.45 and h.max() > 0.5
     u = np.clip(u / (1 - np.minimum(h, 0.5)), -1, 1)  # no gradient of a log loss is longer
     off = u[:, None] * model.rows(X) - training.moments.g_bar
-    assert_allclose(training.H_Fc, off.T @ off / 60, rtol=1e-7, atol=1e-9)
+    assert_allclose(H_Fc(training), off.T @ off / 60, rtol=1e-7, atol=1e-9)
 
 
 def test_leave_one_out_of_ridge_is_a_refit_without_the_row():
@@ -132,15 +137,15 @@ def test_leave_one_out_of_ridge_is_a_refit_without_the_row():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("K", [0, 4])
 def test_influential_rows_are_those_of_the_largest_leverages(K, form, monkeypatch):
-    monkeypatch.setattr("skribbon._core.training.MOST_INFLUENTIAL", 60)
-    monkeypatch.setattr("skribbon._core.training.MIN_INFLUENTIAL", 0.005)
+    monkeypatch.setattr("skribbon._core.thresholds.MOST_INFLUENTIAL", 60)
+    monkeypatch.setattr("skribbon._core.thresholds.MIN_INFLUENTIAL_LEVERAGE", 0.005)
     monkeypatch.setattr(_rows, "BLOCK_BYTES", 2**15)
     rng = np.random.default_rng(5)
     X = rng.standard_t(3, size=(3000, 5))
     y = X.sum(axis=1) + rng.normal(size=3000)
     y = np.digitize(y, np.quantile(y, np.arange(1, K) / K)) if K else y
     ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)) if K else RibbonRegressor(Ridge(alpha=3.0))
-    _, training = ribbon._fit_ribbon(*ribbon._fit_rows(form(X), y, None, None))
+    _, training = trained(ribbon, form(X), y, None, None)
     found, h = training.units.influential.leverage, training.record.leverage[:, 0]
     expected = np.sort(h[h >= 0.005])[::-1][: 60 // (K - 1 if K else 1)]
     assert 5 < len(expected) == len(found)
@@ -150,18 +155,18 @@ def test_influential_rows_are_those_of_the_largest_leverages(K, form, monkeypatc
 # ---------------------------------------------------------------------- rows that determine their own prediction
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("far", [0.0, 1e4])
-def test_a_row_far_out_determines_a_direction(far, form):
+def test_single_direction_of_a_row_far_out(far, form):
     X = np.random.default_rng(0).normal(size=(5000, 3))
     X[17, 1] += far
     model = as_parametric(LinearRegression().fit(X, X[:, 0]), X[:, 0], np.ones(5000))
     training = Training.from_rows(Rows(model, form(X), X[:, 0], np.ones(5000)), Hessian())
-    assert training.single_directions.shape == (4, 1 if far else 0)
+    assert training.units.single.shape == (1 if far else 0, 4)
     if far:  # theta moves with the target of that row as a refit with another target does
         y = X[:, 0].copy()
         y[17] += 1.0
         refit = LinearRegression().fit(X, y)
         moved = np.append(refit.coef_, refit.intercept_) - model.theta
-        assert_allclose(training.single_directions[:, 0], moved, rtol=1e-6, atol=1e-12)
+        assert_allclose(training.units.single[0], moved, rtol=1e-6, atol=1e-12)
 
 
 def test_stored_directions_of_single_rows_are_few(monkeypatch):
@@ -170,11 +175,9 @@ def test_stored_directions_of_single_rows_are_few(monkeypatch):
     X = np.eye(60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _, training = (ribbon := RibbonRegressor(Ridge(1e-6), noise=1.0))._fit_ribbon(
-            *ribbon._fit_rows(X, np.arange(60.0), None, None)
-        )
+        _, training = trained(RibbonRegressor(Ridge(1e-6), noise=1.0), X, np.arange(60.0))
     assert training.units.n_single == 60
-    assert training.single_directions.shape[1] == 5
+    assert len(training.units.single) == 5
 
 
 # ---------------------------------------------------------------------- passes

@@ -121,7 +121,7 @@ def test_three_curvatures_agree_for_a_correct_likelihood(family):
         assert np.abs(ratio - 1).max() < 0.04
 
 
-def test_fisher_without_scores_says_what_to_do():
+def test_fisher_of_zero_scores_is_an_error():
     X = np.arange(12.0).reshape(6, 2) ** 2
     rows = training_rows(LinearRegression(), X, np.zeros(6))
     with pytest.raises(CurvatureError, match="use 'ggn' or 'hessian'"):
@@ -143,12 +143,13 @@ def test_indefinite_hessian_is_cured_by_ggn_and_by_the_damping_it_names():
 @pytest.mark.parametrize("damping", [-1.0, np.nan, np.inf, "none", None, [0.1]])
 def test_bad_damping_is_refused(damping):
     with pytest.raises(ValueError, match="damping must be 'auto' or a number >= 0"):
-        Hessian(damping=damping).numeric_damping()
+        Hessian(damping=damping).shift(fitted_model(Ridge(), "normal"))
 
 
 @pytest.mark.parametrize(("damping", "number"), [("auto", 0.0), (0, 0.0), (0.5, 0.5), (np.float32(2), 2.0)])
-def test_numeric_damping(damping, number):
-    assert GaussNewton(damping=damping).numeric_damping() == number
+def test_damping_is_added_to_the_penalty(damping, number):
+    model = fitted_model(Ridge(), "normal")
+    assert_allclose(GaussNewton(damping=damping).shift(model), model.l2 + number, rtol=0)
 
 
 @pytest.mark.parametrize("curvature", ALL)
@@ -158,7 +159,7 @@ def test_curvature_has_scikit_learns_parameters(curvature):
     assert copy.get_params() == {"damping": 0.4}
 
 
-def test_a_curvature_that_users_write_is_told_what_is_missing():
+def test_incomplete_curvature_names_missing_methods():
     class Empty(Curvature):
         pass
 

@@ -33,7 +33,7 @@ CASES = [
 def factor_and_shift(curvature, problem, damping):
     rows = training_rows(problem)
     curvature = type(curvature)(**{**curvature.get_params(), "damping": damping})
-    return factor_of(curvature, rows), rows.model.l2 + curvature.numeric_damping()
+    return factor_of(curvature, rows), curvature.shift(rows.model)
 
 
 def symmetric_rank(H):
@@ -170,7 +170,7 @@ def test_kronecker_layer_with_dead_units(penalty):
     assert_allclose(factor.inverse_diagonal, np.diag(inverse), atol=1e-12)
 
 
-def test_a_factor_that_users_write_is_told_what_is_missing():
+def test_incomplete_factor_names_missing_methods():
     for call in (lambda: Factor().solve(np.eye(2)), Factor().to_dense):
         with pytest.raises(TypeError, match="Factor must define"):
             call()

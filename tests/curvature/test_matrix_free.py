@@ -127,7 +127,7 @@ def test_kronecker_preconditioner_halves_the_error_of_few_steps():
 
 
 # ---------------------------------------------------------------------- what can go wrong
-def test_singular_curvature_gives_the_variances_that_training_rows_can_see():
+def test_singular_curvature_gives_exact_variances_at_training_rows():
     """Right-hand sides lie in the range of H, so that conjugate gradients never leave it."""
     X_test, settings = COLLINEAR[:20], {"correction": "HC0", "random_state": 0}
     base = FrozenEstimator(LinearRegression().fit(COLLINEAR, Y))
@@ -151,7 +151,7 @@ def test_indefinite_hessian_is_an_error_that_names_the_cure():
         assert np.isfinite(factor_of(cured, far).solve(right_hand_sides(len(rows.model.theta)))).all()
 
 
-def test_too_few_steps_are_said():
+def test_too_few_steps_warn():
     rows = training_rows("network-two-layers")
     factor = factor_of(MatrixFree(tol=1e-10, max_iter=2), rows)
     with pytest.warns(
@@ -167,7 +167,7 @@ def test_unknown_matrix_is_refused():
         factor_of(MatrixFree("fisher"), training_rows("ridge"))
 
 
-def test_dense_array_is_refused_where_it_is_what_one_avoids(monkeypatch):
+def test_matrix_free_refuses_a_large_dense_array(monkeypatch):
     factor = factor_of(MatrixFree(), training_rows("ridge"))
     monkeypatch.setattr("skribbon.curvature.matrix_free.EXACT_COLUMNS", 3)
     with pytest.raises(MemoryError, match="4 x 4 numbers is what curvature='matrix_free' avoids"):

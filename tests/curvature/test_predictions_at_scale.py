@@ -103,7 +103,7 @@ def test_linear_classifier(curvature):
 
 
 @pytest.mark.parametrize(("Ribbon", "base", "y"), [(RibbonRegressor, Ridge(), Y), (RibbonClassifier, None, BINARY)])
-def test_kfac_of_a_linear_model_says_what_to_use(Ribbon, base, y):
+def test_kfac_of_a_linear_model_is_refused_with_advice(Ribbon, base, y):
     with pytest.raises(TypeError, match=r"needs a network of dense layers, and .* has none. Use 'matrix_free'"):
         Ribbon(base, curvature="kfac").fit(X, y)
 

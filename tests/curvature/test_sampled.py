@@ -9,10 +9,9 @@ from numpy.testing import assert_allclose
 from problems import factor_of, gauss_newton, whole
 
 from skribbon._core.rows import Rows
-from skribbon.curvature import KFAC, MatrixFree, sampled
+from skribbon.curvature import KFAC, MatrixFree, matrix_free
 from skribbon.curvature.kfac import Kronecker
-from skribbon.curvature.matrix_free import conjugate_gradients
-from skribbon.curvature.sampled import SHARE, SampledGaussNewton, sampled_gauss_newton
+from skribbon.curvature.matrix_free import SHARE, SampledGaussNewton, conjugate_gradients, sampled_gauss_newton
 from skribbon.models.losses import Categorical, Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
 
@@ -39,8 +38,8 @@ def preconditioner(rows):
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr(sampled, "WIDER", 1)
-    monkeypatch.setattr(sampled, "SAMPLES_EACH", 1)
+    monkeypatch.setattr(matrix_free, "WIDER", 1)
+    monkeypatch.setattr(matrix_free, "SAMPLES_EACH", 1)
 
 
 def matrix_of(guess_rows, R):
@@ -56,15 +55,15 @@ def matrix_of(guess_rows, R):
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
 @pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("units", [(5, 12, 6, 3), (5, 20, 1), (4, 9, 7, 1), (5, 12, 6)])
-def test_solves_are_those_of_the_matrix_that_it_stands_for(units, each, precision, small_samples, monkeypatch):
-    monkeypatch.setattr(sampled, "SCORES_EACH", each)
-    monkeypatch.setattr(sampled, "SINGLE", 0 if precision == np.float32 else np.inf)
+def test_sampled_preconditioner_solves_with_its_matrix(units, each, precision, small_samples, monkeypatch):
+    monkeypatch.setattr(matrix_free, "SCORES_EACH", each)
+    monkeypatch.setattr(matrix_free, "SINGLE", 0 if precision == np.float32 else np.inf)
     rows = network_rows(units, weight=np.random.default_rng(1).integers(0, 3, 400).astype(float))
     guess, p, rank = preconditioner(rows), len(rows.model.theta), rows.model.loss.curvature_rank
     each = min(rank, each)
-    some = rows.take(sampled.some_of(400, min(400, p // each)))
+    some = rows.take(matrix_free.some_of(400, min(400, p // each)))
     R = blocks.block(some.model, *whole(some)).R
-    matrix, _ = matrix_of(some, R if each == rank else sampled._some_scores(R, each))
+    matrix, _ = matrix_of(some, R if each == rank else matrix_free._some_scores(R, each))
     V = matrix @ np.random.default_rng(2).normal(size=(p, 4))  # in its range: a softmax leaves one bias undetermined
     error = 1e-8 if precision == np.float64 else 1e-3
     assert guess._precision == precision
@@ -74,40 +73,42 @@ def test_solves_are_those_of_the_matrix_that_it_stands_for(units, each, precisio
 def test_random_scores_have_the_curvature_of_all_on_average():
     R = np.random.default_rng(0).normal(size=(1, 4, 5)) * np.ones((40_000, 1, 1))
     for r in (1, 3):
-        found = sampled._some_scores(R, r)
+        found = matrix_free._some_scores(R, r)
         assert_allclose(np.mean(found @ found.transpose(0, 2, 1), axis=0), R[0] @ R[0].T, atol=0.15)
 
 
 def test_a_kernel_beyond_single_precision_is_made_in_double(small_samples, monkeypatch):
-    monkeypatch.setattr(sampled, "SINGLE", 0)
+    monkeypatch.setattr(matrix_free, "SINGLE", 0)
     assert preconditioner(network_rows())._precision == np.float32
-    monkeypatch.setattr(sampled, "SAMPLES_EACH", 0)
+    monkeypatch.setattr(matrix_free, "SAMPLES_EACH", 0)
     assert preconditioner(network_rows(l2=1e-6))._precision == np.float64
     assert preconditioner(network_rows(l2=1e-300)) is None
 
 
-def test_biases_that_the_sample_does_not_see_are_taken_from_all_rows(small_samples):
+def test_bias_curvature_missing_from_the_sample_comes_from_all_rows(small_samples):
     """A unit that only one row turns on: without its bias, conjugate gradients would never move it."""
     rng = np.random.default_rng(0)
     S = np.diag([1.0, 2.0, 1e-6])
     own = np.diag([1.1, 1.9, 0.0])
-    assert_allclose(sampled._unseen(S, own), np.diag([0.0, 0.0, 1e-6]), atol=1e-18)
-    assert_allclose(sampled._unseen(S, S), 0.0)
+    assert_allclose(matrix_free._unseen(S, own), np.diag([0.0, 0.0, 1e-6]), atol=1e-18)
+    assert_allclose(matrix_free._unseen(S, S), 0.0)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0] * [1.0, 3.0, 0.5]
-    assert_allclose(sampled._unseen(turn @ S @ turn.T, turn @ own @ turn.T), 1e-6 * np.outer(turn[:, 2], turn[:, 2]))
+    assert_allclose(
+        matrix_free._unseen(turn @ S @ turn.T, turn @ own @ turn.T), 1e-6 * np.outer(turn[:, 2], turn[:, 2])
+    )
 
 
-def test_it_is_taken_where_rows_outnumber_effective_parameters_and_all_weights_have_a_penalty(monkeypatch):
+def test_sampled_preconditioner_needs_enough_rows_and_a_penalty_on_all_weights(monkeypatch):
     rows, free = network_rows(), network_rows(l2=0.0)
     effective = factor_of(KFAC(), rows).effective_parameters(rows.model.l2)
-    monkeypatch.setattr(sampled, "WIDER", 1)
+    monkeypatch.setattr(matrix_free, "WIDER", 1)
     size = 3 * (len(rows.model.theta) // 3)
     for each, taken in ((size / effective * 0.99, True), (size / effective * 1.01, False)):
-        monkeypatch.setattr(sampled, "SAMPLES_EACH", each)
+        monkeypatch.setattr(matrix_free, "SAMPLES_EACH", each)
         assert (preconditioner(rows) is not None) == taken
         solve = factor_of(MatrixFree(), rows)._precondition
         assert isinstance(solve.__self__, SampledGaussNewton if taken else Kronecker)
-    monkeypatch.setattr(sampled, "SAMPLES_EACH", 0)
+    monkeypatch.setattr(matrix_free, "SAMPLES_EACH", 0)
     assert preconditioner(rows) is not None
     assert preconditioner(free) is None
 
@@ -117,9 +118,9 @@ def solved(H_r, B):
     return np.linalg.solve(H_r + 1e-13 * np.trace(H_r) * np.eye(len(H_r)), B)
 
 
-def test_it_takes_fewer_steps_than_kronecker_products_to_a_smaller_error(monkeypatch):
+def test_sampled_preconditioner_takes_fewer_steps_than_kfac(monkeypatch):
     """On weighted scores, which are what a ribbon solves for, and in the norm of H_r, which training rows see."""
-    monkeypatch.setattr(sampled, "WIDER", 1)
+    monkeypatch.setattr(matrix_free, "WIDER", 1)
     rows = network_rows((10, 30, 20, 3), n=1000, l2=0.02)
     factor, H_r = factor_of(MatrixFree(), rows), gauss_newton(rows)
     assert isinstance(factor._precondition.__self__, SampledGaussNewton)

@@ -1,4 +1,4 @@
-"""Bad input meets a clear error that names what is wrong; borderline input gives finite numbers or a warning."""
+"""Bad input raises an error that names the problem; borderline input gives finite numbers or a warning."""
 
 import re
 import warnings
@@ -135,7 +135,7 @@ def test_quantiles(regressor, quantiles):
         regressor.predict_quantiles(X, quantiles)
 
 
-def test_a_frame_has_one_level(regressor):
+def test_predict_frame_refuses_several_levels(regressor):
     with pytest.raises(ValueError, match=r"confidence_level must be a single number"):
         regressor.predict_frame(X, [0.5, 0.9])
 
@@ -165,7 +165,7 @@ def test_std_and_cov_exclude_each_other(regressor):
         regressor.predict(X, return_std=True, return_cov=True)
 
 
-def test_alpha_so_small_that_weights_underflow():
+def test_tiny_alpha_with_underflowing_weights_is_refused():
     with pytest.raises(ValueError, match=r"alpha=1e-09 .*underflow"):
         RibbonRegressor(alpha=1e-9, predictive="pushforward", random_state=0).fit(X[:6], Y[:6])
 
@@ -235,7 +235,7 @@ def test_wrong_number_of_features(regressor, classifier):
             method(X[:, :2])
 
 
-def test_one_row_as_a_vector(regressor):
+def test_one_dimensional_row_is_refused(regressor):
     with pytest.raises(ValueError, match="Reshape your data"):
         regressor.predict_interval(X[0])
 
@@ -274,7 +274,7 @@ def test_weights(Ribbon, weight, message):
 
 
 class UnweightedRidge(Ridge):
-    """A base model whose fit knows no weights."""
+    """A base model whose fit does not accept sample weights."""
 
     def fit(self, X, y):
         return super().fit(X, y)
@@ -306,14 +306,14 @@ def test_continuous_target_of_a_classifier():
 @pytest.mark.parametrize(
     "ribbon", [RibbonRegressor(PoissonRegressor()), RibbonClassifier(), RibbonCV(PoissonRegressor())]
 )
-def test_two_dimensional_target_names_the_way_out(ribbon):
+def test_two_dimensional_target_error_suggests_a_fix(ribbon):
     kind, name = "Classifier" if isinstance(ribbon, RibbonClassifier) else "Regressor", type(ribbon).__name__
     cure = rf"1d array, got an array of shape \(60, 2\).*MultiOutput{kind}\({name}\("
     with pytest.raises(ValueError, match=cure):
         ribbon.fit(X, np.column_stack([LABEL, LABEL]))
 
 
-def test_the_way_out_of_a_two_dimensional_target_works():
+def test_suggested_fix_for_two_dimensional_target_works():
     both = MultiOutputRegressor(RibbonRegressor()).fit(X, np.column_stack([Y, -Y]))
     first, second = (one.predict_interval(X) for one in both.estimators_)
     assert_allclose(second, -first[:, ::-1])
@@ -321,7 +321,7 @@ def test_the_way_out_of_a_two_dimensional_target_works():
 
 @pytest.mark.parametrize("y", [np.where(LABEL, "high", "low"), np.arange(60).astype("datetime64[D]")])
 @pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonCV])
-def test_target_of_a_regressor_that_holds_no_numbers(Ribbon, y):
+def test_non_numeric_regression_target_is_refused(Ribbon, y):
     with pytest.raises(ValueError, match=r"y must hold numbers for RibbonRegressor, got '.*'; labels need a class"):
         Ribbon().fit(X, y)
 
@@ -330,7 +330,7 @@ def test_target_of_a_regressor_that_holds_no_numbers(Ribbon, y):
 
 
 class Network(RegressorMixin, BaseEstimator):
-    """As libraries of networks make them, as far as a refusal looks."""
+    """Stand-in for a network class of another library."""
 
     __module__ = "skorch.regressor"
 
@@ -342,8 +342,8 @@ class Network(RegressorMixin, BaseEstimator):
     ("inside", "words"),
     [
         (GridSearchCV(Ridge(), {"alpha": [1.0]}), r"goes around the Ribbon.* FrozenEstimator\(search\)"),
-        (RandomForestRegressor(), r"Take a conformal method.* SplitConformalRegressor"),
-        (KNeighborsRegressor(), r"Take a conformal method"),
+        (RandomForestRegressor(), r"Use conformal prediction instead.* SplitConformalRegressor"),
+        (KNeighborsRegressor(), r"Use conformal prediction instead"),
         (SVR(), r"no second derivative: take LogisticRegression or HuberRegressor"),
         (GaussianProcessRegressor(), r"error bars of its own"),
         (RibbonCV(), r"a Ribbon already"),
@@ -352,7 +352,7 @@ class Network(RegressorMixin, BaseEstimator):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_unsupported_models_are_refused_before_they_are_fitted(inside, words, monkeypatch):
+def test_unsupported_models_are_refused_before_fitting(inside, words, monkeypatch):
     monkeypatch.setattr(type(inside), "fit", lambda *_, **__: pytest.fail("was fitted"))
     with pytest.raises(TypeError, match=f"^{type(inside).__name__} is not supported. .*{words}") as caught:
         RibbonRegressor(make_pipeline(StandardScaler(), inside)).fit(X, Y)
@@ -392,7 +392,7 @@ def test_unsupported_classifier():
 
 @BOTH
 @pytest.mark.parametrize("base", ["ridge", 3, Ridge])
-def test_no_estimator_at_all(Ribbon, base):
+def test_non_estimators_are_refused(Ribbon, base):
     with pytest.raises(TypeError, match="estimator"):
         fit(Ribbon, base)
 
@@ -403,8 +403,8 @@ def test_unfitted_frozen_model():
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")
-def test_a_curvature_that_is_indefinite_names_the_cure():
-    """A flipped sign puts a perceptron on a hill of its loss."""
+def test_indefinite_curvature_error_suggests_a_fix():
+    """A flipped sign moves a perceptron to a maximum of its loss."""
     mlp = MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", solver="lbfgs", max_iter=3000, random_state=0).fit(
         X, Y
     )
@@ -434,7 +434,7 @@ def test_fewer_rows_than_columns(noise):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value", [0.0, 1 / 3, 7.0, 1e6])
 @pytest.mark.parametrize("base", [LinearRegression(), Ridge()], ids=["least squares", "ridge"])
-def test_constant_target_has_intervals_of_no_width(base, value):
+def test_constant_target_has_zero_width_intervals(base, value):
     ribbon = RibbonRegressor(base).fit(X, np.full(60, value))
     np.testing.assert_allclose(ribbon.predict_interval(X), value, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(ribbon.predict_std(X), 0, atol=1e-8 * max(value, 1))
@@ -450,16 +450,16 @@ def test_constant_target_with_draws(predictive):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_noiseless_target_is_a_minimum_whatever_its_units(scale):
-    """Residuals that are nothing but rounding are no sign of a model that was not trained to the end."""
+def test_noiseless_target_counts_as_converged_in_any_unit(scale):
+    """Residuals at the level of rounding do not count as incomplete training."""
     ribbon = RibbonRegressor().fit(X, scale * (X @ [2.0, -1.0, 0.5]))
     np.testing.assert_allclose(ribbon.predict_interval(X)[:, 0], ribbon.predict(X), rtol=1e-6, atol=1e-10 * scale)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("predictive", ["gaussian", "pushforward"])
-def test_rows_that_are_certain_among_rows_that_are_not(predictive):
-    """Without noise and without an intercept the prediction at the origin has no variance at all."""
+def test_rows_with_and_without_variance_are_predicted_together(predictive):
+    """Without noise and intercept, the prediction at the origin has zero variance."""
     base = LinearRegression(fit_intercept=False)
     ribbon = RibbonRegressor(base, noise=0.0, predictive=predictive, random_state=0).fit(X, Y)
     rows = np.array([[0.0, 0, 0], [1.0, 0, 0]])
@@ -480,7 +480,7 @@ def test_noise_by_n_minus_one_needs_two_rows():
     [{"max_iter": 3}, {"early_stopping": True, "solver": "adam", "max_iter": 50}],
     ids=["few steps", "early"],
 )
-def test_a_perceptron_that_is_not_trained_to_the_end_is_reported(settings):
+def test_unconverged_perceptron_warns(settings):
     base = {"solver": "lbfgs", "hidden_layer_sizes": (5,), "random_state": 0} | settings
     X = np.random.default_rng(1).normal(size=(400, 3))
     y = X @ [2.0, -1.0, 0.5]
@@ -494,20 +494,20 @@ def test_a_perceptron_that_is_not_trained_to_the_end_is_reported(settings):
             RibbonClassifier(MLPClassifier(**base)).fit(X, label)
 
 
-def test_a_model_at_its_minimum_is_not_reported():
+def test_converged_model_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RibbonWarning)
         assert fit(RibbonRegressor, Ridge(50.0)).stationarity_ < 1e-6
         assert fit(RibbonClassifier).stationarity_ < 0.01
 
 
-def test_warnings_point_at_the_users_line():
+def test_warnings_point_to_user_code():
     with pytest.warns(LeverageWarning) as record:
         RibbonRegressor().fit(X[:3], Y[:3])
     assert record[0].filename == __file__
 
 
-def test_a_covariance_beyond_the_memory_is_refused(regressor, monkeypatch):
+def test_covariance_larger_than_memory_is_refused(regressor, monkeypatch):
     half = 2 * 8 * len(regressor.model_.theta) ** 2
     monkeypatch.setattr("skribbon._estimators.ribbon.machine_bytes", lambda: half)
     assert regressor.covariance_.shape == (4, 4)

@@ -1,4 +1,4 @@
-"""Laws that RibbonClassifier keeps whatever the base model."""
+"""Properties of RibbonClassifier that hold for every base model."""
 
 import warnings
 from copy import deepcopy
@@ -18,7 +18,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skribbon import RibbonClassifier, RibbonCV
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.exceptions import SeparationWarning, UndeterminedDirectionWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
@@ -71,7 +71,7 @@ def logit_spread(ribbon, X):
     return ribbon.model_.raw(Z), np.einsum("nkp,pq,nlq->nkl", J, ribbon.covariance_, J)
 
 
-# ---------------------------------------------------------------------- laws
+# ---------------------------------------------------------------------- properties
 
 
 def test_probabilities_are_probabilities(ribbon):
@@ -96,19 +96,19 @@ def test_log_probabilities_and_decision_follow_the_probabilities(ribbon):
         np.testing.assert_allclose(back, P, rtol=1e-10)
 
 
-def test_decision_function_is_there_if_the_base_has_one():
+def test_decision_function_exists_if_the_base_model_has_one():
     assert hasattr(RibbonClassifier(), "decision_function")
     assert not hasattr(RibbonClassifier(perceptron()), "decision_function")
 
 
-def test_averaging_draws_probabilities_towards_the_middle():
+def test_averaging_shrinks_probabilities_towards_one_half():
     ribbon = fitted("binary", alpha=0.1)
     plug_in, averaged = ribbon.estimator_.predict_proba(NEW)[:, 1], ribbon.predict_proba(NEW)[:, 1]
     assert np.all(np.abs(logit(averaged)) < np.abs(logit(plug_in)))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_huge_alpha_leaves_the_probabilities_of_the_base_model(name):
+def test_huge_alpha_gives_base_model_probabilities(name):
     ribbon = fitted(name, alpha=1e15)
     plug_in = ribbon.estimator_.predict_proba(NEW)
     np.testing.assert_allclose(ribbon.predict_proba(NEW), plug_in, rtol=1e-6)
@@ -116,7 +116,7 @@ def test_huge_alpha_leaves_the_probabilities_of_the_base_model(name):
     np.testing.assert_allclose(ribbon.predict_proba_interval(NEW)[..., 1], plug_in, rtol=1e-5)
 
 
-def test_intervals_are_ordered_nested_and_hold_the_plug_in_probability(ribbon):
+def test_intervals_are_ordered_nested_and_contain_the_plug_in_probability(ribbon):
     intervals = ribbon.predict_proba_interval(NEW, [0.5, 0.9, 0.99])
     lower, upper = intervals[:, :, 0], intervals[:, :, 1]
     assert np.all((lower > 0) & (upper < 1) & (lower < upper))
@@ -181,7 +181,7 @@ def test_binary_interval_is_the_sigmoid_of_students_interval(correction):
 
 @pytest.fixture(scope="module")
 def three_class_draws():
-    """A ribbon and 100,000 probabilities (S, n, K) drawn from its logits by other means."""
+    """A ribbon, and 100,000 probabilities (S, n, K) drawn independently from its logits."""
     ribbon = fitted("three classes")
     rng = np.random.default_rng(0)
     theta = rng.multivariate_normal(ribbon.model_.theta, ribbon.covariance_, size=100_000)
@@ -189,13 +189,13 @@ def three_class_draws():
     return ribbon, softmax(np.einsum("skd,nd->snk", Theta, np.column_stack([NEW, np.ones(8)])), axis=2)
 
 
-def test_three_class_average_is_that_of_many_draws(three_class_draws):
+def test_three_class_average_equals_monte_carlo(three_class_draws):
     ribbon, draws = three_class_draws
     error = 5 * draws.std(axis=0) / np.sqrt(len(draws)) + 1e-3  # of the draws; of the 512 fixed nodes
     assert np.all(np.abs(ribbon.predict_proba(NEW) - draws.mean(axis=0)) < error)
 
 
-def test_three_class_interval_has_its_level_among_many_draws(three_class_draws):
+def test_three_class_interval_has_nominal_monte_carlo_probability(three_class_draws):
     ribbon, draws = three_class_draws
     interval = ribbon.predict_proba_interval(NEW, 0.9)
     for end, q in ((0, 0.05), (1, 0.95)):
@@ -214,7 +214,7 @@ def test_average_of_samples_is_the_probability(name, predictive):
 
 
 @pytest.mark.parametrize("predictive", ["pushforward", "direct"])
-def test_all_stored_draws_average_exactly(predictive):
+def test_predictions_equal_averages_and_quantiles_of_stored_draws(predictive):
     ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50, correction="HC0")
     samples = ribbon.predict_proba_samples(NEW, n_samples=50, random_state=1)
     np.testing.assert_allclose(samples.mean(axis=0), ribbon.predict_proba(NEW), rtol=1e-10)
@@ -258,7 +258,7 @@ def frozen(model, X, y):
     return RibbonClassifier(FrozenEstimator(model)).fit(X, y)
 
 
-def test_a_common_shift_of_all_logits_is_invisible():
+def test_common_shift_of_logits_changes_nothing():
     X, y = classes(3)
     model = unpenalised().fit(X, y)
     shifted = deepcopy(model)
@@ -268,7 +268,7 @@ def test_a_common_shift_of_all_logits_is_invisible():
 
 
 @pytest.mark.parametrize("name", ["binary penalised", "three classes", "three classes penalised"])
-def test_a_frozen_model_gives_what_fitting_gives(name):
+def test_frozen_model_equals_fitted_model(name):
     base, K = CASES[name]
     X, y = classes(K)
     frozen_model = frozen(clone(base).fit(X, y), X, y)
@@ -292,7 +292,7 @@ def with_constant(X):
 
 
 def widened(model):
-    """The same classifier with one more column, of weight zero."""
+    """Copy of a classifier with one more column, whose coefficient is zero."""
     wide = deepcopy(model)
     wide.coef_ = np.column_stack([model.coef_, np.zeros(len(model.coef_))])
     wide.n_features_in_ = 3
@@ -301,7 +301,7 @@ def widened(model):
 
 @pytest.mark.parametrize("redundant", [duplicated, with_constant])
 @pytest.mark.parametrize("K", [2, 3])
-def test_redundant_columns_change_nothing_and_no_warning_comes(redundant, K):
+def test_redundant_columns_change_nothing_without_warning(redundant, K):
     X, y = classes(K)
     model = unpenalised().fit(X, y)
     with warnings.catch_warnings():
@@ -312,7 +312,7 @@ def test_redundant_columns_change_nothing_and_no_warning_comes(redundant, K):
 
 @pytest.mark.parametrize("redundant", [duplicated, with_constant])
 @pytest.mark.parametrize("K", [2, 3])
-def test_a_row_that_breaks_the_collinearity_is_reported(redundant, K):
+def test_row_breaking_collinearity_warns(redundant, K):
     X, y = classes(K)
     full = frozen(widened(unpenalised().fit(X, y)), redundant(X), y)
     broken = redundant(NEW)
@@ -322,7 +322,7 @@ def test_a_row_that_breaks_the_collinearity_is_reported(redundant, K):
             method(broken)
 
 
-def test_full_one_hot_with_intercept_is_one_level_less():
+def test_full_one_hot_equals_dropping_one_level():
     town = np.random.default_rng(0).integers(0, 3, 300)
     y = np.random.default_rng(1).uniform(size=300) < np.array([0.2, 0.5, 0.7])[town]
     full = np.eye(3)[town]
@@ -338,7 +338,7 @@ def test_full_one_hot_with_intercept_is_one_level_less():
 
 
 @pytest.mark.parametrize("name", ["binary", "binary penalised", "three classes", "three classes penalised"])
-def test_integer_weights_are_repeated_rows(name):
+def test_integer_weights_equal_repeated_rows(name):
     base, K = CASES[name]
     X, y = classes(K)
     m = np.random.default_rng(0).integers(0, 4, len(y))
@@ -348,7 +348,7 @@ def test_integer_weights_are_repeated_rows(name):
     assert_same_uncertainty(weighted, repeated, NEW, NEW, rtol=1e-6)
 
 
-def test_constant_weight_narrows_the_logit_by_its_root():
+def test_constant_weight_scales_logit_std_by_its_inverse_root():
     X, y = classes(2)
     ribbon = RibbonClassifier(unpenalised(), correction="HC0")
     one, three = (clone(ribbon).fit(X, y, sample_weight=np.full(200, w)) for w in (1.0, 3.0))
@@ -356,8 +356,8 @@ def test_constant_weight_narrows_the_logit_by_its_root():
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_class_weight_is_no_count_of_observations(K):
-    """Twice the loss of every class is the same fit at half the C, on the same number of rows."""
+def test_class_weight_does_not_count_as_observations(K):
+    """Doubling every class weight equals halving C with an unchanged number of rows."""
     X, y = classes(K)
     weight = dict.fromkeys(LABELS[:K], 2.0)
     doubled = RibbonClassifier(LogisticRegression(C=0.5, class_weight=weight, **TIGHT)).fit(X, y)
@@ -365,7 +365,7 @@ def test_class_weight_is_no_count_of_observations(K):
     np.testing.assert_allclose(doubled.covariance_, plain.covariance_, rtol=1e-6)
 
 
-def test_balanced_class_weight_is_its_dictionary():
+def test_balanced_class_weight_equals_its_dictionary():
     X, y = classes(2)
     keep = (y == "ant") | (np.arange(len(y)) % 3 == 0)
     X, y = X[keep], y[keep]
@@ -377,10 +377,10 @@ def test_balanced_class_weight_is_its_dictionary():
     assert not np.allclose(one.covariance_, RibbonClassifier(LogisticRegression(**TIGHT)).fit(X, y).covariance_)
 
 
-# ---------------------------------------------------------------------- what may stand around the model
+# ---------------------------------------------------------------------- wrappers around the model
 
 
-def test_a_pipeline_of_mixed_columns_is_the_model_on_transformed_columns():
+def test_mixed_column_pipeline_equals_model_on_transformed_columns():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"size": rng.normal(50, 10, 300), "town": rng.choice(list("abc"), 300)})
     y = rng.uniform(size=300) < expit((frame["size"] - 50) / 10 + frame["town"].map({"a": -1, "b": 0, "c": 1}))
@@ -393,7 +393,7 @@ def test_a_pipeline_of_mixed_columns_is_the_model_on_transformed_columns():
     assert ribbon.classes_.tolist() == [False, True]
 
 
-def test_a_sure_classifier_gives_finite_numbers():
+def test_confident_classifier_gives_finite_numbers():
     X = np.linspace(-3, 3, 60)[:, None]
     y = (X[:, 0] > 0).astype(int)
     ribbon = RibbonClassifier(LogisticRegression(C=1e4, **TIGHT)).fit(X, y)
@@ -405,7 +405,7 @@ def test_a_sure_classifier_gives_finite_numbers():
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], ["a", "b", "c"]], ids=["two classes", "three"])
-def test_table_of_probabilities(names):
+def test_predict_frame_contains_probabilities_and_intervals(names):
     X, y = load_iris(return_X_y=True, as_frame=True)
     X, y = X[y < len(names)], y[y < len(names)].map(dict(enumerate(names)))
     ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y)
@@ -428,7 +428,7 @@ def test_table_of_probabilities(names):
 @pytest.mark.parametrize("predictive", PREDICTIVES)
 @pytest.mark.parametrize("name", ["binary", "three classes", "three-class perceptron"])
 def test_temperature_divides_the_logits(name, predictive):
-    """Probabilities, draws and intervals are those of logits drawn at temperature 1 and divided by hand."""
+    """Probabilities, draws and intervals equal those of logits at temperature 1, divided by the temperature."""
     cold, warm = (fitted(name, alpha=0.2, predictive=predictive, n_draws=60, temperature=T) for T in (1.0, 2.5))
     draws = cold.predict_distribution(NEW).latent.source(40_000, np.random.RandomState(3))  # (n, k, S)
     eta = np.concatenate([0 * draws, draws], axis=1) if draws.shape[1] == 1 else cold.model_.loss.basis @ draws
@@ -445,7 +445,7 @@ def test_temperature_divides_the_logits(name, predictive):
     np.testing.assert_allclose(samples, softmax(eta / 2.5, axis=1).transpose(2, 0, 1), rtol=1e-10)
 
 
-def test_temperature_without_uncertainty_is_a_softmax_of_divided_logits():
+def test_temperature_without_uncertainty_equals_softmax_of_divided_logits():
     ribbon = fitted("three classes", alpha=1e15, temperature=0.4)
     logits = ribbon.estimator_.decision_function(NEW)
     np.testing.assert_allclose(ribbon.predict_proba(NEW), softmax(logits / 0.4, axis=1), rtol=1e-6)
@@ -455,7 +455,7 @@ def test_temperature_without_uncertainty_is_a_softmax_of_divided_logits():
 
 @pytest.mark.parametrize("predictive", PREDICTIVES)
 @pytest.mark.parametrize("name", ["binary", "three classes"])
-def test_another_alpha_and_temperature_are_those_of_another_fit(name, predictive):
+def test_with_alpha_and_temperature_equal_a_new_fit(name, predictive):
     settings = {"predictive": predictive, "store_loo": True}
     start = fitted(name, temperature=0.7, **settings)
     kept, moved = start.with_alpha(3.0), start.with_alpha(3.0, temperature=3.0)
@@ -481,14 +481,14 @@ def test_temperature_is_checked(temperature):
             ribbon.with_alpha(1.0, temperature=temperature)
 
 
-# ---------------------------------------------------------------------- sure classifiers
+# ---------------------------------------------------------------------- confident classifiers
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_separated_classes_are_said_to_be(K):
+def test_separated_classes_warn(K):
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = (X @ [[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K].argmax(axis=1)
-    with pytest.warns(SeparationWarning, match="Penalise the base model more"):
+    with pytest.warns(SeparationWarning, match="almost perfectly separated.*penalise the base model more"):
         sure = RibbonClassifier(LogisticRegression(C=1e5, **TIGHT)).fit(X, y)
     P = sure.estimator_.predict_proba(X)
     assert np.sum((P - np.eye(K)[y]) ** 2) < 0.05 * np.sum(P * (1 - P))  # what it says is so
@@ -499,7 +499,7 @@ def test_separated_classes_are_said_to_be(K):
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
-def test_corrections_of_sure_networks_are_bounded():
+def test_corrections_of_confident_networks_are_bounded():
     """Rows that determine their own logits: leverages above one half count as one half."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
@@ -522,3 +522,24 @@ def test_corrections_of_sure_networks_are_bounded():
         root = np.sqrt(np.diag(expected))
         error = (fits[correction].covariance_ - expected) / np.outer(root, root)
         assert np.abs(error).max() < 1e-4
+
+
+def test_missing_predict_interval_error_names_alternatives():
+    X, y = load_iris(return_X_y=True)
+    ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
+    assert not hasattr(ribbon, "predict_interval")
+    assert not hasattr(RibbonCV(ribbon), "predict_interval")
+    with pytest.raises(AttributeError, match=r"predict_proba_interval\(X\).*predict_set\(X\)"):
+        ribbon.predict_interval(X)
+    with pytest.raises(AttributeError, match="'RibbonClassifier' object has no attribute 'predict_intervals'"):
+        _ = ribbon.predict_intervals
+
+
+def test_alpha_in_predict_methods_error_names_alternatives():
+    X, y = load_iris(return_X_y=True)
+    message = r"has no parameter alpha.*confidence_level=0.9.*with_alpha\(alpha\)"
+    for ribbon in (RibbonRegressor(), RibbonCV()):
+        with pytest.raises(TypeError, match="predict_interval " + message):
+            ribbon.fit(X, y).predict_interval(X, alpha=0.1)
+    with pytest.raises(TypeError, match="predict_proba_interval " + message):
+        RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y).predict_proba_interval(X, alpha=0.1)

@@ -1,4 +1,4 @@
-"""Intervals of held-out rows, and warnings of folds that are said once."""
+"""Intervals of held-out rows, and warnings that are merged over folds."""
 
 import warnings
 
@@ -28,14 +28,14 @@ class Lower(RibbonRegressor):
         return self.predict_interval(X)[:, 0]
 
 
-def test_equals_scikit_learns_helper():
+def test_cross_val_interval_equals_cross_val_predict():
     expected = cross_val_predict(Lower(Ridge()), X, Y, cv=KFold(4))
     np.testing.assert_array_equal(cross_val_interval(RibbonRegressor(Ridge()), X, Y, cv=4)[:, 0], expected)
 
 
 @pytest.mark.parametrize("level", [0.5, [0.5, 0.8]])
 @pytest.mark.parametrize("kind", ["prediction", "confidence"])
-def test_each_row_by_the_fit_to_the_others(level, kind):
+def test_each_row_is_predicted_by_a_fit_without_it(level, kind):
     found = cross_val_interval(RibbonRegressor(Ridge()), X, Y, confidence_level=level, kind=kind, cv=CV)
     assert found.shape == (120, 2, *np.shape(level))
     for train, test in CV:
@@ -43,7 +43,7 @@ def test_each_row_by_the_fit_to_the_others(level, kind):
         np.testing.assert_array_equal(found[test], fitted.predict_interval(X[test], level, kind=kind))
 
 
-def test_through_pipelines_and_searches_with_weights_and_groups():
+def test_pipelines_and_searches_receive_weights_and_groups():
     weight = rng.integers(1, 4, 120).astype(float)
     inner = RibbonRegressor(Ridge())
     plain = cross_val_interval(inner, X, Y, cv=CV, sample_weight=weight, groups=GROUPS)
@@ -72,7 +72,7 @@ def test_tables_on_dask_are_refused():
         cross_val_interval(RibbonRegressor(), table, Y)
 
 
-def test_a_number_of_folds_keeps_groups_together():
+def test_integer_cv_keeps_groups_together():
     class Remembering(RibbonRegressor):
         def fit(self, X, y, sample_weight=None, groups=None):
             seen.append(set(groups))
@@ -83,7 +83,7 @@ def test_a_number_of_folds_keeps_groups_together():
     assert [len(labels) for labels in seen] == [18] * 4
 
 
-def test_covers_what_it_says():
+def test_intervals_reach_nominal_coverage():
     Z = np.random.default_rng(1).normal(size=(2000, 3))
     y = Z[:, 0] + np.random.default_rng(2).normal(size=2000)
     assert abs(interval_coverage_score(y, cross_val_interval(RibbonRegressor(), Z, y)) - 0.9) < 0.02
@@ -97,7 +97,7 @@ def test_covers_what_it_says():
         (RibbonRegressor(), {"cv": ShuffleSplit(2)}, ValueError, "hold out each row exactly once"),
     ],
 )
-def test_what_is_refused(estimator, options, error, words):
+def test_bad_arguments_are_refused(estimator, options, error, words):
     with pytest.raises(error, match=words):
         cross_val_interval(estimator, X, Y, **options)
 
@@ -117,7 +117,7 @@ def told(function):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_folds_say_once_what_each_of_them_says(n_jobs):
+def test_identical_fold_warnings_are_shown_once(n_jobs):
     said = told(lambda: RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3, n_jobs=n_jobs).fit(X, Y))
     about = [(text, file) for category, text, file in said if category is NotStationaryWarning]
     assert len(about) == 1
@@ -127,7 +127,7 @@ def test_folds_say_once_what_each_of_them_says(n_jobs):
     assert len(kinds) == len(set(kinds))  # scikit-learn's ConvergenceWarning is said once too
 
 
-def test_number_of_folds_is_counted():
+def test_fold_warning_counts_affected_folds():
     cv = [(np.arange(60, 120), np.arange(60)), (np.arange(60), np.arange(60, 120))]
     Z = np.column_stack([X, np.arange(120) < 30])  # constant in the fit of the first fold, where it was seen to vary
     said = told(lambda: cross_val_interval(RibbonRegressor(), Z, Y, cv=cv))
@@ -136,7 +136,7 @@ def test_number_of_folds_is_counted():
     assert about[0].endswith("(In 1 of 2 folds.)")
 
 
-def test_warnings_that_are_errors_stay_errors():
+def test_warnings_as_errors_still_raise():
     tuned = RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""RibbonCV: its path, its choice, its manners."""
+"""RibbonCV: path of alphas, choice of parameters, and the scikit-learn interface."""
 
 import numpy as np
 import pandas as pd
@@ -55,7 +55,7 @@ SCORERS = {
         (TransformedTargetRegressor(Ridge(0.1), func=np.log, inverse_func=np.exp), "nll"),
     ],
 )
-def test_the_path_equals_a_grid_search_that_refits_everything(diabetes, base, scoring):
+def test_alpha_path_equals_grid_search_with_refits(diabetes, base, scoring):
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.1, 1.0, 10.0]
     tuned = RibbonCV(base, alphas=alphas, scoring=scoring, cv=cv).fit(X, y)
@@ -69,7 +69,7 @@ def test_the_path_equals_a_grid_search_that_refits_everything(diabetes, base, sc
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_path_of_a_classifier_equals_a_grid_search(noisy_iris, classes):
+def test_classifier_alpha_path_equals_grid_search(noisy_iris, classes):
     X, y = noisy_iris
     X, y = X[y < classes], y[y < classes]
     cv, alphas, temperatures = KFold(3, shuffle=True, random_state=0), [0.01, 10.0], [0.5, 3.0]
@@ -85,7 +85,7 @@ def test_the_path_of_a_classifier_equals_a_grid_search(noisy_iris, classes):
             np.testing.assert_allclose(ours, -theirs[f"split{k}_test_{scoring}"], rtol=1e-9)
 
 
-def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes, noisy_iris):
+def test_callable_and_sklearn_scorers_choose_the_alpha_of_the_built_in_score(diabetes, noisy_iris):
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.01, 0.3, 3.0]
     built_in = RibbonCV(Ridge(0.1), alphas=alphas, scoring="nll", cv=cv).fit(X, y)
@@ -99,7 +99,7 @@ def test_a_callable_and_a_scikit_learn_scorer_choose_like_the_built_in(diabetes,
     np.testing.assert_allclose(named.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_nll"], rtol=1e-9)
 
 
-def test_coverage_is_met_between_grid_points_to_within_one_row(diabetes):
+def test_coverage_scoring_interpolates_alpha_to_within_one_row(diabetes):
     X, y = diabetes
     ribbon = RibbonRegressor(Ridge(0.1), noise="dof")
     tuned = RibbonCV(ribbon, alphas=[0.001, 0.1, 10.0], scoring="coverage", confidence_level=0.9).fit(X, y)
@@ -109,16 +109,16 @@ def test_coverage_is_met_between_grid_points_to_within_one_row(diabetes):
     assert abs(finer.best_score_) == pytest.approx(abs(tuned.best_score_), abs=1e-12)
 
 
-def test_ties_go_to_the_sharper_interval(diabetes):
+def test_ties_choose_the_narrower_interval(diabetes):
     X, y = diabetes
-    # coverage is a step function: neighbours this close give the same one
+    # coverage is a step function: neighbours this close have equal coverage
     tuned = RibbonCV(Ridge(0.1), alphas=[0.2, 0.2 * (1 + 1e-12)], scoring=lambda e, X, y: 1.0)
     with pytest.warns(AlphaEdgeWarning, match="does not depend on alpha"):
         tuned.fit(X, y)
     assert tuned.alpha_ == 0.2 * (1 + 1e-12)
 
 
-def test_an_edge_is_said_with_its_reason(diabetes):
+def test_alpha_edge_warning_gives_the_reason(diabetes):
     X, y = diabetes
     with pytest.warns(AlphaEdgeWarning, match="no alpha gives narrower intervals"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS, scoring="coverage").fit(X, y)
@@ -126,8 +126,8 @@ def test_an_edge_is_said_with_its_reason(diabetes):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0], scoring="coverage").fit(X, y)
 
 
-def test_whether_an_edge_matters_is_asked_at_an_edge_alone(diabetes, monkeypatch):
-    """It costs a score of every row at two alphas."""
+def test_edge_check_runs_only_at_an_edge(diabetes, monkeypatch):
+    """The check scores every row at two alphas, so it runs only if needed."""
     asked = []
     monkeypatch.setattr(_alpha_path, "_matters", lambda *path: asked.append(path) or True)
     tuned = RibbonCV(RibbonRegressor(Ridge(0.1)), alphas=ALPHAS).fit(*diabetes)
@@ -138,7 +138,7 @@ def test_whether_an_edge_matters_is_asked_at_an_edge_alone(diabetes, monkeypatch
     assert len(asked) == 1
 
 
-def test_a_fitted_ribbon_is_tuned_on_validation_rows_alone(diabetes):
+def test_fitted_ribbon_is_tuned_on_validation_rows_only(diabetes):
     X, y = diabetes
     ribbon = RibbonRegressor(Ridge(0.1)).fit(X[:300], y[:300])
     before = ribbon.predict_interval(X[:5])
@@ -171,7 +171,7 @@ def test_weights_enter_fits_and_scores(diabetes):
     np.testing.assert_allclose(weighted.cv_results_["mean_test_nll"], repeated.cv_results_["mean_test_nll"], rtol=1e-9)
 
 
-def test_results_make_a_data_frame_and_progress_is_printed(diabetes, capsys):
+def test_cv_results_fit_a_dataframe_and_progress_is_printed(diabetes, capsys):
     X, y = diabetes
     tuned = RibbonCV(Ridge(0.1), alphas=ALPHAS, cv=3, verbose=1).fit(X, y)
     frame = pd.DataFrame(tuned.cv_results_)
@@ -202,7 +202,7 @@ def test_groups_reach_the_splitter_with_and_without_routing(diabetes):
     assert weighted.alpha_ == RibbonCV(alphas=ALPHAS, cv=3).fit(X, y).alpha_
 
 
-def test_only_the_methods_of_its_kind(diabetes, noisy_iris):
+def test_methods_match_regressor_or_classifier(diabetes, noisy_iris):
     regressor, classifier = RibbonCV(alphas=ALPHAS), RibbonCV(LOGISTIC, alphas=ALPHAS)
     for tuned in (regressor, regressor.fit(*diabetes)):
         assert hasattr(tuned, "predict_interval") and not hasattr(tuned, "predict_proba")
@@ -252,7 +252,7 @@ def test_bad_scoring_levels_and_folds(diabetes, noisy_iris):
         RibbonCV().fit(X, None)
 
 
-def test_a_network_is_tuned_to_its_level():
+def test_tuned_network_reaches_nominal_coverage():
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, size=(400, 1))
     y = np.sin(x[:, 0]) + 0.2 * rng.standard_normal(400)
@@ -266,7 +266,7 @@ def test_a_network_is_tuned_to_its_level():
 
 # ---------------------------------------------------------------------- damping
 class CountingRidge(Ridge):
-    """Counts the fits of all its clones."""
+    """Ridge that counts the fits of all its clones."""
 
     fits = 0
 
@@ -275,8 +275,8 @@ class CountingRidge(Ridge):
         return super().fit(X, y, sample_weight=sample_weight)
 
 
-def test_damping_is_chosen_with_alpha_and_without_refits(diabetes):
-    """The joint choice is that of a search over all pairs, and the base model is fitted once per fold."""
+def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
+    """The joint choice equals a search over all pairs; the base model is fitted once per fold."""
     X, y = diabetes[0][:441], diabetes[1][:441]  # folds of one size, whose mean scikit-learn does not weigh
     CountingRidge.fits = 0
     dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
@@ -292,7 +292,7 @@ def test_damping_is_chosen_with_alpha_and_without_refits(diabetes):
     np.testing.assert_allclose(-frame["mean_test_nll"], theirs["mean_test_score"], rtol=1e-6)
 
 
-def test_damping_of_a_curvature_object_and_by_leave_one_out(diabetes):
+def test_damping_is_tuned_for_curvature_objects_and_by_leave_one_out(diabetes):
     X, y = diabetes
     ribbon = RibbonRegressor(Ridge(alpha=1e-3), curvature=GaussNewton())
     tuned = RibbonCV(ribbon, dampings=[0.01, 0.1], scoring="nll", cv="loo").fit(X, y)
@@ -341,7 +341,7 @@ def row_losses(ribbon, X, y):
     return -np.log(ribbon.predict_proba(X)[np.arange(len(y)), y])
 
 
-def test_an_underconfident_model_gets_a_temperature_below_one_and_alpha_stays():
+def test_underconfident_model_gets_temperature_below_one():
     X, y = labelled(600, 3.0)
     shrunk = LogisticRegression(C=6e-3)
     tuned = RibbonCV(shrunk, alphas=np.logspace(-2, 2, 13), temperatures=np.logspace(-1, 1, 13)).fit(X, y)
@@ -355,8 +355,8 @@ def test_an_underconfident_model_gets_a_temperature_below_one_and_alpha_stays():
     assert off.temperature_ == 1.0
 
 
-def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
-    """The rule written out: no departure before the chosen is within a standard error, or .005, of the best of all."""
+def test_temperature_and_alpha_stay_one_within_one_standard_error():
+    """Alpha and temperature change only as far as needed to be within one standard error, or 0.005, of the best."""
     alphas, temperatures = [0.1, 1.0, 10.0], [0.4, 0.7, 1.0, 1.5]
     kept = []
     for n, slope, C in ((150, 2.0, 0.003), (150, 2.0, 0.05), (300, 0.5, 1.0)):
@@ -389,12 +389,12 @@ def test_temperature_and_alpha_stay_one_unless_a_standard_error_better():
 
 
 def way(values, end):
-    """Values from 1 to the end, the nearest to 1 first."""
+    """Candidates from 1 to `end`, ordered by distance from 1."""
     return sorted((v for v in values if min(1, end) <= v <= max(1, end)), key=lambda v: abs(np.log(v)))
 
 
-def test_alpha_departs_no_further_than_to_within_a_standard_error():
-    """Of a frozen Ribbon, which has a single fold: the error is that over rows."""
+def test_alpha_moves_only_to_within_one_standard_error():
+    """A frozen Ribbon has a single fold, so the standard error is computed over rows."""
     X, y = labelled(400, 1.5)
     X = np.column_stack([X, np.random.default_rng(3).normal(size=(400, 25))])
     ribbon = RibbonClassifier(LogisticRegression(C=1.0), alpha=0.3, temperature=2.0).fit(X[:60], y[:60])
@@ -409,7 +409,7 @@ def test_alpha_departs_no_further_than_to_within_a_standard_error():
     assert tuned.temperature_ == 1.0
 
 
-def test_the_search_finds_what_all_temperatures_would():
+def test_temperature_search_finds_the_best_of_the_full_grid():
     X, y = labelled(150, 3.0)
     X = np.column_stack([X, np.random.default_rng(5).normal(size=(150, 3))])
     alphas = np.logspace(-2, 2, 9)
@@ -422,7 +422,7 @@ def test_the_search_finds_what_all_temperatures_would():
         assert len(found.cv_results_["alpha"]) < len(everywhere.cv_results_["alpha"]) == 19 * 9
 
 
-def test_a_callable_sees_the_temperature(noisy_iris):
+def test_callable_scorer_receives_the_temperature(noisy_iris):
     X, y = noisy_iris
     settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": 3}
     ours = RibbonCV(LOGISTIC, scoring="brier", **settings).fit(X, y)
@@ -430,7 +430,7 @@ def test_a_callable_sees_the_temperature(noisy_iris):
     np.testing.assert_allclose(called.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_brier"], rtol=1e-9)
 
 
-def test_temperatures_by_leave_one_out_start_from_that_of_the_ribbon(noisy_iris):
+def test_loo_temperature_search_starts_at_the_ribbon_temperature(noisy_iris):
     X, y = noisy_iris
     settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": "loo"}
     one, other = (RibbonCV(RibbonClassifier(LOGISTIC, temperature=T), **settings).fit(X, y) for T in (1.0, 2.0))
@@ -438,7 +438,7 @@ def test_temperatures_by_leave_one_out_start_from_that_of_the_ribbon(noisy_iris)
     assert one.temperature_ == other.temperature_ == other.estimator_.temperature
 
 
-def test_dampings_and_temperatures_make_one_table(noisy_iris):
+def test_cv_results_contain_dampings_and_temperatures(noisy_iris):
     X, y = noisy_iris
     tuned = RibbonCV(LOGISTIC, alphas=[0.5, 1.0], temperatures=[0.8, 1.0], dampings=[0.0, 0.1], cv=3).fit(X, y)
     frame = pd.DataFrame(tuned.cv_results_)
@@ -456,13 +456,13 @@ def test_temperatures_are_checked(noisy_iris, temperatures):
         RibbonCV(LOGISTIC, temperatures=temperatures).fit(*noisy_iris)
 
 
-def test_a_regressor_has_no_temperature(diabetes):
+def test_regressor_refuses_temperatures(diabetes):
     with pytest.raises(ValueError, match="temperatures are for classifiers"):
         RibbonCV(temperatures=[1.0]).fit(*diabetes)
     assert not hasattr(RibbonCV(alphas=ALPHAS).fit(*diabetes), "temperature_")
 
 
-def test_tags_and_repr_survive_a_base_model_that_is_none(diabetes):
+def test_tags_and_repr_work_with_estimator_none(diabetes):
     tuned = RibbonCV("not an estimator")
     assert get_tags(tuned).estimator_type is None
     assert repr(tuned) == "RibbonCV(estimator='not an estimator')"
@@ -471,7 +471,7 @@ def test_tags_and_repr_survive_a_base_model_that_is_none(diabetes):
         tuned.fit(*diabetes)
 
 
-def test_many_classes_on_many_rows_are_compared_on_some_of_them(monkeypatch):
+def test_many_classes_are_scored_on_a_subsample(monkeypatch):
     X, y = load_digits(return_X_y=True)
     base = make_pipeline(StandardScaler(), LogisticRegression(C=0.01))
     options = {"alphas": [0.1, 1.0], "temperatures": [1.0, 2.0], "cv": KFold(3, shuffle=True, random_state=0)}
@@ -486,7 +486,7 @@ def test_many_classes_on_many_rows_are_compared_on_some_of_them(monkeypatch):
 
 @pytest.mark.parametrize("base", [Ridge(), LinearRegression()], ids=["Ridge", "LinearRegression"])
 @pytest.mark.parametrize("cv", [5, "loo"])
-def test_a_table_of_one_output_has_the_scores_of_its_column(base, cv):
+def test_single_column_target_scores_as_one_dimensional(base, cv):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5))
     y = X @ rng.normal(size=5) + rng.normal(size=200)
@@ -494,3 +494,13 @@ def test_a_table_of_one_output_has_the_scores_of_its_column(base, cv):
     table, column = (RibbonCV(ribbon, cv=cv).fit(X, target).cv_results_ for target in (y[:, None], y))
     np.testing.assert_allclose(table["mean_test_nll"], column["mean_test_nll"], rtol=1e-9)
     np.testing.assert_allclose(table["mean_test_coverage"], column["mean_test_coverage"], rtol=1e-9)
+
+
+def test_with_alpha_and_check_linearization_delegate_to_the_fitted_ribbon():
+    X, y = load_diabetes(return_X_y=True)
+    tuned = RibbonCV(Ridge(), cv=3).fit(X, y)
+    moved = tuned.with_alpha(0.1)
+    assert moved.alpha == 0.1
+    np.testing.assert_array_equal(moved.predict_interval(X), tuned.estimator_.with_alpha(0.1).predict_interval(X))
+    ours, theirs = (one.check_linearization(X, y, n_refits=2, random_state=0) for one in (tuned, tuned.estimator_))
+    np.testing.assert_array_equal(ours.shifts, theirs.shifts)

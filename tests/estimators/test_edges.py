@@ -1,4 +1,4 @@
-"""Where the middle ends: extreme scales, degenerate data, half-made input: the right answer or a clear word."""
+"""Extreme scales, degenerate data and unusual input give the right answer or a clear error."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ from skribbon._core.linalg import row_covariances
 from skribbon._laws import CompoundPoissonGamma
 from skribbon._laws.families import TweedieFamily
 from skribbon._predict.classes import ClassProbabilities
-from skribbon._predict.latent import Latent
+from skribbon._predict.predictive import Latent
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
@@ -59,15 +59,15 @@ COUNTS = rng.poisson(np.exp(0.5 + 0.3 * X[:, 0])).astype(float)
 
 
 def assert_nested(intervals):
-    """(n, 2, L) of increasing levels."""
+    """Check that intervals (n, 2, L) of increasing levels are nested."""
     assert not np.isnan(intervals).any()
     lower, upper = intervals[:, 0], intervals[:, 1]  # infinite ends have no differences
     assert (lower[:, 1:] <= lower[:, :-1]).all() and (upper[:, :-1] <= upper[:, 1:]).all() and (lower <= upper).all()
 
 
-# ---------------------------------------------------------------------- laws at every scale
+# ---------------------------------------------------------------------- properties at every scale
 @pytest.mark.parametrize("model", [PoissonRegressor(alpha=0), GammaRegressor(alpha=0), TweedieRegressor(power=1.5)])
-def test_far_rows_have_nested_intervals(model):
+def test_distant_rows_have_nested_intervals(model):
     y = COUNTS[:30] if isinstance(model, PoissonRegressor) else POSITIVE[:30]
     ribbon = RibbonRegressor(model).fit(X[:30, :1], y)
     far = np.array([[100.0], [-100.0], [1e4], [-1e4]])
@@ -77,7 +77,7 @@ def test_far_rows_have_nested_intervals(model):
     assert (ribbon.predict_samples(far, 3, random_state=0) >= 0).all()
 
 
-def test_a_compound_law_near_a_perfect_fit_has_an_end():
+def test_tweedie_quantiles_terminate_near_a_perfect_fit():
     mean = np.exp(2 + X[:, 0])
     y = mean * (1 + 1e-4 * rng.normal(size=80))
     model = TweedieRegressor(power=1.5, alpha=0, tol=1e-8, max_iter=1000)
@@ -86,7 +86,7 @@ def test_a_compound_law_near_a_perfect_fit_has_an_end():
 
 
 @pytest.mark.parametrize("scale", [1e-13, 1e-100, 1e100])
-def test_the_unit_of_a_gamma_target_does_not_matter(scale):
+def test_gamma_intervals_are_scale_equivariant(scale):
     model = GammaRegressor(alpha=0, solver="newton-cholesky", tol=1e-10)
     ends = RibbonRegressor(model).fit(X, POSITIVE).predict_interval(X, LEVELS)
     scaled = RibbonRegressor(model).fit(X, POSITIVE * scale).predict_interval(X, LEVELS)
@@ -103,7 +103,7 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_intervals_behind_a_transform_are_nested_and_hold_the_median(name):
+def test_transformed_target_intervals_are_nested_and_contain_the_median(name):
     ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS[name])).fit(X, POSITIVE)
     new = 3 * X
     intervals, median = ribbon.predict_interval(new, LEVELS), ribbon.predict_quantiles(new, [0.5])
@@ -116,15 +116,15 @@ def test_intervals_behind_a_transform_are_nested_and_hold_the_median(name):
     assert_allclose(ribbon.predictive_cdf(X[inside], y[inside]), 0.3, atol=1e-6)
 
 
-def test_the_square_of_a_root_below_zero_is_not_an_observation():
-    """The root's normal law reaches below zero; all that lies there is the smallest target, not a large one."""
+def test_square_root_target_ignores_the_negative_branch():
+    """Normal noise of a square root reaches below zero; such values map to the smallest target, not to a large one."""
     ribbon = RibbonRegressor(TransformedTargetRegressor(LinearRegression(), **TRANSFORMS["sqrt"])).fit(X, POSITIVE)
     lower = ribbon.predict_interval(X - [10.0, 0, 0], 0.99)[:, 0]
     assert (lower == 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_likelihoods_follow_the_unit_of_a_log_target(scale):
+def test_log_density_of_log_target_follows_its_unit(scale):
     ribbon = RibbonRegressor(TransformedTargetRegressor(Ridge(), **TRANSFORMS["log"])).fit(X, POSITIVE * scale)
     t = np.log(POSITIVE * scale)
     plain = RibbonRegressor(Ridge()).fit(X, t)
@@ -132,14 +132,14 @@ def test_likelihoods_follow_the_unit_of_a_log_target(scale):
     assert_allclose(ribbon.log_density(X, POSITIVE * scale), expected, rtol=1e-6)
 
 
-def test_an_inverse_that_turns_back_among_the_training_targets_is_refused():
+def test_non_monotone_target_inverse_is_refused():
     folded = TransformedTargetRegressor(LinearRegression(), func=lambda y: y, inverse_func=np.abs, check_inverse=False)
     with pytest.raises(ValueError, match="not monotone"):
         RibbonRegressor(folded).fit(X, Y - Y.mean())
 
 
 # ---------------------------------------------------------------------- input
-def test_a_frozen_model_looks_at_its_input():
+def test_frozen_model_validates_its_input():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frozen = FrozenEstimator(Ridge().fit(frame, Y))
     ribbon = RibbonRegressor(frozen)
@@ -153,7 +153,7 @@ def test_a_frozen_model_looks_at_its_input():
         ribbon.fit(frame[["b", "a", "c"]], Y)
 
 
-def test_names_behind_a_transformer_that_does_not_check_them():
+def test_feature_names_are_checked_with_unchecking_transformers():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     ribbon = RibbonRegressor(make_pipeline(FunctionTransformer(), Ridge())).fit(frame, Y)
     for method in (ribbon.predict, ribbon.predict_interval):
@@ -161,7 +161,7 @@ def test_names_behind_a_transformer_that_does_not_check_them():
             method(frame[["b", "a", "c"]])
 
 
-def test_labels_that_the_base_model_has_not_seen_are_refused():
+def test_labels_unseen_by_the_base_model_are_refused():
     features, y = load_iris(return_X_y=True)
     model = LogisticRegression(max_iter=1000).fit(features[:100], y[:100])
     with pytest.raises(ValueError, match=r"labels that the model was not fitted on: \[.*2.*\]"):
@@ -171,7 +171,7 @@ def test_labels_that_the_base_model_has_not_seen_are_refused():
         RibbonCV(FrozenEstimator(ribbon)).fit(features, y)
 
 
-def test_what_overwrites_its_input_gets_a_copy():
+def test_steps_that_overwrite_input_receive_a_copy():
     plain = RibbonRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, Y)
     for model in (make_pipeline(StandardScaler(copy=False), LinearRegression(copy_X=False)),):
         own = 5 + 3 * X
@@ -183,7 +183,7 @@ def test_what_overwrites_its_input_gets_a_copy():
 
 
 @pytest.mark.parametrize("estimator", [RibbonRegressor(Ridge()), RibbonCV(Ridge(), cv=3)])
-def test_a_fit_is_all_or_nothing(estimator):
+def test_failed_fit_changes_no_attribute(estimator):
     estimator = clone(estimator)
     broken = X.copy()
     broken[0, 0] = np.nan
@@ -202,7 +202,7 @@ def test_a_fit_is_all_or_nothing(estimator):
     assert not hasattr(estimator, "feature_names_in_")
 
 
-def test_a_refit_leaves_nothing_of_the_one_before():
+def test_refit_replaces_all_fitted_attributes():
     ribbon = RibbonRegressor(store_loo=True).fit(X, Y)
     assert len(ribbon.loo_residuals_) == 80
     ribbon.set_params(store_loo=False).fit(X, Y)
@@ -210,7 +210,7 @@ def test_a_refit_leaves_nothing_of_the_one_before():
 
 
 @pytest.mark.parametrize("scale", [1e160, 1e-200])
-def test_sums_that_overflow_are_said(scale):
+def test_extreme_scales_give_finite_intervals_or_an_overflow_error(scale):
     if scale > 1:
         with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
             RibbonRegressor(LinearRegression()).fit(scale * X, Y)
@@ -218,7 +218,7 @@ def test_sums_that_overflow_are_said(scale):
         assert np.isfinite(RibbonRegressor(Ridge()).fit(X, scale * Y).predict_interval(X)).all()
 
 
-def test_predictions_do_not_depend_on_other_threads():
+def test_predictions_are_thread_safe():
     network = MLPRegressor(hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=1.0, random_state=0)
     ribbon = RibbonRegressor(network.set_params(max_iter=2000)).fit(X, Y)
     expected = [ribbon.predict_std(row[None]) for row in X]
@@ -228,12 +228,12 @@ def test_predictions_do_not_depend_on_other_threads():
 
 
 # ---------------------------------------------------------------------- degenerate data
-def test_a_collapsed_huber_scale_has_no_width_or_is_told():
+def test_collapsed_huber_scale_has_zero_width_intervals():
     constant = RibbonRegressor(HuberRegressor(epsilon=1.0)).fit(X, np.ones(80))
     assert_allclose(constant.predict_interval(X), 1.0, atol=1e-6)
 
 
-def test_counts_that_are_all_zero():
+def test_all_zero_counts():
     for model in (PoissonRegressor(alpha=0.0), PoissonRegressor(alpha=1.0)):
         try:
             interval = RibbonRegressor(model).fit(X, np.zeros(80)).predict_interval(X)
@@ -244,7 +244,7 @@ def test_counts_that_are_all_zero():
 
 
 @pytest.mark.parametrize("df", [2.5, 3.0, 4.0])
-def test_students_loss_has_students_law(df):
+def test_student_loss_uses_student_noise(df):
     heavy = Y + stats.t(df).rvs(80, random_state=0)
     model = AutogradRegressor(lambda w, X: X @ w, init=np.zeros(3), loss=StudentT(df), l2=1e-3)
     ribbon = RibbonRegressor(model).fit(X, heavy)
@@ -252,7 +252,7 @@ def test_students_loss_has_students_law(df):
     assert outer / inner > 1.5 * stats.norm.ppf(0.9995) / stats.norm.ppf(0.75)
 
 
-def test_the_transform_of_counts_is_uniform():
+def test_pit_of_counts_is_uniform():
     many = np.random.default_rng(1).normal(size=(4000, 1))
     counts = np.random.default_rng(2).poisson(np.exp(0.3 * many[:, 0])).astype(float)
     ribbon = RibbonRegressor(PoissonRegressor(alpha=0), noise=1.0).fit(many, counts)
@@ -261,21 +261,21 @@ def test_the_transform_of_counts_is_uniform():
 
 
 @pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3", "auto"])
-def test_a_prediction_that_leans_on_a_single_row_is_warned_about(correction):
+def test_prediction_from_a_single_row_warns(correction):
     kinds = np.array(["a"] * 150 + ["b"] * 149 + ["c"])[:, None]
     y = np.random.default_rng(0).normal(size=300)
     model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeverageWarning)
         ribbon = RibbonRegressor(model, correction=correction).fit(kinds, y)
-    with pytest.warns(LeverageWarning, match="1 of 3 rows lean on a single training row"):
+    with pytest.warns(LeverageWarning, match="1 of 3 rows depend on a single training row"):
         ribbon.predict_interval(np.array([["a"], ["b"], ["c"]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeverageWarning)
         ribbon.predict_interval(np.array([["a"], ["b"]]))
 
 
-def test_leverage_is_warned_of_once():
+def test_leverage_warning_is_shown_once():
     kinds = np.array(["a"] * 20 + ["b"])[:, None]
     model = make_pipeline(OneHotEncoder(sparse_output=False), LinearRegression(fit_intercept=False))
     with warnings.catch_warnings(record=True) as caught:
@@ -285,7 +285,7 @@ def test_leverage_is_warned_of_once():
 
 
 @pytest.mark.parametrize("offset", [0.0, 3e7, 1e10])
-def test_an_offset_of_a_column_does_not_matter(offset):
+def test_column_offset_does_not_change_intervals(offset):
     far = X + np.array([offset, 0.0, 0.0])
     expected, moved = RibbonRegressor().fit(X, Y), RibbonRegressor().fit(far, Y)
     rtol = 1e-7 + 3e-14 * offset  # what the column itself has lost
@@ -294,18 +294,18 @@ def test_an_offset_of_a_column_does_not_matter(offset):
     assert_allclose(np.diag(moved.covariance_)[:3], np.diag(expected.covariance_)[:3], rtol=rtol)
 
 
-def test_weights_that_sum_to_one_are_the_reason_that_is_named():
+def test_warning_names_weights_that_sum_to_one():
     with pytest.warns(LeverageWarning, match=r"these weights sum to 1, .* in place of 80"):
         RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
 
 
-def test_columns_that_least_squares_drops_are_the_reason_that_is_named():
+def test_warning_names_columns_dropped_by_least_squares():
     apart = X * [1e12, 1.0, 1e-12]
     with pytest.warns(NotStationaryWarning, match="StandardScaler"):
         RibbonRegressor().fit(apart, Y)
 
 
-def test_a_perfect_fit_is_at_its_minimum():
+def test_perfect_fit_counts_as_converged():
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotStationaryWarning)
         for model in (LinearRegression(), Ridge(1e-12), LinearRegression(fit_intercept=False)):
@@ -313,7 +313,7 @@ def test_a_perfect_fit_is_at_its_minimum():
             assert ribbon.stationarity_ < 0.25
 
 
-def test_small_classifiers_are_not_told_of_an_edge_that_says_nothing():
+def test_small_classifiers_do_not_warn_about_uninformative_edges():
     features, y = load_iris(return_X_y=True)
     rows = np.random.default_rng(0).permutation(150)[:40]
     with warnings.catch_warnings():
@@ -335,7 +335,7 @@ def test_many_classes():
     assert_allclose(other[:, [(k * 37) % K for k in range(K)]], proba, atol=1e-3)
 
 
-def test_the_mean_leverage_of_many_classes_is_that_of_the_rows():
+def test_hc1_with_many_classes_uses_the_mean_leverage():
     digits, y = (a[:100] for a in load_digits(return_X_y=True))
     scaled = digits / 16
     model = LogisticRegression(C=1.0, max_iter=2000)
@@ -346,7 +346,7 @@ def test_the_mean_leverage_of_many_classes_is_that_of_the_rows():
     assert traces["HC0"] < traces["HC2"] < traces["HC3"] < 4 * traces["HC0"]
 
 
-def test_blocks_of_many_classes_keep_to_their_budget():
+def test_many_classes_stay_within_the_memory_budget():
     import tracemalloc
 
     K, d = 40, 20
@@ -362,15 +362,15 @@ def test_blocks_of_many_classes_keep_to_their_budget():
 
 
 # ---------------------------------------------------------------------- platforms
-def test_no_platform_call_is_needed(monkeypatch):
+def test_platform_specific_os_functions_are_optional(monkeypatch):
     for name in ("sysconf", "getuid", "uname", "sched_getaffinity"):
         monkeypatch.delattr(os, name, raising=False)
     RibbonRegressor().fit(X, Y).predict_interval(X)
     RibbonClassifier().fit(X, Y > 1).predict_proba(X)
 
 
-# ---------------------------------------------------------------------- what used to be a bare traceback
-def test_rates_have_a_likelihood():
+# ---------------------------------------------------------------------- unusual arguments
+def test_rates_have_a_log_density():
     exposure = rng.uniform(0.2, 2, 80)
     rates = rng.poisson(exposure * np.exp(0.3 * X[:, 0])) / exposure
     tuned = RibbonCV(PoissonRegressor(alpha=0), alphas=[0.3, 1, 3], scoring="nll").fit(X, rates, sample_weight=exposure)
@@ -380,25 +380,25 @@ def test_rates_have_a_likelihood():
     assert 0.8 < interval_coverage_score(rates, ribbon.predict_interval(X)) <= 1
 
 
-def test_a_score_that_is_never_finite_is_refused():
+def test_scorer_without_finite_values_is_refused():
     features = np.linspace(0, 1, 40)[:, None]
     ribbon = RibbonRegressor(PoissonRegressor(alpha=0)).fit(features, np.arange(40) % 3)
     with pytest.raises(ValueError, match="not a finite number at any alpha"):
         RibbonCV(FrozenEstimator(ribbon), scoring="nll").fit(features, np.full(40, -1.0))
 
 
-def test_tables_of_lists():
+def test_nested_lists_are_accepted():
     frame = RibbonRegressor().fit(X, Y).predict_frame(X[:2].tolist())
     assert list(frame.index) == [0, 1]
 
 
-def test_a_fold_without_weight():
+def test_fold_with_zero_weight_is_refused():
     weight = np.r_[np.zeros(20), np.ones(60)]
     with pytest.raises(ValueError, match="weight of zero"):
         RibbonCV(Ridge(), cv=KFold(4)).fit(X, Y, sample_weight=weight)
 
 
-def test_several_levels_where_one_is_meant():
+def test_list_of_levels_is_refused_by_single_level_parameters():
     with pytest.raises(ValueError, match="single number"):
         RibbonCV(Ridge(), confidence_level=[0.5, 0.9]).fit(X, Y)
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -407,26 +407,26 @@ def test_several_levels_where_one_is_meant():
     assert levels.shape == covered.shape == (1,)
 
 
-def test_a_generator_of_folds_is_used_up():
+def test_exhausted_fold_generator_is_refused():
     tuned = RibbonCV(Ridge(), cv=KFold(3).split(X)).fit(X, Y)
     with pytest.raises(ValueError, match="generator is used up"):
         tuned.fit(X, Y)
 
 
-def test_parameters_set_after_a_fit_wait_for_the_next():
+def test_set_params_takes_effect_at_the_next_fit():
     ribbon = RibbonRegressor().fit(X, Y)
     before = ribbon.predict_interval(X)
     assert_array_equal(ribbon.set_params(predictive="pushforward").predict_interval(X), before)
 
 
-def test_one_class_only():
+def test_single_class_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match=r"one class only|at least 2 classes|at least two"):
             RibbonClassifier(MLPClassifier(hidden_layer_sizes=(2,), max_iter=2)).fit(X, np.zeros(80))
 
 
-def test_observations_of_another_length_or_without_a_value():
+def test_observations_with_wrong_length_or_nan_are_refused():
     ribbon = RibbonRegressor().fit(X, Y)
     for y in (Y[:5], Y[:1]):
         with pytest.raises(ValueError, match="an observation for each of the 80 rows"):
@@ -443,13 +443,13 @@ def test_observations_of_another_length_or_without_a_value():
         polish(network, X, gap)
 
 
-def test_the_density_of_a_point():
+def test_density_of_a_degenerate_prediction_is_not_nan():
     point = RibbonRegressor(noise=0.0, alpha=1e300).fit(X, X @ [1.0, 2.0, 3.0])
     density = point.log_density(X, np.zeros(80))
     assert not np.isnan(density).any()
 
 
-def test_a_query_is_not_a_table():
+def test_lazy_query_is_refused():
     class LazyFrame:
         def collect(self):
             return X
@@ -459,15 +459,15 @@ def test_a_query_is_not_a_table():
 
 
 @pytest.mark.parametrize("function", [np.reciprocal, np.sqrt, np.log])
-def test_a_constant_target_behind_a_transform_has_intervals_around_it(function):
-    """Targets that are all the same do not say whether their transform increases; what is around them does."""
+def test_constant_transformed_target_has_intervals_around_it(function):
+    """Equal targets do not show whether the transform increases, so values around them are used."""
     inverse = {np.reciprocal: np.reciprocal, np.sqrt: np.square, np.log: np.exp}[function]
     base = TransformedTargetRegressor(Ridge(), func=function, inverse_func=inverse, check_inverse=False)
     lower, upper = RibbonRegressor(base, noise=0.01).fit(X, np.full(80, 2.5)).predict_interval(X).T
     assert (lower < 2.4).all() and (upper > 2.6).all()
 
 
-def test_left_out_rows_of_a_constant_target_have_a_score():
+def test_loo_score_of_constant_target_is_finite():
     base = TransformedTargetRegressor(
         PoissonRegressor(), func=np.reciprocal, inverse_func=np.reciprocal, check_inverse=False
     )
@@ -475,8 +475,8 @@ def test_left_out_rows_of_a_constant_target_have_a_score():
     assert ribbon.loo_score_ > 30  # a point to rounding, whichever way that went
 
 
-def test_draws_of_a_rate_behind_a_root_take_no_longer_than_others():
-    """Quantiles of a mixture at a hundred levels are one search, and a search a few dozen steps."""
+def test_crps_of_transformed_rates_needs_few_cdf_calls():
+    """Mixture quantiles at a hundred levels take one search of a few dozen steps."""
     base = TransformedTargetRegressor(PoissonRegressor(alpha=0), func=np.sqrt, inverse_func=np.square)
     ribbon = RibbonRegressor(base, predictive="pushforward", n_draws=12, random_state=0).fit(X, POSITIVE)
     calls = []
@@ -487,8 +487,8 @@ def test_draws_of_a_rate_behind_a_root_take_no_longer_than_others():
     assert np.isfinite(crps).all() and len(calls) < 300
 
 
-def test_cdf_of_quantiles_next_to_the_end_of_a_quantile_transform():
-    """Within 1e-7 of its smallest target that transform stands still, but its inverse does not."""
+def test_cdf_inverts_quantiles_at_the_bound_of_a_quantile_transform():
+    """Within 1e-7 of the smallest target the transform is flat, but its inverse is not."""
     transformer = QuantileTransformer(n_quantiles=80, output_distribution="normal")
     base = TransformedTargetRegressor(Ridge(), transformer=transformer)
     y = 1e-5 * POSITIVE
@@ -500,8 +500,8 @@ def test_cdf_of_quantiles_next_to_the_end_of_a_quantile_transform():
         assert_allclose(cdf[inside], level, atol=1e-6)
 
 
-def test_densities_of_zeros_behind_a_quantile_transform_are_numbers():
-    """Differences next to zero are taken over steps so small that their slope overflows, but not its logarithm."""
+def test_density_at_zero_with_quantile_transform_is_not_nan():
+    """Finite differences next to zero overflow, but their logarithm does not."""
     y = np.r_[0.0, 0.0, 2.0]
     base = TransformedTargetRegressor(PoissonRegressor(), transformer=QuantileTransformer(n_quantiles=3))
     ribbon = RibbonRegressor(base, noise="train").fit(X[:3], y)
@@ -516,8 +516,8 @@ def test_densities_of_zeros_behind_a_quantile_transform_are_numbers():
         (QuantileTransformer(n_quantiles=10), np.r_[0.0, POSITIVE[1:]]),
     ],
 )
-def test_zero_has_its_probability_behind_a_transform_that_ends_there(transformer, y):
-    """What is found to be the end of the transform lies next to zero on either side; the end is zero itself."""
+def test_transform_with_bound_at_zero_keeps_probability_of_zero(transformer, y):
+    """The numerical bound of the transform lies next to zero on either side; the exact bound is zero."""
     base = TransformedTargetRegressor(PoissonRegressor(), transformer=transformer)
     ribbon = RibbonRegressor(base, noise=0.7).fit(X, y)
     distribution = ribbon.predict_distribution(X)
@@ -528,8 +528,8 @@ def test_zero_has_its_probability_behind_a_transform_that_ends_there(transformer
 
 
 @pytest.mark.parametrize("f, sd, phi, y", [(50.0, 60.0, 1000.0, 1e3), (5.0, 20.0, 50.0, 1e-3), (0.0, 10.0, 10.0, 1.0)])
-def test_a_gamma_law_of_a_large_dispersion_at_an_unsure_row(f, sd, phi, y):
-    """Next to where it bends, F(y | f) changes a thousand times as fast as elsewhere."""
+def test_gamma_with_large_dispersion_at_an_uncertain_row(f, sd, phi, y):
+    """F(y | f) is a thousand times steeper at its bend than elsewhere."""
 
     def integrand(u):
         return gammainc(1 / phi, np.exp(np.log(y / phi) - u)) * stats.norm.pdf(u, f, sd)
@@ -542,8 +542,8 @@ def test_a_gamma_law_of_a_large_dispersion_at_an_unsure_row(f, sd, phi, y):
     assert_allclose(law.cdf(np.array([y])), sum(pieces), rtol=0, atol=1e-9)
 
 
-# ---------------------------------------------------------------------- what the noise looks like
-def test_student_noise_without_residuals_is_a_point():
+# ---------------------------------------------------------------------- distribution of the noise
+def test_student_noise_with_zero_residuals_is_degenerate():
     for y in (np.zeros(80), np.full(80, 2.5)):
         ribbon = RibbonRegressor(law="student").fit(X, y)
         assert ribbon.law_.name == "student"
@@ -551,14 +551,14 @@ def test_student_noise_without_residuals_is_a_point():
     assert np.ptp(RibbonRegressor(law="student", noise=0.7).fit(X, np.zeros(80)).predict_interval(X), axis=1).min() > 1
 
 
-def test_student_noise_where_most_residuals_are_zero():
+def test_student_noise_with_mostly_zero_residuals():
     y = np.r_[np.zeros(999), 1.0]
     ribbon = RibbonRegressor(Ridge(alpha=1e30, fit_intercept=False), law="student", noise=1.0)
     ribbon.fit(np.ones((1000, 1)), y)
     assert 1e-7 < np.ptp(ribbon.predict_interval([[1.0]])) < 1e-3
 
 
-def test_residuals_that_are_one_value_but_for_a_single_row_have_no_empirical_law():
+def test_residuals_tied_except_one_have_no_empirical_law():
     nothing, y = np.zeros((1000, 1)), np.r_[1.0, np.zeros(999)]
     ribbon = RibbonRegressor().fit(nothing, y)
     assert np.isfinite(ribbon.predict_interval(nothing[:1])).all()
@@ -566,14 +566,14 @@ def test_residuals_that_are_one_value_but_for_a_single_row_have_no_empirical_law
         RibbonRegressor(law="empirical").fit(nothing, y)
 
 
-def test_an_empirical_law_of_residuals_most_of_which_are_one_value_to_rounding():
+def test_empirical_law_of_nearly_tied_residuals_is_finite():
     z = np.r_[1 + 1e-12 * rng.normal(size=170), rng.normal(size=30)]
     quantiles = EmpiricalLaw(z).marginal(0.0, 1.0, 0.0).ppf(np.linspace(0.01, 0.99, 99))
     assert np.isfinite(quantiles).all() and (np.diff(quantiles) >= 0).all()
     assert abs(quantiles[49] - 1) < 0.1
 
 
-def test_the_scale_of_the_noise_far_away_is_that_of_the_last_rows_without_a_warning():
+def test_noise_scale_stays_bounded_far_away_without_warning():
     x = np.linspace(-2, 2, 200)
     ribbon = RibbonRegressor().fit(x[:, None], np.exp(x) * np.where(np.arange(200) % 2, 1.0, -1.0))
     with warnings.catch_warnings():
@@ -585,8 +585,8 @@ def test_the_scale_of_the_noise_far_away_is_that_of_the_last_rows_without_a_warn
 
 @pytest.mark.parametrize("noise", ["auto", "heteroskedastic"])
 @pytest.mark.parametrize("alpha", [0.01, 0.35])
-def test_rows_without_weight_do_not_bear_on_how_the_noise_depends_on_x(noise, alpha):
-    """Nor does the way to its optimum, which is the same for a row of weight 2 and for two rows."""
+def test_zero_weight_rows_do_not_affect_heteroskedastic_noise(noise, alpha):
+    """The optimizer's path is equal for a row of weight 2 and for two rows."""
     g = np.random.default_rng(6)
     x, times = g.normal(size=(90, 2)), g.integers(0, 3, 90)
     y = x[:, 0] + np.exp(x[:, 0]) * g.normal(size=90)
@@ -600,16 +600,16 @@ def test_rows_without_weight_do_not_bear_on_how_the_noise_depends_on_x(noise, al
     assert_allclose(weighted.predict_interval(x), repeated.predict_interval(x), rtol=1e-6)
 
 
-def test_few_rows_of_large_weights_are_many_observations():
+def test_large_weights_count_as_repeated_observations():
     x, y = X[:8], np.exp(2 * X[:8, 0]) * np.array([1, -1, 1, -1, 1, -1, 1, -1])
     one = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(x[:, :1], y, sample_weight=np.full(8, 30.0))
     many = RibbonRegressor(Ridge(), noise=HeteroskedasticNoise()).fit(np.repeat(x[:, :1], 30, axis=0), np.repeat(y, 30))
     assert_allclose(one.predict_interval(x[:, :1]), many.predict_interval(x[:, :1]), rtol=1e-6)
 
 
-# ---------------------------------------------------------------------- folds that are not alike
-def test_a_fold_without_a_category_has_fewer_parameters():
-    """There the model may be too small to be damped; what is compared is what all folds have tried."""
+# ---------------------------------------------------------------------- folds that differ
+def test_fold_without_a_category_may_have_fewer_parameters():
+    """The smaller model may be undamped; only dampings tried in all folds are compared."""
     names = np.r_[["only"], np.tile(list("abcdef"), 10)[:59]][:, None]
     network = MLPRegressor(hidden_layer_sizes=(1,), solver="lbfgs", max_iter=50, random_state=0)
     base = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), network)
@@ -617,8 +617,8 @@ def test_a_fold_without_a_category_has_fewer_parameters():
     assert np.isfinite(tuned.predict_interval(names)).all()
 
 
-def test_folds_of_different_laws_have_no_common_crps():
-    """A normal law has its CRPS in closed form, an empirical one has not."""
+def test_cv_results_omit_crps_if_fold_laws_differ():
+    """The CRPS has a closed form for normal noise, but not for empirical noise."""
     g = np.random.default_rng(0)
     x, y = g.normal(size=(300, 1)), np.r_[g.exponential(size=150) ** 2, g.normal(size=150)]
     tuned = RibbonCV(Ridge(), cv=KFold(2)).fit(x, y)
@@ -626,9 +626,9 @@ def test_folds_of_different_laws_have_no_common_crps():
     assert "mean_test_crps" in RibbonCV(Ridge(), cv=KFold(2), scoring="crps").fit(x, y).cv_results_
 
 
-# ---------------------------------------------------------------------- what rounding leaves
-def test_a_constant_column_has_no_direction_of_its_own():
-    """The mean of many copies of 0.69 is not 0.69, and differs with their order in memory."""
+# ---------------------------------------------------------------------- rounding
+def test_constant_column_adds_no_direction():
+    """The mean of many copies of 0.69 differs from 0.69, depending on memory order."""
     x = np.c_[np.full(80, 0.69), X[:, 0], np.full(80, 1.38)]
     far = np.array([[0.69, 500.0, 1.38]])
     ribbons = [RibbonRegressor(noise="dof").fit(layout(x), Y) for layout in (np.ascontiguousarray, np.asfortranarray)]
@@ -637,8 +637,8 @@ def test_a_constant_column_has_no_direction_of_its_own():
         assert_allclose(ribbon.predict_std(far, kind="epistemic"), expected, rtol=1e-9)
 
 
-def test_noise_that_is_constant_after_all_can_be_pickled():
-    """A scale to the power of zero is no better than a constant, though it may beat it by rounding."""
+def test_heteroskedastic_noise_shrunk_to_constant_can_be_pickled():
+    """A scale to the power zero is constant, though its score may be better by rounding."""
     for seed in (23, 198, 207):
         g = np.random.default_rng(seed)
         x = g.normal(size=(40, 3))
@@ -649,7 +649,7 @@ def test_noise_that_is_constant_after_all_can_be_pickled():
         assert hasattr(again.noise_, "regressor_") == (again.noise_.shrinkage_ > 0)
 
 
-def test_a_frozen_scaler_that_overwrites_its_input_gets_a_copy():
+def test_frozen_scaler_that_overwrites_input_receives_a_copy():
     scaled = make_pipeline(StandardScaler(copy=False), Ridge()).fit(X.copy(), Y)
     ribbon = RibbonRegressor(FrozenEstimator(scaled)).fit(X.copy(), Y)
     rows = np.asfortranarray(X[:5] + 3)
@@ -659,7 +659,7 @@ def test_a_frozen_scaler_that_overwrites_its_input_gets_a_copy():
     assert_array_equal(frame["prediction"], scaled.predict(before.copy()))
 
 
-def test_rows_without_weight_may_leave_the_range_of_their_family_in_silence():
+def test_zero_weight_rows_outside_the_family_range_do_not_warn():
     x = np.r_[np.linspace(1, 2, 30), -5.0][:, None]
     base = TweedieRegressor(power=3, link="identity", alpha=0.0, tol=1e-9, max_iter=1000)
     with warnings.catch_warnings():
@@ -669,8 +669,8 @@ def test_rows_without_weight_may_leave_the_range_of_their_family_in_silence():
     assert ribbon.estimator_.predict(x)[-1] < 0 and np.isfinite(ribbon.noise_.dispersion_)
 
 
-def test_a_network_without_any_uncertainty():
-    """All scores are zero, and the root of their covariance has no columns."""
+def test_network_without_uncertainty():
+    """All scores are zero, so the root of their covariance has no columns."""
     network = MLPRegressor(hidden_layer_sizes=(3, 2), solver="lbfgs", alpha=0.0, max_iter=1, random_state=0)
     network.fit(X, Y)
     y = network.predict(X)
@@ -680,8 +680,8 @@ def test_a_network_without_any_uncertainty():
     assert_allclose(ribbon.predict_interval(X), np.c_[y, y], atol=1e-9)
 
 
-def test_balanced_classes_one_of_which_has_no_weight():
-    """Its own weight would be infinite, and that of its rows is zero."""
+def test_balanced_class_with_zero_weight():
+    """The balanced class weight would be infinite, while all its rows have weight zero."""
     y = np.arange(80) % 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -692,7 +692,7 @@ def test_balanced_classes_one_of_which_has_no_weight():
 
 
 @pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier])
-def test_another_alpha_has_its_own_leave_one_out(Ribbon):
+def test_with_alpha_updates_leave_one_out(Ribbon):
     target = Y if Ribbon is RibbonRegressor else (np.median(Y) < Y).astype(int)
     given = {"noise": "dof"} if Ribbon is RibbonRegressor else {}
     weight = np.random.default_rng(0).integers(1, 3, len(target))
@@ -703,7 +703,7 @@ def test_another_alpha_has_its_own_leave_one_out(Ribbon):
     np.testing.assert_allclose(*covariance, rtol=1e-9)
 
 
-def test_logits_whose_variances_overflow_have_probabilities():
+def test_logits_with_overflowing_variances_have_finite_probabilities():
     f, root = np.array([[3.0, -1.0], [0.5, 0.2]]), np.array([[[1e221, 0.0], [0.0, 1e200]], [[0.1, 0.0], [0.0, 0.2]]])
     latent = Latent(f, row_covariances(root))
     probabilities = ClassProbabilities(latent, Categorical(3)).mean()

@@ -1,4 +1,4 @@
-"""Networks with more effective parameters than their rows can judge: damped, said so, tuned on held-out rows."""
+"""Overparameterized networks are damped, warn, and can be tuned on held-out rows."""
 
 import warnings
 
@@ -22,7 +22,7 @@ TRAIN, TEST = slice(0, 240), slice(240, 1000)
 
 @pytest.fixture(scope="module")
 def network():
-    """As people type it, but smaller: 201 parameters by Adam on 240 rows."""
+    """Typical network, but smaller: 201 parameters, trained by Adam on 240 rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return MLPRegressor(hidden_layer_sizes=(40,), max_iter=800, random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -42,7 +42,7 @@ def effective_parameters(ribbon, damping):
     return np.trace(np.linalg.solve(H + np.diag(ribbon.model_.l2 + damping), H))
 
 
-def test_the_damping_of_a_network_short_of_a_minimum(ribbon):
+def test_unconverged_network_is_damped(ribbon):
     assert effective_parameters(ribbon, 1e-8) > 0.4 * 240
     assert ribbon.curvature_.damping == pytest.approx(0.01 * np.var(Y[TRAIN]))
     expected = effective_parameters(ribbon, ribbon.curvature_.damping)
@@ -50,7 +50,7 @@ def test_the_damping_of_a_network_short_of_a_minimum(ribbon):
     assert expected < 0.25 * 240
 
 
-def test_no_more_than_a_quarter_of_a_parameter_per_row_is_left(network):
+def test_damping_leaves_at_most_a_quarter_parameter_per_row(network):
     few = RibbonRegressor(FrozenEstimator(network), noise="dof")
     with pytest.warns(FlexibleModelWarning):
         few.fit(X[TRAIN][:80], Y[TRAIN][:80])
@@ -58,7 +58,7 @@ def test_no_more_than_a_quarter_of_a_parameter_per_row_is_left(network):
     assert few.curvature_.damping > 0.01 * np.var(Y[TRAIN][:80])
 
 
-def test_intervals_have_the_width_that_new_rows_ask_for(network, ribbon):
+def test_damped_interval_width_matches_held_out_errors(network, ribbon):
     intervals = ribbon.predict_interval(X[TEST])
     oracle = 2 * np.quantile(np.abs(Y[TEST] - network.predict(X[TEST])), 0.9)
     assert 0.86 < interval_coverage_score(Y[TEST], intervals) < 0.97
@@ -70,7 +70,7 @@ def test_intervals_have_the_width_that_new_rows_ask_for(network, ribbon):
     assert np.mean(wide[:, 1] - wide[:, 0]) > 1.5 * np.mean(intervals[:, 1] - intervals[:, 0])
 
 
-def test_one_diagnosis_with_one_cure(network):
+def test_flexible_network_raises_one_warning_with_advice(network):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         RibbonRegressor(FrozenEstimator(network)).fit(X[TRAIN], Y[TRAIN])
@@ -78,7 +78,7 @@ def test_one_diagnosis_with_one_cure(network):
     assert "RibbonCV" in str(said[0].message)
 
 
-def test_what_is_not_damped(network):
+def test_damping_is_skipped_if_unneeded_or_given(network):
     linear = RibbonRegressor(LinearRegression(), noise="dof").fit(np.random.default_rng(0).normal(size=(20, 8)), Y[:20])
     assert linear.effective_parameters_ == pytest.approx(9)
     stated = RibbonRegressor(FrozenEstimator(network), damping=1e-3, noise="dof")
@@ -92,7 +92,7 @@ def test_what_is_not_damped(network):
     assert RibbonRegressor(few, noise="dof").fit(X, Y).curvature_.damping == "auto"
 
 
-def test_a_classifier_too():
+def test_flexible_classifier_is_damped():
     labels = (np.sign(Y - np.median(Y)) > 0).astype(int)
     network = MLPClassifier(hidden_layer_sizes=(40,), alpha=0.1, solver="lbfgs", max_iter=20, random_state=0)
     with pytest.warns(FlexibleModelWarning):
@@ -101,7 +101,7 @@ def test_a_classifier_too():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_held_out_rows_choose_the_damping_by_themselves():
+def test_ribbon_cv_chooses_damping_by_default():
     base = MLPRegressor(hidden_layer_sizes=(40,), max_iter=300, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FlexibleModelWarning)  # nothing to advise
@@ -113,13 +113,13 @@ def test_held_out_rows_choose_the_damping_by_themselves():
     assert "damping" not in RibbonCV(base, cv=2, dampings=None).fit(X[:60], Y[:60]).cv_results_
 
 
-def test_leave_one_out_cannot_ruin_a_network():
+def test_leave_one_out_tuning_of_flexible_network_is_refused():
     base = MLPRegressor(hidden_layer_sizes=(40,), solver="lbfgs", alpha=0.1, max_iter=300, random_state=0)
-    with pytest.raises(ValueError, match=r"cv='loo' needs a model that cannot follow single rows"):
+    with pytest.raises(ValueError, match=r"cv='loo' needs at most 0\.15 effective parameters per row"):
         RibbonCV(base, cv="loo").fit(X[TRAIN], Y[TRAIN])
 
 
-def test_a_network_too_large_for_a_dense_curvature(network):
+def test_network_too_large_for_dense_curvature(network):
     undamped = RibbonRegressor(FrozenEstimator(network), curvature="kfac", damping=1e-8, noise="dof", random_state=0)
     with pytest.warns(FlexibleModelWarning):
         ribbon = clone(undamped).set_params(damping="auto").fit(X[TRAIN], Y[TRAIN])
@@ -131,7 +131,7 @@ def test_a_network_too_large_for_a_dense_curvature(network):
     assert narrow < wide / 2
 
 
-def test_leave_one_out_scores_that_flatter_are_said_to():
+def test_optimistic_leave_one_out_score_warns():
     base = MLPRegressor(
         hidden_layer_sizes=(20,), activation="tanh", solver="lbfgs", alpha=0.1, max_iter=5000, random_state=0
     )
@@ -141,6 +141,6 @@ def test_leave_one_out_scores_that_flatter_are_said_to():
     assert ribbon.loo_score_ > new + 0.1  # which is what the warning says
 
 
-def test_networks_are_corrected_by_each_rows_own_leverage(ribbon):
+def test_network_correction_uses_row_leverages(ribbon):
     assert ribbon.correction_ == "HC2"
     assert ribbon.ribbon_.freedom is not None

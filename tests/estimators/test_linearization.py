@@ -1,4 +1,4 @@
-"""The linear step against refits that scikit-learn makes at the same weights."""
+"""The linear step against scikit-learn refits at equal weights."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def coefficients(estimator):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_refits_are_those_of_scikit_learn(name):
+def test_refits_equal_scikit_learn_refits(name):
     Ribbon, base, y = CASES[name]
     ribbon = Ribbon(base, alpha=0.7).fit(X, y)
     report = ribbon.check_linearization(X, y, n_refits=3, random_state=0)
@@ -41,8 +41,8 @@ def test_refits_are_those_of_scikit_learn(name):
         assert_allclose(ribbon.model_.theta + shift, coefficients(refit), atol=1e-7)
 
 
-def test_the_linear_step_is_the_influence_of_every_row():
-    """-H^-1 sum_i (w_i - 1/n) g_i for least squares, written down with numpy."""
+def test_linear_step_equals_sum_of_influences():
+    """The step for least squares is -H^-1 sum_i (w_i - 1/n) g_i, computed with numpy."""
     ribbon = RibbonRegressor().fit(X, Y)
     report = ribbon.check_linearization(X, Y, n_refits=2, random_state=1)
     Z = np.column_stack([X, np.ones(N)])
@@ -52,8 +52,8 @@ def test_the_linear_step_is_the_influence_of_every_row():
     assert_allclose(report.predictions.std(), (Z @ shift).std(), rtol=1e-12)
 
 
-def test_error_falls_as_alpha_grows():
-    """The step is first order: an error of the second order in weights whose spread is 1/sqrt(alpha)."""
+def test_error_decreases_with_alpha():
+    """The error is second order in the weights, whose standard deviation is 1/sqrt(alpha)."""
     errors = []
     for alpha in (1.0, 100.0):
         ribbon = RibbonClassifier(LogisticRegression(), alpha=alpha).fit(X, LABELS)
@@ -62,7 +62,7 @@ def test_error_falls_as_alpha_grows():
     assert 5 < errors[0] / errors[1] < 20
 
 
-def test_a_network_in_a_pipeline_with_weights(capsys):
+def test_weighted_network_in_a_pipeline(capsys):
     network = MLPRegressor(
         hidden_layer_sizes=(4,), activation="tanh", solver="lbfgs", alpha=3.0, tol=1e-9, max_iter=5000, random_state=0
     )
@@ -75,7 +75,7 @@ def test_a_network_in_a_pipeline_with_weights(capsys):
     assert 0.5 < report.to_frame()["size_ratio"].median() < 2
 
 
-def test_what_it_says():
+def test_report_contents():
     ribbon = RibbonRegressor().fit(X, Y)
     report = ribbon.check_linearization(X, Y, n_refits=4, random_state=0)
     frame = report.to_frame()
@@ -91,9 +91,9 @@ def test_what_it_says():
         ribbon.check_linearization(X, Y, n_refits=0)
 
 
-def test_other_rows_than_the_fitted_ones_are_refused():
+def test_rows_other_than_training_rows_are_refused():
     ribbon = RibbonRegressor(Ridge()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"must be what the estimator was fitted on: 200 observations, got 150"):
+    with pytest.raises(ValueError, match=r"must be those that the estimator was fitted on: 200 observations, got 150"):
         ribbon.check_linearization(X[:150], Y[:150])
     with pytest.raises(ValueError, match="got 400"):
         ribbon.check_linearization(X, Y, sample_weight=np.full(N, 2.0))

@@ -1,4 +1,4 @@
-"""Laws that RibbonRegressor keeps whatever the base model, and coverage on simulated data."""
+"""Properties of RibbonRegressor that hold for every base model, and coverage on simulated data."""
 
 import warnings
 from copy import deepcopy
@@ -103,15 +103,15 @@ def ribbon(request):
     return fitted(request.param)
 
 
-# ---------------------------------------------------------------------- laws
+# ---------------------------------------------------------------------- properties
 
 
-def test_predict_is_the_base_model_bit_for_bit(ribbon):
+def test_predict_equals_base_model_exactly(ribbon):
     np.testing.assert_array_equal(ribbon.predict(NEW), ribbon.estimator_.predict(NEW))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "perceptron"])
-def test_base_model_is_fitted_as_the_user_would(name):
+def test_base_model_fit_equals_direct_fit(name):
     base, (X, y) = CASES[name]
     np.testing.assert_array_equal(fitted(name).predict(NEW), clone(base).fit(X, y).predict(NEW))
 
@@ -143,7 +143,7 @@ def test_intervals_are_ordered_and_nested(ribbon, kind):
     assert np.all(intervals[:, 1, -1] - intervals[:, 0, -1] > intervals[:, 1, 0] - intervals[:, 0, 0])
 
 
-def test_confidence_interval_holds_the_prediction_and_is_the_narrower_one(ribbon):
+def test_confidence_interval_contains_prediction_and_is_narrower(ribbon):
     lower, upper = ribbon.predict_interval(NEW, 0.9, kind="confidence").T
     y_pred = ribbon.predict(NEW)
     assert np.all((lower < y_pred) & (y_pred < upper))
@@ -151,7 +151,7 @@ def test_confidence_interval_holds_the_prediction_and_is_the_narrower_one(ribbon
     assert np.all(wide[:, 1] - wide[:, 0] > upper - lower)
 
 
-def test_quantiles_increase_and_are_the_ends_of_the_interval(ribbon):
+def test_quantiles_increase_and_equal_interval_bounds(ribbon):
     quantiles = ribbon.predict_quantiles(NEW, [0.05, 0.25, 0.5, 0.75, 0.95])
     assert np.all(np.diff(quantiles, axis=1) >= 0)
     np.testing.assert_allclose(quantiles[:, [0, -1]], ribbon.predict_interval(NEW, 0.9), rtol=1e-8)
@@ -168,7 +168,7 @@ def test_width_shrinks_as_alpha_grows(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_huge_alpha_leaves_the_distribution_of_the_base_model(name):
+def test_huge_alpha_gives_base_model_distribution(name):
     ribbon = fitted(name, alpha=1e15)
     epistemic, aleatoric = (ribbon.predict_std(NEW, kind=kind) for kind in ("epistemic", "aleatoric"))
     assert np.all(epistemic < 1e-6 * aleatoric)
@@ -179,7 +179,7 @@ def test_huge_alpha_leaves_the_distribution_of_the_base_model(name):
 
 
 @pytest.mark.parametrize(("name", "family"), [("poisson", 1), ("gamma", 2), ("tweedie 1.5", 1.5)])
-def test_glms_have_the_noise_of_their_family(name, family):
+def test_glm_noise_is_from_its_family(name, family):
     ribbon = fitted(name)
     variance = ribbon.noise_.dispersion_ * ribbon.predict(NEW) ** family
     if name == "poisson":
@@ -187,7 +187,7 @@ def test_glms_have_the_noise_of_their_family(name, family):
     np.testing.assert_allclose(ribbon.predict_std(NEW, kind="aleatoric") ** 2, variance, rtol=1e-10)
 
 
-def test_least_squares_has_gaussian_noise_of_the_stated_kind():
+def test_least_squares_noise_is_gaussian_with_requested_estimate():
     X, y = linear_data()
     residuals = y - LinearRegression().fit(X, y).predict(X)
     for noise, denominator in (("train", 299), ("dof", 296)):
@@ -196,7 +196,7 @@ def test_least_squares_has_gaussian_noise_of_the_stated_kind():
     assert RibbonRegressor(noise=2.5).fit(X, y).noise_.dispersion_ == 2.5
 
 
-def test_leave_one_out_noise_of_ridge_is_that_of_refits():
+def test_ridge_leave_one_out_noise_equals_refits():
     X, y = linear_data(40)
     design = np.column_stack([X, np.ones(40)])
     shift = np.diag([20.0, 20, 20, 0])
@@ -231,7 +231,7 @@ def test_shapes(name, predictive):
     assert ribbon.covariance_.shape == (p, p)
 
 
-def test_frame_holds_the_other_methods_and_keeps_the_index(ribbon):
+def test_frame_columns_equal_methods_and_index_is_kept(ribbon):
     frame = ribbon.predict_frame(pd.DataFrame(NEW, index=list("uvwxyz")), confidence_level=0.8)
     assert list(frame.columns) == ["prediction", "std_epistemic", "std_aleatoric", "lower", "upper"]
     assert list(frame.index) == list("uvwxyz")
@@ -241,7 +241,7 @@ def test_frame_holds_the_other_methods_and_keeps_the_index(ribbon):
     np.testing.assert_allclose(frame[["lower", "upper"]], ribbon.predict_interval(NEW, 0.8), rtol=1e-12)
 
 
-def test_frame_of_an_array_counts_its_rows(ribbon):
+def test_frame_of_an_array_has_range_index(ribbon):
     assert list(ribbon.predict_frame(NEW).index) == list(range(6))
 
 
@@ -296,7 +296,7 @@ def test_random_state_makes_fits_and_samples_repeatable(predictive):
     assert not np.array_equal(draws[0], one.predict_samples(NEW, random_state=4))
 
 
-def test_another_random_state_draws_other_weights():
+def test_random_state_changes_drawn_weights():
     X, y = linear_data()
     one, other = (RibbonRegressor(predictive="pushforward", random_state=s).fit(X, y).covariance_ for s in (0, 1))
     assert not np.allclose(one, other, rtol=1e-3)
@@ -323,7 +323,7 @@ def test_direct_and_pushforward_differ_for_a_perceptron():
     assert not np.allclose(*ends, rtol=1e-3)
 
 
-def test_block_size_changes_no_number(monkeypatch):
+def test_block_size_does_not_change_results(monkeypatch):
     whole = fitted("gamma")
     X = np.random.default_rng(5).normal(size=(300, 3))
     expected = whole.predict_interval(X)
@@ -347,7 +347,7 @@ def over_dispersed(mu, rng):
     return stats.nbinom(mu / 2, 1 / 3).rvs(random_state=rng).astype(float)  # variance 3 mu
 
 
-# name: (base, mean of x, draw, the true law's quantiles at mean mu)
+# name: (base, mean of x, draw, the true distribution's quantiles at mean mu)
 TRUTHS = {
     "least squares": (LinearRegression(), lambda X: X @ [2.0, -1, 0.5], noisy, lambda mu: stats.norm(mu)),
     "poisson": (PoissonRegressor(alpha=0, **TIGHT), mean_of, poisson_counts, stats.poisson),
@@ -368,7 +368,7 @@ def covered(interval, y):
 
 
 @pytest.mark.parametrize("name", TRUTHS)
-def test_coverage_is_that_of_the_interval_of_the_true_law(name):
+def test_coverage_equals_coverage_of_true_distribution_interval(name):
     base, mean, draw, law = TRUTHS[name]
     rng = np.random.default_rng(7)
     X, X_test = rng.normal(size=(N_TRAIN, 3)), rng.normal(size=(N_TEST, 3))
@@ -394,7 +394,7 @@ def test_confidence_interval_covers_the_true_mean_under_heteroskedastic_noise():
         ribbon = RibbonRegressor(noise=1.0).fit(X, y)  # no noise is in the interval of a mean
         lower, upper = ribbon.predict_interval(x, 0.9, kind="confidence")[0]
         hits += lower <= 3.0 <= upper
-    # HC0 is a little short at n = 100; the homoskedastic interval would cover about 0.7
+    # HC0 covers slightly too little at n = 100; the homoskedastic interval would cover about 0.7
     assert 0.80 < hits / repeats < 0.94
 
 
@@ -405,11 +405,11 @@ def test_raw_prediction_is_less_certain_away_from_the_data(name):
     assert far > 4 * near
 
 
-# ---------------------------------------------------------------------- what may stand around the model
+# ---------------------------------------------------------------------- wrappers around the model
 
 
 @pytest.mark.parametrize("predictive", PREDICTIVES)
-def test_a_standardized_target_changes_nothing(predictive):
+def test_standardized_target_changes_nothing(predictive):
     X, y = linear_data()
     plain = RibbonRegressor(predictive=predictive, random_state=0).fit(X, y)
     scaled = TransformedTargetRegressor(LinearRegression(), transformer=StandardScaler())
@@ -421,7 +421,7 @@ def test_a_standardized_target_changes_nothing(predictive):
         np.testing.assert_allclose(scaled.predict_std(NEW, kind=kind), plain.predict_std(NEW, kind=kind), rtol=1e-7)
 
 
-def test_a_log_target_has_the_moments_of_the_log_normal_law():
+def test_log_target_has_log_normal_moments():
     ribbon = fitted("log target")
     mu, phi = ribbon.predict(NEW), ribbon.noise_.dispersion_
     expected = stats.lognorm(np.sqrt(phi), scale=mu).std()
@@ -433,7 +433,7 @@ def test_a_log_target_has_the_moments_of_the_log_normal_law():
     np.testing.assert_allclose(ribbon.predict_interval(NEW), np.exp(base.predict_interval(NEW)), rtol=1e-10)
 
 
-def test_a_decreasing_target_has_the_quantiles_of_the_increasing_one():
+def test_decreasing_target_transform_reverses_quantiles():
     up, down = fitted("log target"), fitted("decreasing target")
     for kind in ("prediction", "confidence"):
         q = [0.05, 0.3, 0.9]
@@ -456,7 +456,7 @@ def mixed_transformer():
 
 
 @pytest.mark.parametrize("penalty", [0.0, 5.0])
-def test_a_pipeline_of_mixed_columns_is_the_model_on_transformed_columns(penalty):
+def test_mixed_column_pipeline_equals_model_on_transformed_columns(penalty):
     frame, y = mixed_frame()
     base = Ridge(alpha=penalty) if penalty else LinearRegression()
     ribbon = RibbonRegressor(make_pipeline(mixed_transformer(), base)).fit(frame, y)
@@ -469,7 +469,7 @@ def test_a_pipeline_of_mixed_columns_is_the_model_on_transformed_columns(penalty
     assert list(ribbon.predict_frame(frame.iloc[5:9]).index) == [5, 6, 7, 8]
 
 
-def test_a_target_transformer_around_a_pipeline():
+def test_target_transformer_around_a_pipeline():
     frame, y = mixed_frame()
     inside = make_pipeline(mixed_transformer(), Ridge())
     ribbon = RibbonRegressor(log_target(inside)).fit(frame, np.exp(y))
@@ -478,7 +478,7 @@ def test_a_target_transformer_around_a_pipeline():
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "decreasing target"])
-def test_a_frozen_model_gives_what_fitting_gives(name):
+def test_frozen_model_equals_fitted_model(name):
     base, (X, y) = CASES[name]
     base = clone(base).set_params(random_state=0) if name == "perceptron" else clone(base)
     fitted_once = RibbonRegressor(base).fit(X, y)
@@ -487,7 +487,7 @@ def test_a_frozen_model_gives_what_fitting_gives(name):
     np.testing.assert_array_equal(frozen.predict_interval(NEW), fitted_once.predict_interval(NEW))
 
 
-def test_lasso_is_its_active_set_and_says_so():
+def test_lasso_uses_its_active_set_and_warns():
     X, y = load_diabetes(return_X_y=True)
     base = Lasso(alpha=0.5, tol=1e-10)
     with pytest.warns(SelectionWarning, match=r"Lasso keeps 4 of 10 coefficients"):
@@ -516,7 +516,7 @@ def rescaled_sum(X):
 
 @pytest.mark.parametrize("redundant", [duplicated, with_constant, rescaled_sum])
 @pytest.mark.parametrize("base", [LinearRegression(), PoissonRegressor(alpha=0, **TIGHT)], ids=["ols", "glm"])
-def test_redundant_columns_change_no_uncertainty_and_no_warning_comes(redundant, base):
+def test_redundant_columns_keep_uncertainty_without_warning(redundant, base):
     X, y = linear_data() if isinstance(base, LinearRegression) else positive_data(poisson_counts)
     reduced = RibbonRegressor(clone(base)).fit(X, y)
     full = deepcopy(reduced.estimator_)  # the same function, to the last bit
@@ -532,13 +532,13 @@ def test_redundant_columns_change_no_uncertainty_and_no_warning_comes(redundant,
 
 
 @pytest.mark.parametrize("redundant", [duplicated, with_constant, rescaled_sum])
-def test_least_squares_fits_redundant_columns_by_itself(redundant):
+def test_least_squares_accepts_redundant_columns(redundant):
     X, y = linear_data()
     reduced, full = RibbonRegressor().fit(X, y), RibbonRegressor().fit(redundant(X), y)
     np.testing.assert_allclose(full.predict_std(redundant(NEW)), reduced.predict_std(NEW), rtol=1e-8)
 
 
-def test_full_one_hot_with_intercept_is_one_level_less():
+def test_full_one_hot_equals_dropping_one_level():
     frame, y = mixed_frame()
     full = pd.get_dummies(frame["town"], dtype=float).to_numpy()
     with warnings.catch_warnings():
@@ -550,7 +550,7 @@ def test_full_one_hot_with_intercept_is_one_level_less():
 
 
 @pytest.mark.parametrize("redundant", [duplicated, with_constant])
-def test_a_row_that_breaks_the_collinearity_is_reported(redundant):
+def test_row_breaking_collinearity_warns(redundant):
     X, y = linear_data()
     ribbon = RibbonRegressor().fit(redundant(X), y)
     broken = redundant(NEW)
@@ -564,7 +564,7 @@ def test_a_row_that_breaks_the_collinearity_is_reported(redundant):
 
 @pytest.mark.parametrize("noise", ["dof", "train", "loo"])
 @pytest.mark.parametrize("name", ["least squares", "ridge", "poisson", "gamma", "tweedie 1.5", "log target"])
-def test_integer_weights_are_repeated_rows(name, noise):
+def test_integer_weights_equal_repeated_rows(name, noise):
     base, (X, y) = CASES[name]
     m = np.random.default_rng(0).integers(0, 4, len(y))
     weighted = RibbonRegressor(clone(base), noise=noise).fit(X, y, sample_weight=m)
@@ -574,14 +574,14 @@ def test_integer_weights_are_repeated_rows(name, noise):
     np.testing.assert_allclose(weighted.predict_interval(NEW), repeated.predict_interval(NEW), rtol=1e-6, atol=1e-9)
 
 
-def test_constant_weight_narrows_the_mean_by_its_root():
+def test_constant_weight_scales_std_of_mean_by_its_inverse_root():
     X, y = linear_data()
     one, three = (RibbonRegressor(correction="HC0").fit(X, y, sample_weight=np.full(300, w)) for w in (1.0, 3.0))
     ratio = one.predict_std(NEW, kind="epistemic") / three.predict_std(NEW, kind="epistemic")
     np.testing.assert_allclose(ratio, np.sqrt(901 / 301), rtol=1e-10)
 
 
-def test_rows_of_weight_zero_are_as_if_absent():
+def test_zero_weight_rows_equal_absent_rows():
     X, y = linear_data()
     weight = np.ones(300)
     weight[200:] = 0
@@ -591,7 +591,7 @@ def test_rows_of_weight_zero_are_as_if_absent():
     )
 
 
-def test_function_transformer_in_a_pipeline_keeps_its_meaning():
+def test_function_transformer_in_a_pipeline_is_applied():
     X, y = linear_data()
     ribbon = RibbonRegressor(make_pipeline(FunctionTransformer(lambda X: X[:, :1]), LinearRegression())).fit(X, y)
     assert ribbon.covariance_.shape == (2, 2)
@@ -600,7 +600,7 @@ def test_function_transformer_in_a_pipeline_keeps_its_meaning():
     np.testing.assert_array_equal(ribbon.predict_interval(moved), ribbon.predict_interval(NEW))
 
 
-def test_texts_have_no_number_of_features_and_no_need_of_one():
+def test_text_input_has_no_n_features_in():
     words = np.array(["red", "green", "blue", "old"])
     drawn = np.random.default_rng(0).integers(0, 3, size=(60, 4))
     texts = [" ".join(np.repeat(words, counts)) or "none" for counts in drawn]

@@ -1,4 +1,4 @@
-"""Manners of a scikit-learn estimator: checks, cloning, pickling, search, routing, names, sparse input, seeds."""
+"""The scikit-learn interface: checks, cloning, pickling, search, routing, names, sparse input, seeds."""
 
 import pickle
 import re
@@ -61,14 +61,14 @@ CHECKED = {
     "logistic": RibbonClassifier(LogisticRegression(solver="newton-cholesky")),
     "perceptron classifier": RibbonClassifier(MLPClassifier(**SMALL_MLP)),
     "tuned regressor": RibbonCV(alphas=[0.1, 1.0, 10.0], cv=2),
-    # of a base model alone, which gets a ribbon around it
+    # checks of the base model alone, run on the ribbon around it
     "tuned classifier": RibbonCV(LogisticRegression(), alphas=[0.3, 3.0], temperatures=[1.0, 2.0], cv=2),
 }
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CHECKED)
-def test_scikit_learns_own_checks(name):
+def test_check_estimator_passes(name):
     estimator = CHECKED[name]
     more = 3 if is_classifier(estimator) else int(get_tags(estimator).target_tags.multi_output)
     assert_checked(check_estimator(estimator, on_fail=None, on_skip=None), 60 + more, least=58 + more)
@@ -134,14 +134,14 @@ def test_fitted_state_does_not_grow_with_the_rows():
     assert large < small + 200
 
 
-def test_fit_leaves_the_given_estimator_alone():
+def test_fit_does_not_modify_the_given_estimator():
     base = Ridge()
     ribbon = RibbonRegressor(base, random_state=3).fit(X, Y)
     assert ribbon.estimator is base
     assert not hasattr(base, "coef_")
 
 
-def test_grid_search_over_the_base_models_penalty():
+def test_grid_search_over_base_model_penalty():
     search = GridSearchCV(RibbonRegressor(Ridge()), {"estimator__alpha": [0.01, 1e5]}, cv=3).fit(X, Y)
     assert search.best_params_ == {"estimator__alpha": 0.01}
     assert search.best_estimator_.estimator_.alpha == 0.01
@@ -150,7 +150,7 @@ def test_grid_search_over_the_base_models_penalty():
     )
 
 
-def test_grid_search_over_alpha_with_a_scorer_of_the_uncertainty():
+def test_grid_search_over_alpha_with_uncertainty_scorer():
     def narrowness(ribbon, X, y):
         return -ribbon.predict_std(X).mean()
 
@@ -165,7 +165,7 @@ def test_scores_are_r2_and_accuracy():
     assert ribbon.score(X, LABEL) == np.mean(ribbon.predict(X) == LABEL)
 
 
-def test_kinds_are_told_by_scikit_learn():
+def test_is_regressor_and_is_classifier():
     assert is_regressor(RibbonRegressor())
     assert is_classifier(RibbonClassifier())
 
@@ -205,7 +205,7 @@ def test_weights_reach_the_base_model_and_the_curvature():
 
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("request_it", [True, False])
-def test_routing_decides_whether_weights_count(request_it):
+def test_metadata_request_controls_weights(request_it):
     ribbon = RibbonRegressor(Ridge().set_fit_request(sample_weight=request_it)).fit(X, Y, sample_weight=WEIGHT)
     with sklearn.config_context(enable_metadata_routing=False):
         weight = WEIGHT if request_it else None
@@ -222,7 +222,7 @@ def test_routing_without_a_request_is_refused():
 
 
 @pytest.mark.usefixtures("routing")
-def test_default_estimators_ask_for_weights():
+def test_default_estimators_request_weights():
     ribbon = RibbonRegressor().fit(X, Y, sample_weight=WEIGHT)
     classifier = RibbonClassifier().fit(X, LABEL, sample_weight=WEIGHT)
     with sklearn.config_context(enable_metadata_routing=False):
@@ -236,12 +236,12 @@ def test_routing_without_weights_fits():
     np.testing.assert_array_equal(RibbonRegressor(Ridge()).fit(X, Y).predict(X), Ridge().fit(X, Y).predict(X))
 
 
-def test_weights_pass_a_pipeline_by_the_name_of_its_last_step():
+def test_weights_reach_the_last_pipeline_step():
     ribbon = RibbonRegressor(make_pipeline(StandardScaler(), LinearRegression())).fit(X, Y, sample_weight=WEIGHT)
     assert_weighted_alike(ribbon, RibbonRegressor().fit(X, Y, sample_weight=WEIGHT), rtol=1e-8)
 
 
-def test_weights_pass_nested_pipelines_and_target_transformers():
+def test_weights_reach_nested_pipelines_and_target_transformers():
     inner = make_pipeline(StandardScaler(), LinearRegression())
     reference = RibbonRegressor().fit(X, Y, sample_weight=WEIGHT)
     for base in (
@@ -263,7 +263,7 @@ def test_weights_are_routed_through_a_pipeline():
 
 
 @pytest.mark.usefixtures("routing")
-def test_weights_of_a_transformer_are_not_those_of_the_model():
+def test_transformer_weights_are_not_model_weights():
     steps = (
         StandardScaler().set_fit_request(sample_weight=True),
         LinearRegression().set_fit_request(sample_weight=False),
@@ -276,7 +276,7 @@ def test_weights_of_a_transformer_are_not_those_of_the_model():
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("regressor", [None, LinearRegression()], ids=["default", "given"])
 def test_weights_are_routed_through_a_target_transformer(regressor):
-    """Whatever the inner fit receives, the curvature uses: the model is at the minimum of what it was given."""
+    """The curvature uses the weights that the inner fit receives, so the model is at its minimum."""
     if regressor is None and BEFORE_1_8:
         pytest.skip("scikit-learn's default regressor asked for no weights then")
     if regressor is not None:
@@ -289,7 +289,7 @@ def test_weights_are_routed_through_a_target_transformer(regressor):
 
 
 @pytest.mark.usefixtures("routing")
-def test_weights_given_with_a_frozen_model_weigh_the_curvature():
+def test_weights_with_a_frozen_model_weight_the_curvature():
     frozen = FrozenEstimator(Ridge().fit(X, Y, sample_weight=WEIGHT))
     ribbon = RibbonRegressor(frozen).fit(X, Y, sample_weight=WEIGHT)
     with sklearn.config_context(enable_metadata_routing=False):
@@ -318,7 +318,7 @@ def test_classifier_checks_feature_names():
             method(FRAME[["c", "b", "a"]])
 
 
-def test_a_series_target_is_fine():
+def test_series_target_is_accepted():
     np.testing.assert_array_equal(
         RibbonRegressor().fit(FRAME, pd.Series(Y, index=FRAME.index[::-1])).covariance_,
         RibbonRegressor().fit(FRAME, Y).covariance_,
@@ -331,7 +331,7 @@ def test_a_series_target_is_fine():
     [(LinearRegression(), Y), (Ridge(solver="sparse_cg", tol=1e-12), Y), (PoissonRegressor(tol=1e-10), COUNT)],
     ids=["least squares", "ridge", "poisson"],
 )
-def test_sparse_rows_give_what_dense_rows_give(base, y, kind):
+def test_sparse_rows_equal_dense_rows(base, y, kind):
     dense = np.where(np.abs(X) > 0.5, X, 0)
     by_dense = RibbonRegressor(clone(base)).fit(dense, y)
     by_sparse = RibbonRegressor(clone(base)).fit(kind(dense), y)
@@ -342,20 +342,20 @@ def test_sparse_rows_give_what_dense_rows_give(base, y, kind):
 
 
 @pytest.mark.parametrize("label", [LABEL, np.digitize(Y, [0, 2])], ids=["binary", "three classes"])
-def test_sparse_rows_of_a_classifier(label):
+def test_classifier_accepts_sparse_rows(label):
     dense = np.where(np.abs(X) > 0.5, X, 0)
     ribbon = RibbonClassifier(LogisticRegression(tol=1e-10)).fit(sparse.csr_array(dense), label)
     expected = RibbonClassifier(LogisticRegression(tol=1e-10)).fit(dense, label).predict_proba(dense)
     np.testing.assert_allclose(ribbon.predict_proba(sparse.csr_array(dense)), expected, rtol=1e-5)
 
 
-def test_float32_rows_are_worked_on_in_double_precision():
+def test_float32_rows_are_computed_in_float64():
     ribbon = RibbonRegressor(Ridge()).fit(X.astype(np.float32), Y)
     assert ribbon.covariance_.dtype == np.float64
     np.testing.assert_allclose(ribbon.covariance_, RibbonRegressor(Ridge()).fit(X, Y).covariance_, rtol=1e-4)
 
 
-def test_tags_are_those_of_the_base_model():
+def test_tags_come_from_the_base_model():
     for base in (Ridge(), MLPRegressor(), BayesianRidge(), PoissonRegressor(), GammaRegressor()):
         tags, expected = get_tags(RibbonRegressor(base)), get_tags(base)
         assert tags.input_tags.sparse == expected.input_tags.sparse
@@ -367,7 +367,7 @@ def test_tags_are_those_of_the_base_model():
     assert get_tags(RibbonRegressor(PoissonRegressor())).target_tags.positive_only
 
 
-def test_tags_and_repr_survive_a_base_model_that_is_none():
+def test_tags_and_repr_work_with_estimator_none():
     assert get_tags(RibbonRegressor("not an estimator")).estimator_type == "regressor"
     assert repr(RibbonRegressor(Ridge(), alpha=2.0)) == "RibbonRegressor(alpha=2.0, estimator=Ridge())"
 
@@ -381,7 +381,7 @@ def seeded(base, **params):
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_random_state_seeds_what_is_not_seeded():
+def test_random_state_seeds_unseeded_steps():
     mlp = MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", max_iter=20)
     base = make_pipeline(StandardScaler(), mlp)
     one, same = (seeded(base).fit(X, Y) for _ in range(2))
@@ -411,8 +411,8 @@ def test_a_frozen_model_is_not_reseeded():
     assert ribbon.estimator_.estimator.random_state is None
 
 
-def test_columns_behind_a_pipeline_are_its_own_business():
-    """Every predict method takes what the pipeline's own predict takes: columns in another order, one more of them."""
+def test_pipeline_columns_may_be_reordered_or_added():
+    """Every predict method accepts reordered and additional columns, like the pipeline's own predict."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"area": rng.uniform(30, 90, 80), "place": rng.choice(["here", "there"], 80)})
     y = table["area"] + 10 * (table["place"] == "here") + rng.normal(size=80)
@@ -425,7 +425,7 @@ def test_columns_behind_a_pipeline_are_its_own_business():
         ribbon.predict_interval(table[["area"]])
 
 
-def test_text_behind_a_pipeline():
+def test_pipeline_accepts_text():
     words = pd.Series(["good and cheap", "bad", "good", "cheap and bad"] * 20)
     y = words.str.contains("good") + np.random.default_rng(0).normal(size=80)
     ribbon = RibbonRegressor(make_pipeline(TfidfVectorizer(), Ridge())).fit(words, y)
@@ -433,11 +433,11 @@ def test_text_behind_a_pipeline():
     assert lower[0] > upper[1]
 
 
-# ---------------------------------------------------------------------- what others look for on a fitted estimator
+# ---------------------------------------------------------------------- fitted attributes that other tools read
 
 
 @pytest.mark.parametrize("wrap", [RibbonRegressor, RibbonCV], ids=["ribbon", "tuned"])
-def test_recursive_feature_elimination_ranks_as_the_base_model_does(wrap):
+def test_rfe_ranking_equals_base_model_ranking(wrap):
     rows = np.column_stack([X, 0.1 * np.random.default_rng(0).normal(size=(len(Y), 2))])
     expected = RFE(Ridge(), n_features_to_select=2).fit(rows, Y)
     found = RFE(wrap(Ridge()), n_features_to_select=2).fit(rows, Y)
@@ -448,14 +448,14 @@ def test_recursive_feature_elimination_ranks_as_the_base_model_does(wrap):
 
 @pytest.mark.parametrize("base", [MLPRegressor(**SMALL_MLP), make_pipeline(StandardScaler(), Ridge())])
 @pytest.mark.filterwarnings("ignore")
-def test_coefficients_are_there_only_if_the_base_model_has_them(base):
+def test_coef_exists_only_if_the_base_model_has_it(base):
     ribbon = RibbonRegressor(base)
     assert not hasattr(ribbon, "coef_")  # not fitted yet
     assert not hasattr(ribbon.fit(X, Y), "coef_")
     assert not hasattr(RibbonRegressor(Ridge()), "coef_")
 
 
-def test_a_frozen_search_gives_the_model_that_it_chose():
+def test_frozen_search_uses_its_best_estimator():
     pipeline = make_pipeline(StandardScaler(), Ridge())
     search = GridSearchCV(pipeline, {"ridge__alpha": [0.1, 10.0, 1e4]}, cv=3).fit(FRAME, Y)
     found = RibbonRegressor(FrozenEstimator(search)).fit(FRAME, Y)
@@ -470,7 +470,7 @@ def test_a_frozen_search_gives_the_model_that_it_chose():
 
 
 @pytest.mark.parametrize("estimator", [RibbonRegressor(), RibbonClassifier(), RibbonCV(alphas=[1.0, 3.0])])
-def test_the_diagram_of_a_fitted_ribbon_says_what_was_chosen(estimator):
+def test_html_diagram_shows_chosen_settings(estimator):
     estimator = clone(estimator)
     assert "Fitted</caption>" not in estimator._repr_html_()
     estimator.fit(X, LABEL if is_classifier(estimator) else Y)
@@ -496,7 +496,7 @@ PICKLED_SAFELY = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", PICKLED_SAFELY)
-def test_skops_takes_what_the_page_says_to_trust(name):
+def test_skops_loads_documented_trusted_types(name):
     skops = pytest.importorskip("skops.io")
     estimator, y = PICKLED_SAFELY[name]
     fitted = clone(estimator).fit(X, y)

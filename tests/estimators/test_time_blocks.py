@@ -1,4 +1,4 @@
-"""Stretches of time as groups of rows."""
+"""Blocks of consecutive times as groups of rows."""
 
 import numpy as np
 import pandas as pd
@@ -26,14 +26,14 @@ def test_times_in_any_order():
     np.testing.assert_array_equal(time_blocks([5.0, 1.0, 1.0, 2.0], length=1), [0, 1, 1, 2])  # one time is not cut
 
 
-def test_stretches_of_time():
+def test_blocks_by_duration():
     weeks, months = time_blocks(DAYS, length="7D"), time_blocks(DAYS, length="MS")
     np.testing.assert_array_equal(weeks, np.arange(100) // 7)
     np.testing.assert_array_equal(months, pd.factorize(DAYS.strftime("%Y-%m"))[0])
     np.testing.assert_array_equal(time_blocks(DAYS.tz_localize("UTC"), length="7D"), weeks)
 
 
-def test_several_series_are_kept_apart():
+def test_several_series_get_separate_blocks():
     times, station = np.tile(np.arange(6), 2), np.repeat(["north", "south"], 6)
     np.testing.assert_array_equal(time_blocks(times, length=3, by=station), np.repeat([0, 1, 2, 3], 3))
     np.testing.assert_array_equal(
@@ -45,7 +45,7 @@ def test_several_series_are_kept_apart():
     ("arguments", "message"),
     [
         ((DAYS, "fortnight"), "length must be a number of rows or a pandas offset"),
-        (([1, 2], "7D"), "holds no dates"),
+        (([1, 2], "7D"), "contains no dates"),
         (([1.0, np.nan], 1), "times_or_n is missing for 1 rows"),
         ((0,), "times_or_n must be an integer >= 1"),
         ((5, 0), "length must be an integer >= 1"),
@@ -58,8 +58,8 @@ def test_bad_input(arguments, message):
         time_blocks(*arguments)
 
 
-def test_standard_errors_are_near_those_of_a_kernel():
-    """Of an autoregressive series, whose mean is much less known than its rows would say."""
+def test_standard_errors_are_close_to_kernel_estimates():
+    """The mean of an autoregressive series is less certain than independent rows suggest."""
     rng = np.random.default_rng(0)
     n, e = 20_000, rng.normal(size=20_000)
     noise = np.empty(n)

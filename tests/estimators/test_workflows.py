@@ -1,4 +1,4 @@
-"""What continuous integration calls is there to be called."""
+"""Make targets and files that continuous integration uses exist."""
 
 import importlib.util
 import io
@@ -14,7 +14,7 @@ CALLERS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), ROOT / ".rea
 
 
 @pytest.mark.parametrize("path", CALLERS, ids=lambda path: path.name)
-def test_targets_exist(path):
+def test_make_targets_of_workflows_exist(path):
     text = path.read_text(encoding="utf-8")
     called = set(re.findall(r"\bmake ([a-z-]+)", text))
     for names in re.findall(r"target: \[(.*)\]", text):
@@ -39,7 +39,7 @@ def archive(names, time, owner):
     return file.getvalue()
 
 
-def test_an_sdist_depends_on_its_files_alone():
+def test_rewritten_sdist_depends_only_on_its_files():
     spec = importlib.util.spec_from_file_location("same_sdist", ROOT / ".ci" / "same_sdist.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -55,7 +55,7 @@ def without(base, X, y, kept, weight=None):
 # ---------------------------------------------------------------------- least squares: exact
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alone", "weighted"])
 @pytest.mark.parametrize("name", LEAST_SQUARES)
-def test_influence_is_that_of_refits(name, weight):
+def test_influence_equals_refits(name, weight):
     base, y = LEAST_SQUARES[name], np.exp(Y / 4)
     ribbon = RibbonRegressor(base).fit(X, y, sample_weight=weight)
     refits = [without(base, X, y, np.arange(N) != i, weight).predict(NEW) for i in range(N)]
@@ -65,7 +65,7 @@ def test_influence_is_that_of_refits(name, weight):
 
 
 @pytest.mark.parametrize("base", [LinearRegression(), Ridge(alpha=5.0)], ids=["ols", "ridge"])
-def test_groups_and_sets_are_left_out_as_refits_leave_them(base):
+def test_influence_of_groups_and_sets_equals_refits(base):
     ribbon = RibbonRegressor(base).fit(X, Y, groups=GROUPS)
     found = influence(ribbon, X, Y, NEW, groups=GROUPS)
     for label in found.index:
@@ -76,7 +76,7 @@ def test_groups_and_sets_are_left_out_as_refits_leave_them(base):
         assert_allclose(table["change"], table["left_out"] - table["prediction"], atol=1e-12)
 
 
-def test_sparse_rows_and_names():
+def test_influence_of_sparse_rows_and_their_labels():
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"row {i}" for i in range(N)])
     new = pd.DataFrame(NEW, columns=list("abc"), index=list("vwxyz"))
     ribbon = RibbonRegressor(Ridge()).fit(frame, Y)
@@ -97,7 +97,7 @@ def test_sparse_rows_and_names():
     assert_allclose(leave_out(ribbon, frame, Y, "row 3", new)["change"], -table.loc["row 3"], atol=1e-10)
 
 
-def test_a_row_that_alone_determines_a_direction_is_said_and_stays_finite():
+def test_influence_warns_if_a_row_determines_a_direction():
     categories = np.array(["a"] * 10 + ["b"] * 10 + ["c"])[:, None]
     y = rng.normal(size=21)
     with pytest.warns(LeverageWarning):
@@ -134,7 +134,7 @@ ONE_STEP = {
 
 
 @pytest.mark.parametrize("name", ONE_STEP)
-def test_one_step_is_close_to_refits_of_logistic_and_poisson_models(name):
+def test_influence_is_close_to_refits_of_logistic_and_poisson_models(name):
     Ribbon, base, y, raw = ONE_STEP[name]
     ribbon = Ribbon(base).fit(BIG, y)
     refits = np.array([raw(clone(base).fit(np.delete(BIG, i, 0), np.delete(y, i)), NEAR) for i in range(500)])
@@ -144,7 +144,7 @@ def test_one_step_is_close_to_refits_of_logistic_and_poisson_models(name):
     assert abs(found @ exact / (exact @ exact) - 1) < 0.05
 
 
-def test_the_scale_of_predictions_is_behind_link_and_softmax():
+def test_influence_scale_includes_link_and_softmax():
     base = PoissonRegressor(alpha=0.01, solver="newton-cholesky", tol=1e-10)
     counts = rng.poisson(np.exp(0.3 * X[:, 1])).astype(float)
     ribbon = RibbonRegressor(base).fit(X, counts)
@@ -167,7 +167,7 @@ def test_the_scale_of_predictions_is_behind_link_and_softmax():
     assert influence(two, X, LABELS > 0, NEW, scale="raw").shape == (N, 5)  # a single log odds
 
 
-def test_a_network_at_its_minimum_needs_its_exact_curvature():
+def test_influence_of_network_with_exact_curvature():
     x = np.linspace(-2, 2, 60)[:, None]
     y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=60)
     network = MLPRegressor(
@@ -187,7 +187,7 @@ def test_a_network_at_its_minimum_needs_its_exact_curvature():
 # ---------------------------------------------------------------------- the largest, without the table
 @pytest.mark.parametrize("scale", ["raw", "prediction"])
 @pytest.mark.parametrize("function", [influence, variance_contributions])
-def test_the_largest_are_those_of_the_table(function, scale, monkeypatch):
+def test_top_rows_equal_largest_of_full_table(function, scale, monkeypatch):
     monkeypatch.setattr(skribbon._core.rows, "BLOCK_BYTES", 1)  # blocks of 16 rows
     ribbon = RibbonClassifier(LogisticRegression()).fit(X, LABELS)
     table = function(ribbon, X, LABELS, NEW, scale=scale)
@@ -200,7 +200,7 @@ def test_the_largest_are_those_of_the_table(function, scale, monkeypatch):
             assert_allclose(column[some["row"]], column[order], rtol=1e-8, atol=1e-15)
 
 
-def test_the_largest_groups():
+def test_top_groups_equal_largest_of_full_table():
     ribbon = RibbonRegressor(Ridge()).fit(X, Y, groups=GROUPS)
     for function in (influence, variance_contributions):
         table = function(ribbon, X, Y, NEW, groups=GROUPS)
@@ -214,7 +214,7 @@ def test_the_largest_groups():
 @pytest.mark.parametrize("correction", ["HC0", "HC1", "HC2", "HC3"])
 @pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alone", "weighted"])
-def test_contributions_add_up_to_the_epistemic_variance(correction, grouped, weight):
+def test_variance_contributions_sum_to_epistemic_variance(correction, grouped, weight):
     groups = GROUPS if grouped else None
     ribbon = RibbonRegressor(Ridge(alpha=3.0), alpha=0.7, correction=correction)
     ribbon.fit(X, Y, sample_weight=weight, groups=groups)
@@ -227,7 +227,7 @@ def test_contributions_add_up_to_the_epistemic_variance(correction, grouped, wei
         assert (parts[weight == 0] == 0).all(axis=None)
 
 
-def test_contributions_of_classes_and_counts_are_those_of_the_delta_method():
+def test_variance_contributions_behind_links_use_the_delta_method():
     ribbon = RibbonClassifier(LogisticRegression()).fit(X, LABELS)
     parts = variance_contributions(ribbon, X, LABELS, NEW, share=False)
     assert_allclose(parts.sum(), predictions(ribbon, NEW, aggregate=None)["std_error"] ** 2, rtol=1e-8)
@@ -237,7 +237,7 @@ def test_contributions_of_classes_and_counts_are_those_of_the_delta_method():
     assert_allclose(parts.sum(), predictions(ribbon, NEW, aggregate=None)["std_error"] ** 2, rtol=1e-8)
 
 
-def test_contributions_are_those_of_squared_influences_by_hand():
+def test_variance_contributions_equal_squared_influences():
     """HC0 of least squares: (x' (Z'Z)^-1 z_i r_i)^2, over the sum of them."""
     ribbon = RibbonRegressor(correction="HC0").fit(X, Y)
     Z, z = np.column_stack([X, np.ones(N)]), np.column_stack([NEW, np.ones(5)])
@@ -246,7 +246,7 @@ def test_contributions_are_those_of_squared_influences_by_hand():
 
 
 # ---------------------------------------------------------------------- measures
-def test_measures_equal_those_of_statsmodels():
+def test_influence_measures_equal_statsmodels():
     ribbon = RibbonRegressor().fit(X, Y)
     table = influence_measures(ribbon, X, Y, dfbetas=True)
     reference = sm.OLS(Y, np.column_stack([X, np.ones(N)])).fit().get_influence()
@@ -260,7 +260,7 @@ def test_measures_equal_those_of_statsmodels():
 
 
 @pytest.mark.parametrize("family", [sm.families.Poisson(), sm.families.Binomial()], ids=["poisson", "logistic"])
-def test_measures_of_generalised_linear_models_equal_those_of_statsmodels(family):
+def test_influence_measures_of_glms_equal_statsmodels(family):
     counts = isinstance(family, sm.families.Poisson)
     y = rng.poisson(np.exp(0.3 * X[:, 1])) if counts else (LABELS > 0).astype(int)
     base = PoissonRegressor(alpha=0, tol=1e-12, solver="newton-cholesky") if counts else LogisticRegression(C=np.inf)
@@ -273,7 +273,7 @@ def test_measures_of_generalised_linear_models_equal_those_of_statsmodels(family
     assert_allclose(table["cooks_distance"], reference.cooks_distance[0], atol=1e-7)
 
 
-def test_measures_of_rows_with_copies_and_of_groups_are_those_of_refits():
+def test_influence_measures_of_weighted_rows_and_groups_equal_refits():
     base, z = LinearRegression(), np.column_stack([X, np.ones(N)])
     counted = np.flatnonzero(WEIGHT > 0)
     for groups, weight in ((None, WEIGHT), (GROUPS, None)):
@@ -292,12 +292,12 @@ def test_measures_of_rows_with_copies_and_of_groups_are_those_of_refits():
 
 
 # ---------------------------------------------------------------------- what is refused, and what is rough
-def test_other_rows_are_refused():
+def test_influence_refuses_other_training_rows():
     ribbon = RibbonRegressor(Ridge()).fit(X, Y)
     changed = Y.copy()
     changed[7] += 1
     for X_train, y_train in ((X, changed), (X, Y[::-1]), (X[::-1], Y)):
-        with pytest.raises(ValueError, match="must be what the estimator was fitted on"):
+        with pytest.raises(ValueError, match="must be those that the estimator was fitted on"):
             influence(ribbon, X_train, y_train, NEW)
     with pytest.raises(ValueError, match="60 observations, got 59"):
         influence(ribbon, X[1:], Y[1:], NEW)
@@ -308,7 +308,7 @@ def test_other_rows_are_refused():
     assert_allclose(again, influence(ribbon, X, Y, NEW).iloc[order], atol=1e-10)
 
 
-def test_bad_questions_are_refused(monkeypatch):
+def test_influence_refuses_bad_arguments(monkeypatch):
     ribbon = RibbonRegressor().fit(X, Y)
     with pytest.raises(ValueError, match="scale must be one of"):
         influence(ribbon, X, Y, NEW, scale="logit")
@@ -319,7 +319,7 @@ def test_bad_questions_are_refused(monkeypatch):
             leave_out(ribbon, X, Y, rows, NEW)
     with pytest.raises(ValueError, match="keep some rows"):
         leave_out(ribbon, X, Y, np.arange(N), NEW)
-    with pytest.raises(ValueError, match="a mask must say"):
+    with pytest.raises(ValueError, match="a mask must have a value"):
         leave_out(ribbon, X, Y, np.ones(3, bool), NEW)
     with pytest.raises(TypeError, match="needs a RibbonRegressor"):
         influence(LaplaceRegressor(LinearRegression()).fit(X, Y), X, Y, NEW)
@@ -331,7 +331,7 @@ def test_bad_questions_are_refused(monkeypatch):
         influence(ribbon, X, Y, NEW)
 
 
-def test_curvatures_without_leverages_give_the_first_order():
+def test_influence_without_leverages_is_first_order():
     ribbon = RibbonRegressor(curvature="diag", correction="HC0").fit(X, Y)
     found = influence(ribbon, X, Y, NEW)
     Z, z = np.column_stack([X, np.ones(N)]), np.column_stack([NEW, np.ones(5)])
@@ -344,7 +344,7 @@ def test_curvatures_without_leverages_give_the_first_order():
         influence_measures(ribbon, X, Y)
 
 
-def test_tuned_ribbons_are_asked_for_what_they_hold():
+def test_influence_of_ribbon_cv_equals_its_ribbon():
     tuned = RibbonCV(Ridge(), cv=3).fit(X, Y)
     parts = variance_contributions(tuned, X, Y, NEW, share=False)
     assert_allclose(parts.sum(), tuned.estimator_.predict_std(NEW, kind="epistemic") ** 2, rtol=1e-9)

@@ -50,14 +50,14 @@ def test_means_of_predictions(name):
 
 
 @every_case
-def test_rows(name):
+def test_predictions_of_single_rows(name):
     c = case(name)
     table = predictions(c.ribbon, c.X, aggregate=None)
     check(table, c.ribbon, lambda base: predicted(c.ribbon, base, c.X).ravel())
 
 
 @every_case
-def test_differences(name):
+def test_comparisons_of_means(name):
     c = case(name)
     labels = groups_of(c.X)
     before, after = (replaced(c.X, c.column, value) for value in c.values)
@@ -70,7 +70,7 @@ def test_differences(name):
 
 
 @pytest.mark.parametrize("name", ["poisson", "logistic", "multinomial", "log-target"])
-def test_ratios_of_means_on_the_scale_of_logarithms(name):
+def test_comparison_ratios_on_the_log_scale(name):
     c = case(name)
     before, after = (replaced(c.X, c.column, value) for value in c.values)
 
@@ -89,7 +89,7 @@ def test_ratios_of_means_on_the_scale_of_logarithms(name):
 
 
 @pytest.mark.parametrize("name", ["pipeline", "network-classes"])
-def test_differences_of_rows(name):
+def test_comparisons_of_single_rows(name):
     c = case(name)
     before, after = (replaced(c.X, c.column, value) for value in c.values)
     table = comparisons(c.ribbon, c.X, c.column, c.values, aggregate=None)
@@ -116,7 +116,7 @@ def test_slopes(name):
 
 
 def test_slopes_across_kinks():
-    """Of a network with rectified units: a short step meets none of their kinks, or one, and tells nothing."""
+    """Compare slopes of a ReLU network with a long step: a short one crosses no kink, or one."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     network = MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", alpha=1.0, max_iter=3000, random_state=0)
@@ -126,7 +126,7 @@ def test_slopes_across_kinks():
 
 
 @every_case
-def test_partial_dependence_is_that_of_scikit_learn(name):
+def test_partial_dependence_equals_scikit_learn(name):
     c = case(name)
     dense = c.X.toarray() if hasattr(c.X, "toarray") else c.X
     table = partial_dependence(c.ribbon, c.X, c.numeric, grid_resolution=3)
@@ -171,7 +171,7 @@ def test_linear_functionals_of_least_squares_are_exact():
     np.testing.assert_allclose([slope.estimate, slope.std_error], [beta, std], rtol=1e-8)
 
 
-def test_many_groups_are_the_rows_one_by_one():
+def test_predictions_with_one_row_per_group_equal_rows():
     for name in ("pipeline", "ridge-sparse", "network-classes", "own"):
         c = case(name)
         labels = np.repeat(np.arange(c.X.shape[0] // 2), 2)[::-1]
@@ -181,7 +181,7 @@ def test_many_groups_are_the_rows_one_by_one():
             pd.testing.assert_frame_equal(many[many["term"] == label][COLUMNS].reset_index(drop=True), alone[COLUMNS])
 
 
-def test_blocks_do_not_matter(monkeypatch):
+def test_predictions_do_not_depend_on_blocks(monkeypatch):
     asked = {name: predictions(case(name).ribbon, case(name).X, by=groups_of(case(name).X)) for name in MAKERS}
     monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 8)  # blocks of 16 rows
     for name, whole in asked.items():
@@ -190,7 +190,7 @@ def test_blocks_do_not_matter(monkeypatch):
 
 
 @pytest.mark.filterwarnings("error::skribbon.exceptions.RibbonWarning")  # a negative weight has a size too
-def test_totals_are_means_times_the_number_of_rows_and_weights_multiply():
+def test_prediction_totals_and_weights():
     c = case("poisson")
     mean, total = (predictions(c.ribbon, c.X, aggregate=how) for how in ("mean", "sum"))
     for column in ("estimate", "std_error", "conf_low", "conf_high"):
@@ -203,7 +203,7 @@ def test_totals_are_means_times_the_number_of_rows_and_weights_multiply():
 
 
 @pytest.mark.parametrize("name", ["ridge", "pipeline", "poisson", "log-target", "own"])
-def test_observations_add_their_noise_row_by_row(name):
+def test_predictions_of_observations_add_noise_of_each_row(name):
     c = case(name)
     weight = np.linspace(0.5, 2, c.X.shape[0])
     asked = {"aggregate": "sum", "weights": weight}
@@ -215,7 +215,7 @@ def test_observations_add_their_noise_row_by_row(name):
     assert of_rows[["statistic", "p_value"]].isna().all(axis=None)
 
 
-def test_a_mean_of_many_has_the_joint_covariance():
+def test_prediction_mean_uses_joint_covariance():
     c = case("ridge")
     _, covariance = c.ribbon.predict(c.X, return_cov=True)
     noise = np.diag(c.ribbon.predict_std(c.X, kind="aleatoric") ** 2)
@@ -223,7 +223,7 @@ def test_a_mean_of_many_has_the_joint_covariance():
     np.testing.assert_allclose(predictions(c.ribbon, c.X)["std_error"], np.sqrt((covariance - noise).sum()) / n)
 
 
-def test_students_quantiles_where_degrees_of_freedom_are_finite(monkeypatch):
+def test_predictions_use_student_t_for_finite_degrees_of_freedom(monkeypatch):
     c = case("ridge")
     monkeypatch.setattr(Ribbon, "degrees_of_freedom", lambda self, f: 5.0 + np.arange(len(f(self.root))))
     table = predictions(c.ribbon, c.X, by=groups_of(c.X), confidence_level=0.8)
@@ -236,21 +236,21 @@ def test_students_quantiles_where_degrees_of_freedom_are_finite(monkeypatch):
     np.testing.assert_allclose(total["df"], 5 / share**2)  # Welch and Satterthwaite, the noise taken as known
 
 
-def test_normal_quantiles_where_they_are_infinite(monkeypatch):
+def test_predictions_use_normal_quantiles_for_infinite_degrees_of_freedom(monkeypatch):
     c = case("ridge")
     monkeypatch.setattr(Ribbon, "degrees_of_freedom", lambda self, f: np.full(len(f(self.root)), np.inf))
     table = predictions(c.ribbon, c.X)
     np.testing.assert_allclose(table["conf_high"] - table["estimate"], 1.6448536269514722 * table["std_error"])
 
 
-def test_a_search_over_alpha_has_its_own_width():
+def test_predictions_of_ribbon_cv_use_its_alpha():
     X, y = oracles.NUMBERS, oracles.Y
     tuned = RibbonCV(Ridge(), alphas=[0.5, 1.0, 2.0], scoring="nll", cv=3).fit(X, y)
     pd.testing.assert_frame_equal(predictions(tuned, X), predictions(tuned.estimator_, X))
 
 
 @pytest.mark.parametrize("name", ["ridge", "multinomial"])
-def test_rows_in_groups_are_asked_the_same(name):
+def test_predictions_of_a_grouped_fit(name):
     base, y = (LinearRegression(), oracles.Y) if name == "ridge" else (oracles.LogisticRegression(), oracles.TERNARY)
     kind = RibbonRegressor if name == "ridge" else RibbonClassifier
     X, groups = oracles.NUMBERS, np.arange(oracles.N) // 4
@@ -262,7 +262,7 @@ def test_rows_in_groups_are_asked_the_same(name):
 
 
 # ---------------------------------------------------------------------- labels and defaults
-def test_groups_by_column_array_and_category():
+def test_predictions_by_column_array_and_category():
     c = case("pipeline")
     by_column = predictions(c.ribbon, c.X, by="smoker")
     assert list(by_column["term"]) == ["no", "sometimes", "yes"]
@@ -286,7 +286,7 @@ def test_names_of_rows_groups_and_classes():
     np.testing.assert_allclose(table.groupby(["contrast", "group"])["estimate"].sum(), 0, atol=1e-12)
 
 
-def test_what_is_compared_where_nobody_says():
+def test_comparisons_default_values():
     c = case("pipeline")
     step = comparisons(c.ribbon, c.X, "age")
     assert list(step["contrast"]) == ["+1"]
@@ -300,7 +300,7 @@ def test_what_is_compared_where_nobody_says():
     assert list(comparisons(numbers.ribbon, zeros_and_ones, 2)["contrast"]) == ["1 - 0"]
 
 
-def test_categories_of_a_dtype_and_objects_in_an_array():
+def test_comparisons_of_categorical_dtype_and_object_arrays():
     c = case("pipeline")
     categorical = c.X.astype({"smoker": pd.CategoricalDtype(["yes", "no", "sometimes"])})
     table = comparisons(c.ribbon, categorical, "smoker")
@@ -314,14 +314,14 @@ def test_categories_of_a_dtype_and_objects_in_an_array():
     assert list(comparisons(ribbon, objects, 1)["contrast"]) == ["True - False"]
 
 
-def test_a_category_that_the_model_knows_need_not_be_in_x():
+def test_comparisons_accept_categories_known_to_the_encoder():
     c = case("pipeline")
     few = c.X[c.X["smoker"] == "no"]
     table = comparisons(c.ribbon, few, "smoker", values=("no", "yes"))
     assert table["std_error"].item() > 0
 
 
-def test_nothing_is_changed_in_the_users_table():
+def test_user_table_is_not_modified():
     c = case("pipeline")
     before = c.X.copy()
     comparisons(c.ribbon, c.X, "smoker")
@@ -339,7 +339,7 @@ def test_nothing_is_changed_in_the_users_table():
 
 
 @pytest.mark.parametrize("resolution", [3, 4, 5])
-def test_the_grid_of_a_few_values_is_that_of_scikit_learn(resolution):
+def test_partial_dependence_grid_of_few_values_equals_scikit_learn(resolution):
     ribbon = case("ridge").ribbon
     X = oracles.NUMBERS.copy()
     X[:, 0] = np.arange(len(X)) % 4 ** np.linspace(0.5, 1, len(X)) // 1  # 0, 1, 2 and 3, in unequal shares
@@ -364,7 +364,7 @@ def test_partial_dependence_of_several_features_and_own_grids():
 
 
 # ---------------------------------------------------------------------- what cannot be told, and bad input
-def test_undetermined_directions_are_told():
+def test_predictions_warn_of_undetermined_directions():
     X = np.column_stack([oracles.NUMBERS, oracles.NUMBERS[:, 0]])
     ribbon = RibbonRegressor(LinearRegression()).fit(X, oracles.Y)
     predictions(ribbon, X)  # within what the rows determine
@@ -374,7 +374,7 @@ def test_undetermined_directions_are_told():
 
 
 @pytest.mark.filterwarnings("error::skribbon.exceptions.UndeterminedDirectionWarning")
-def test_determined_directions_are_not_complained_about():
+def test_predictions_do_not_warn_of_determined_directions():
     X = np.column_stack([oracles.NUMBERS, oracles.NUMBERS[:, 0]])
     ribbon = RibbonRegressor(LinearRegression()).fit(X, oracles.Y)
     predictions(ribbon, X, aggregate="sum")
@@ -383,7 +383,7 @@ def test_determined_directions_are_not_complained_about():
 
 
 @pytest.mark.filterwarnings("ignore:1 of 120 rows")
-def test_estimates_that_lean_on_one_row_are_told():
+def test_predictions_warn_if_one_row_determines_them():
     X = oracles.X[["smoker"]].copy()
     X.iloc[0, 0] = "once"
     ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))).fit(X, oracles.Y)
@@ -436,13 +436,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_its_cure(name):
+def test_predictions_refuse_bad_input(name):
     ask, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         ask()
 
 
-def test_estimators_without_a_covariance_are_refused():
+def test_predictions_refuse_estimators_without_covariance():
     members = BootstrapRegressor(n_members=3, random_state=0).fit(oracles.NUMBERS, oracles.Y)
     with pytest.raises(TypeError, match=r"predictions needs an estimator .* BootstrapRegressor has none"):
         predictions(members, oracles.NUMBERS)

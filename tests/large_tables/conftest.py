@@ -23,7 +23,7 @@ def lazy(frame):
 
 @pytest.fixture(autouse=True)
 def small_start(monkeypatch):
-    """A base model starts from few rows, so that Newton steps over all of them have something to do."""
+    """Start the base model from few rows, so that Newton steps over all rows are needed."""
     monkeypatch.setattr("skribbon._dask.fitting.START_ROWS", 300)
 
 

@@ -1,4 +1,4 @@
-"""On a cluster of two processes: the same numbers, also where a worker is lost."""
+"""Fits on a cluster of two processes give the numbers of a fit in memory, also if a worker is lost."""
 
 import os
 import signal

@@ -121,7 +121,7 @@ def collections(frame):
 @pytest.mark.parametrize("container", ["frame", "array", "unknown"])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
-def test_predictions_wait_and_have_the_right_shape(container, kind, frame, request):
+def test_predictions_are_lazy_and_have_the_right_shape(container, kind, frame, request):
     fitted = request.getfixturevalue(kind)
     X = collections(frame)[container]
     for method, options in (REGRESSION if kind == "regressor" else CLASSIFICATION).items():
@@ -141,7 +141,7 @@ def test_predictions_wait_and_have_the_right_shape(container, kind, frame, reque
 
 
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
-def test_frames_keep_their_index(kind, frame, request):
+def test_predict_frame_keeps_the_index(kind, frame, request):
     fitted = request.getfixturevalue(kind)
     named = frame[FEATURES].rename(index=lambda row: row + 7)
     lazy = dd.from_pandas(named, npartitions=3)
@@ -165,7 +165,7 @@ def test_scores_of_rows(regressor, frame, lazy):
         regressor.log_density(lazy[FEATURES], frame["count"])
 
 
-def test_std_beside_the_mean_and_no_covariance_of_all(regressor, frame, lazy):
+def test_predict_returns_std_but_no_covariance(regressor, frame, lazy):
     mean, std = regressor.predict(lazy[FEATURES], return_std=True)
     np.testing.assert_allclose(std.compute(), regressor.predict_std(frame[FEATURES]))
     np.testing.assert_allclose(mean.compute(), regressor.predict(frame[FEATURES]))
@@ -173,7 +173,7 @@ def test_std_beside_the_mean_and_no_covariance_of_all(regressor, frame, lazy):
         regressor.predict(lazy[FEATURES], return_cov=True)
 
 
-def test_draws_are_the_same_functions_in_all_partitions_with_noise_of_their_own(frame):
+def test_samples_share_functions_but_not_noise_between_partitions(frame):
     fitted = RibbonRegressor(Ridge(), noise=1.0).fit(frame[FEATURES], frame["y"])
     twice = pd.concat([frame[FEATURES][:300]] * 2)
     lazy = dd.from_pandas(twice.reset_index(drop=True), npartitions=2, sort=False)
@@ -193,7 +193,7 @@ def test_empty_partitions_predict_nothing(regressor, lazy):
     assert len(regressor.predict_frame(some[FEATURES]).compute()) == len(expected)
 
 
-def test_a_tuned_ribbon_predicts_lazily_too(frame, lazy):
+def test_ribbon_cv_predicts_lazily(frame, lazy):
     tuned = RibbonCV(Ridge(), alphas=ALPHAS, cv=2).fit(frame[FEATURES], frame["y"])
     found = tuned.predict_interval(lazy[FEATURES])
     assert isinstance(found, da.Array)

@@ -134,9 +134,9 @@ def test_noise(noise, groups, frame):
     assert_same(ours, theirs, frame[FEATURES][:50])
 
 
-def test_the_noise_of_a_long_table_is_that_of_the_same_sample(monkeypatch):
-    for module in ("noise.scale", "_dask.fitting"):
-        monkeypatch.setattr(f"skribbon.{module}.SAMPLE", 390)
+def test_noise_of_a_long_table_uses_the_sample_of_a_fit_in_memory(monkeypatch):
+    for module in ("_core.thresholds", "_dask.fitting"):
+        monkeypatch.setattr(f"skribbon.{module}.NOISE_ROWS", 390)
     long = table(2000)
     parts = dd.from_pandas(long, npartitions=5, sort=False)
     # with a penalty that the number of all rows scales, not that of the sample
@@ -184,7 +184,7 @@ def test_arrays(kind, frame, lazy):
     np.testing.assert_allclose(ours.estimator_.coef_, base.fit(frame[FEATURES].to_numpy(), y).coef_, rtol=1e-9)
 
 
-def test_rows_of_arrays_that_share_a_source_are_made_once():
+def test_shared_source_of_arrays_is_computed_once():
     made = []
 
     def block(block_id):
@@ -228,7 +228,7 @@ def test_networks_reach_a_minimum_on_all_rows(target, frame, lazy):
     np.testing.assert_allclose(polished[-1].coefs_[0], ours.estimator_[-1].coefs_[0], rtol=1e-5, atol=1e-6)
 
 
-def test_a_model_of_ones_own(frame, lazy):
+def test_autograd_model_reaches_the_minimum(frame, lazy):
     import autograd.numpy as anp
 
     def traced(params, X):
@@ -244,6 +244,14 @@ def test_a_model_of_ones_own(frame, lazy):
 def test_frozen_models_stay_as_they_are(frame, lazy):
     frozen = FrozenEstimator(make_pipeline(StandardScaler(), Ridge()).fit(frame[FEATURES], frame["y"]))
     ours, theirs = (RibbonRegressor(frozen, noise="dof").fit(rows[FEATURES], rows["y"]) for rows in (lazy, frame))
+    assert_same(ours, theirs, frame[FEATURES][:50])
+
+
+def test_frozen_model_behind_a_transformer_is_given_all_rows(frame, lazy):
+    scaled = StandardScaler().fit_transform(frame[FEATURES])
+    base = make_pipeline(StandardScaler(), FrozenEstimator(Ridge().fit(scaled, frame["y"])))
+    ours, theirs = (RibbonRegressor(base, noise="dof").fit(rows[FEATURES], rows["y"]) for rows in (lazy, frame))
+    np.testing.assert_allclose(ours.estimator_[0].mean_, theirs.estimator_[0].mean_)
     assert_same(ours, theirs, frame[FEATURES][:50])
 
 
@@ -267,7 +275,7 @@ def test_imputers_know_all_partitions(strategy, frame):
     assert_same(*fits, holed[FEATURES][:50])
 
 
-def test_a_single_column_is_still_a_table(lazy):
+def test_single_column_must_be_a_table(lazy):
     with pytest.raises(ValueError, match="two dimensions"):
         RibbonRegressor().fit(lazy["a"], lazy["y"])
     with pytest.raises(ValueError, match="two dimensions"):
@@ -283,7 +291,7 @@ def test_classes_of_all_partitions(frame):
     assert_same(*fits, rare[FEATURES][:50])
 
 
-def test_the_fitted_object_needs_no_dask(lazy, frame):
+def test_fitted_estimator_needs_no_dask(lazy, frame):
     import pickle
     import subprocess
     import sys
@@ -314,7 +322,7 @@ def test_the_fitted_object_needs_no_dask(lazy, frame):
         ),
     ],
 )
-def test_what_partitions_cannot_tell_is_refused(base, message, lazy):
+def test_unsupported_base_models_and_transformers_are_refused(base, message, lazy):
     with pytest.raises(TypeError, match=message):
         RibbonRegressor(base).fit(lazy[FEATURES], lazy["y"])
 
@@ -324,14 +332,14 @@ def test_a_search_for_the_penalty_is_refused(lazy):
         RibbonClassifier(LogisticRegressionCV()).fit(lazy[FEATURES], lazy["label"])
 
 
-def test_what_has_no_state_needs_no_partial_fit(frame, lazy):
+def test_stateless_transformers_need_no_partial_fit(frame, lazy):
     base = make_pipeline(FunctionTransformer(np.tanh), Ridge())
     fits = [RibbonRegressor(base, noise="dof").fit(rows[FEATURES], rows["y"]) for rows in (lazy, frame)]
     assert_same(*fits, frame[FEATURES][:9])
 
 
 @pytest.mark.parametrize("place", ["X", "y", "weight", "group", "label"])
-def test_what_is_missing_is_refused_with_its_place(place, frame):
+def test_missing_values_are_refused_with_partition_and_row(place, frame):
     holed = frame.astype({"group": float, "label": object})
     column = {"X": "b"}.get(place, place)
     holed.loc[holed.index[1700], column] = np.nan
@@ -343,14 +351,14 @@ def test_what_is_missing_is_refused_with_its_place(place, frame):
     assert not [name for name in vars(ribbon) if name.endswith("_")]
 
 
-def test_columns_in_memory_beside_partitions_are_refused(frame, lazy):
+def test_columns_in_memory_are_refused(frame, lazy):
     with pytest.raises(TypeError, match="one Dask frame"):
         RibbonRegressor().fit(lazy[FEATURES], frame["y"])
     with pytest.raises(ValueError, match="X has 3"):
         RibbonRegressor().fit(lazy[FEATURES], dd.from_pandas(frame["y"], npartitions=2, sort=False))
 
 
-def test_rows_that_do_not_belong_together_are_refused(frame):
+def test_partitions_of_different_lengths_are_refused(frame):
     X, y = (
         lazy.to_delayed()
         for lazy in (dd.from_pandas(frame[FEATURES], npartitions=2), dd.from_pandas(frame["y"][1:], npartitions=2))
@@ -371,7 +379,7 @@ def test_one_group_and_no_rows_are_refused(frame, lazy):
         RibbonRegressor().fit(lazy[FEATURES], lazy["y"], sample_weight=lazy["weight"] * 0)
 
 
-def test_what_needs_every_row_is_refused(lazy):
+def test_methods_that_need_all_rows_in_memory_are_refused(lazy):
     with pytest.raises(ValueError, match="store_loo"):
         RibbonRegressor(store_loo=True).fit(lazy[FEATURES], lazy["y"])
     fitted = RibbonRegressor().fit(lazy[FEATURES], lazy["y"])
@@ -421,7 +429,7 @@ def test_without_dask_the_extra_is_named(monkeypatch):
         RibbonRegressor().fit(Frame(), Frame())
 
 
-def test_a_bound_on_blas_threads_is_lifted_again(lazy):
+def test_blas_threads_are_restored_after_a_fit(lazy):
     from threadpoolctl import threadpool_info
 
     before = [pool["num_threads"] for pool in threadpool_info()]
@@ -429,7 +437,7 @@ def test_a_bound_on_blas_threads_is_lifted_again(lazy):
     assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
-def test_tables_that_do_not_fit_are_read_again(lazy, monkeypatch):
+def test_tables_larger_than_memory_are_not_kept(lazy, monkeypatch):
     monkeypatch.setattr("skribbon._dask.rows.machine_bytes", lambda: 0)
     kept = []
     monkeypatch.setattr(dask, "persist", lambda *tasks: kept.append(tasks) or tasks)
@@ -438,13 +446,13 @@ def test_tables_that_do_not_fit_are_read_again(lazy, monkeypatch):
     assert fitted.stationarity_ < 1e-8
 
 
-def test_dates_are_no_targets(lazy):
+def test_dates_are_refused_as_targets(lazy):
     times = lazy.assign(day=pd.Timestamp("2020-01-01"))
     with pytest.raises(ValueError, match="numbers"):
         RibbonRegressor().fit(times[FEATURES], times["day"])
 
 
-def test_rows_of_all_partitions_have_weights_of_their_own(frame):
+def test_partitions_have_different_dirichlet_weights(frame):
     same = [frame, frame]
     lazy = dd.from_map(lambda k: same[k], range(2), meta=frame.iloc[:0])
     options = {"noise": "dof", "correction": "HC0"}
@@ -454,7 +462,7 @@ def test_rows_of_all_partitions_have_weights_of_their_own(frame):
     np.testing.assert_allclose(np.diag(ours.covariance_), np.diag(exact.covariance_), rtol=0.2)  # shared: twice as much
 
 
-def test_groups_in_too_many_pieces_are_refused(lazy, monkeypatch):
+def test_groups_on_too_many_partitions_are_refused(lazy, monkeypatch):
     monkeypatch.setattr("skribbon._dask.rows.machine_bytes", lambda: 4 * 8 * 59 * 4**2)
     with pytest.raises(MemoryError, match="Keep groups together"):
         RibbonRegressor().fit(lazy[FEATURES], lazy["y"], groups=lazy["group"])  # 60 groups in three pieces each

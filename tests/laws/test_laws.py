@@ -10,8 +10,7 @@ from scipy.special import ndtr
 
 from skribbon import _laws as laws
 from skribbon._laws import CompoundPoissonGamma, EmpiricalLaw, LocationFamily, Mixture, StudentLaw, TweedieFamily
-from skribbon._laws.families import UncertainMean
-from skribbon._laws.mixture import halfway, rank
+from skribbon._laws.families import UncertainMean, halfway, rank
 
 N_DRAWS = 200_000
 MEANS = np.array([0.7, 3.0, 12.0])
@@ -110,7 +109,7 @@ ORACLES = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_laws_that_scipy_knows(name):
+def test_distributions_agree_with_scipy(name):
     law, exact = law_at(name, MEANS), ORACLES[name](MEANS)
     np.testing.assert_allclose(law.ppf(LEVELS), np.stack([exact.ppf(q) for q in LEVELS], axis=1), rtol=1e-8)
     for y in (0.0, 1.0, 4.0, 20.0):
@@ -166,12 +165,12 @@ def test_compound_quantile_inside_the_atom_is_exactly_zero(name):
     mu = np.array([1e-4, 1e-3])
     q = law_at(name, mu).cdf(0.0).min() / 2
     assert np.all(law_at(name, mu).ppf(q) == 0)
-    assert np.all(family_of(name).mixture(np.log(mu)[None]).ppf(q) == 0)
+    assert np.all(Mixture(family_of(name).conditional(np.log(mu)[None])).ppf(q) == 0)
     assert np.all(family_of(name).marginal(np.log(mu), 0.01).ppf(q) == 0)
 
 
 @pytest.mark.parametrize("power", [1.2, 1.5, 1.7, 1.9])
-def test_few_jumps_and_many_meet(power):
+def test_compound_approximation_is_continuous_in_the_rate(power):
     """The shifted gamma law at the rate where it takes over, against the exact sum."""
     cv2 = 1 / ((2 - power) * laws.tweedie.many_jumps(power))
     y = np.linspace(0.05, 3, 60)
@@ -184,7 +183,7 @@ def test_few_jumps_and_many_meet(power):
 
 @pytest.mark.parametrize("power", [1.1, 1.5, 1.9])
 @pytest.mark.parametrize("phi", [1e-12, 1e-6, 1e-3])
-def test_compound_law_next_to_a_perfect_fit(power, phi):
+def test_compound_quantiles_with_tiny_dispersion(power, phi):
     law = TweedieFamily(phi, power, counts=False).marginal(np.log(MEANS), np.array([[0.0], [1e-4]]))
     interval = law.ppf(np.array([0.05, 0.95]))
     width = np.sqrt(phi * MEANS**power + np.array([[0.0], [1e-4]]) * MEANS**2) * 2 * stats.norm.ppf(0.95)
@@ -203,7 +202,7 @@ def test_rates_keep_the_mean_and_variance_of_counts_over_exposure():
 
 
 @pytest.mark.parametrize("power", [1.3, 1.5, 2.0, 2.5, 3.0])
-def test_nothing_depends_on_the_unit(power):
+def test_quantiles_scale_with_the_unit_of_y(power):
     base = TweedieFamily(0.3, power, counts=False).conditional(np.zeros(1)).ppf(LEVELS)
     for log_mu in (-600.0, -30.0, 30.0, 600.0):
         phi = 0.3 * np.exp(log_mu * (2 - power)) if power != 3 else 0.3 * np.exp(-log_mu)
@@ -214,7 +213,7 @@ def test_nothing_depends_on_the_unit(power):
         np.testing.assert_allclose(latent.ppf(LEVELS), here.ppf(LEVELS) * np.exp(log_mu), rtol=1e-6)
 
 
-def test_gamma_interval_around_a_tiny_mean_holds_it():
+def test_gamma_interval_contains_a_tiny_mean():
     lower, upper = TweedieFamily(0.05, 2).conditional(np.log([1.1e-13])).ppf(np.array([0.05, 0.95]))[0]
     exact = stats.gamma(20, scale=1.1e-13 / 20)
     assert (lower, upper) == pytest.approx((exact.ppf(0.05), exact.ppf(0.95)), rel=1e-9)
@@ -222,7 +221,7 @@ def test_gamma_interval_around_a_tiny_mean_holds_it():
 
 @pytest.mark.parametrize("sd", [0.0, 14.0])
 @pytest.mark.parametrize("power, counts", [(1, True), (1, False), (1.5, False), (2, False), (3, False)])
-def test_a_mean_that_is_no_number_any_more_leaves_observations_of_zero(power, counts, sd):
+def test_underflowing_mean_predicts_zero(power, counts, sd):
     f = np.linspace(-900.0, -700.0, 21)
     law = TweedieFamily(0.4, power, counts=counts).marginal(f, np.full(21, sd**2))
     np.testing.assert_allclose(law.cdf(np.full(21, 2.0)), 1, atol=1e-12)
@@ -230,7 +229,7 @@ def test_a_mean_that_is_no_number_any_more_leaves_observations_of_zero(power, co
     assert (law.ppf(np.array([0.05, 0.95])) < 1e-100).all()
 
 
-def test_counts_below_unit_dispersion_keep_the_poisson_law():
+def test_counts_below_unit_dispersion_are_poisson():
     law = TweedieFamily(0.3, 1).conditional(np.log(MEANS))
     np.testing.assert_allclose(law.var(), MEANS)
     nearly = TweedieFamily(np.array([0.3, 1.0001, 1.0001]), 1).conditional(np.log(MEANS))  # both laws in one array
@@ -271,10 +270,12 @@ def test_zero_dispersion_is_a_point_at_the_mean(power):
 
 
 @pytest.mark.parametrize("tails", [3.0, 7.0, np.inf])
-def test_location_law_without_any_variance_is_a_point(tails):
+def test_location_family_without_variance_is_a_point(tails):
     centre = np.array([-3.0, 0.0, 1e9])
     check_point(LocationFamily(0.0, StudentLaw(tails)).marginal(centre, 0.0), centre)
-    check_point(LocationFamily(0.0, StudentLaw(tails)).mixture(np.repeat(centre[:, None], 4, axis=1)), centre)
+    check_point(
+        Mixture(LocationFamily(0.0, StudentLaw(tails)).conditional(np.repeat(centre[:, None], 4, axis=1))), centre
+    )
 
 
 def check_point(law, centre):
@@ -288,7 +289,7 @@ def check_point(law, centre):
     np.testing.assert_allclose(law.crps(centre + 2.5), 2.5)
 
 
-def test_noiseless_log_link_is_the_lognormal_law():
+def test_noiseless_log_link_is_lognormal():
     law, exact = TweedieFamily(0.0, 2).marginal(np.zeros(1), 0.49), stats.lognorm(0.7)
     np.testing.assert_allclose(law.ppf(LEVELS)[0], exact.ppf(LEVELS), rtol=1e-8)
     for y in (0.2, 1.0, 5.0):
@@ -306,7 +307,7 @@ def test_gaussian_noise_is_centred_on_the_prediction():
 
 
 @pytest.mark.parametrize("tails", [2.5, 4.0, 5.0, 30.0])
-def test_student_law_by_its_variance(tails):
+def test_student_distribution_by_its_variance(tails):
     law, scale = LocationFamily(4.0, StudentLaw(tails)).conditional(np.array([1.5])), 2 * np.sqrt((tails - 2) / tails)
     exact = stats.t(tails, 1.5, scale)
     np.testing.assert_allclose(law.ppf(LEVELS)[0], exact.ppf(LEVELS), rtol=1e-8)
@@ -347,7 +348,7 @@ ERROR = _error_of_student_quantiles()
 
 @pytest.mark.parametrize("q", [[0.95, 0.05, 0.5, 1e-4, 0.6], [1 - 1e-9, 0.05, 1e-15]], ids=["usual", "far"])
 @pytest.mark.parametrize("name", LOCATED)
-def test_standard_quantiles_serve_many_rows_at_once(name, q):
+def test_quantiles_of_many_rows_share_standard_quantiles(name, q):
     """Whole arrays against each element on its own, at levels in any order."""
     law, q = LOCATED[name], np.array(q)
     quantiles, expected = law.ppf(q), laws.Law.ppf(law, q)
@@ -363,7 +364,7 @@ def test_standard_quantiles_serve_many_rows_at_once(name, q):
 
 @pytest.mark.parametrize("tails", [4.0, 1e7])
 @pytest.mark.parametrize("Law", [laws.Normal, laws.Student, laws.Estimate, "empirical"])
-def test_one_law_has_quantiles_at_many_levels(Law, tails):
+def test_single_distribution_has_quantiles_at_many_levels(Law, tails):
     q = np.random.default_rng(0).uniform(size=300)
     shape = EmpiricalLaw(np.random.default_rng(0).exponential(size=300) - 1)
     more = (tails,) if Law in (laws.Student, laws.Estimate) else ()
@@ -392,7 +393,7 @@ def test_normal_scores_of_whole_arrays(odd):
 
 
 @pytest.mark.parametrize("tails", [2.2, 3.0, 4.0, 4.5, 8.0])
-def test_heavy_tails_thin_out_as_the_prediction_gets_less_certain(tails):
+def test_heavy_tails_become_normal_with_an_uncertain_prediction(tails):
     variance = np.array([0.0, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6])[:, None]
     law = LocationFamily(np.ones(1), StudentLaw(tails)).marginal(np.zeros(1), variance)
     assert law.shape == (7, 1)
@@ -403,7 +404,7 @@ def test_heavy_tails_thin_out_as_the_prediction_gets_less_certain(tails):
     assert np.all(np.diff(degrees) > 0)
 
 
-def test_heavy_tails_plus_a_normal_prediction_keep_their_kurtosis():
+def test_kurtosis_of_heavy_tails_plus_a_normal_prediction():
     rng = np.random.default_rng(5)
     draws = rng.standard_t(9, 10**6) * np.sqrt(7 / 9) + 0.7 * rng.standard_normal(10**6)
     law = LocationFamily(1.0, StudentLaw(9.0)).marginal(np.zeros(1), 0.49)
@@ -493,7 +494,7 @@ def test_quantiles_at_every_scale_are_ordered_and_right(power, counts, phi):
 
 @pytest.mark.parametrize(("f", "sd"), [(50.0, 20.0), (700.0, 300.0), (10.0, 4.0)])
 @pytest.mark.parametrize("power", [1, 2])
-def test_quantiles_far_away_are_those_of_the_lognormal_law(f, sd, power):
+def test_quantiles_far_away_are_lognormal(f, sd, power):
     """Where the prediction is that uncertain, the noise of the observation is nothing next to it."""
     quantiles = TweedieFamily(1e-3, power).marginal(np.array([f]), sd**2).ppf(np.array([0.3, 0.5, 0.7]))[0]
     expected = f + sd * stats.norm.ppf([0.3, 0.5, 0.7])
@@ -526,7 +527,7 @@ def test_a_path_of_variances_broadcasts():
     np.testing.assert_array_equal(law.ppf(LEVELS), [family.marginal(f, v).ppf(LEVELS) for v in variance])
 
 
-def test_chunks_do_not_change_anything(monkeypatch):
+def test_results_do_not_depend_on_chunks(monkeypatch):
     f = np.linspace(-2, 4, 8)
     law = TweedieFamily(1.3, 1.5).marginal(f, np.linspace(0, 1, 8))
     whole = law.ppf(0.9), law.cdf(2.0), law.crps(1.0)
@@ -541,7 +542,7 @@ def test_chunks_do_not_change_anything(monkeypatch):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_mixture_is_the_average_of_its_components(name):
     draws = np.random.default_rng(3).normal(0.8, 0.5, (4, 7))
-    law, y = family_of(name).mixture(draws), np.array([0.0, 2.0, 3.0, 4.0])
+    law, y = Mixture(family_of(name).conditional(draws)), np.array([0.0, 2.0, 3.0, 4.0])
     parts = [family_of(name).conditional(draws[:, b]) for b in range(7)]
     np.testing.assert_allclose(law.cdf(y), np.mean([part.cdf(y) for part in parts], axis=0), rtol=1e-10)
     np.testing.assert_allclose(law.cdf_below(y), np.mean([part.cdf_below(y) for part in parts], axis=0), rtol=1e-10)
@@ -559,15 +560,15 @@ def test_mixture_is_the_average_of_its_components(name):
 
 
 def test_mixture_of_points_has_their_quantiles():
-    mixture = LocationFamily(0.0).mixture(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    mixture = Mixture(LocationFamily(0.0).conditional(np.array([[1.0, 2.0, 3.0, 4.0]])))
     np.testing.assert_allclose(mixture.ppf(np.array([0.4, 0.9])), [[2, 4]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("family", [LocationFamily(np.array([0.5, 2.0])), TweedieFamily(np.array([0.5, 2.0]), 2)])
-def test_many_draws_and_the_normal_law_they_are_from_agree(family):
-    f, sd = np.array([0.3, 1.0]), 0.4
+@pytest.mark.parametrize("make", [LocationFamily, lambda phi: TweedieFamily(phi, 2)])
+def test_mixture_of_many_draws_agrees_with_a_normal_prediction(make):
+    f, sd, phi = np.array([0.3, 1.0]), 0.4, np.array([0.5, 2.0])
     draws = f[:, None] + sd * stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
-    normal, mixture = family.marginal(f, sd**2), family.mixture(draws)
+    normal, mixture = make(phi).marginal(f, sd**2), Mixture(make(phi[:, None]).conditional(draws))
     assert mixture.shape == (2,)
     np.testing.assert_allclose(mixture.ppf(LEVELS), normal.ppf(LEVELS), rtol=2e-3)
     np.testing.assert_allclose(mixture.crps(np.array([1.0, 2.0])), normal.crps(np.array([1.0, 2.0])), rtol=1e-3)
@@ -607,14 +608,14 @@ def test_crps_of_counts_at_every_scale(mu, phi):
     np.testing.assert_allclose(law.crps(y), exact, rtol=1e-6)
 
 
-def test_crps_of_counts_together_is_that_of_each():
+def test_crps_of_several_counts_equals_each_crps():
     f, y = np.log([0.5, 3.0, 62.0, 300.0, 1e5]), np.array([0.0, 7.0, 62.0, 290.0, 1e5])
     law = TweedieFamily(2.0, 1).marginal(f, 0.01)
     np.testing.assert_allclose(law.crps(y), [law.take([i]).crps(y[i])[0] for i in range(5)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("f", [0.0, 6.0, 12.0])
-def test_crps_of_counts_costs_no_more_where_they_are_large(f, monkeypatch):
+def test_crps_of_large_counts_costs_no_more(f, monkeypatch):
     calls, original = [], UncertainMean._cdf
     monkeypatch.setattr(UncertainMean, "_cdf", lambda self, y: calls.append(1) or original(self, y))
     law = TweedieFamily(1.0, 1).marginal(np.full(3, f), 0.01)
@@ -630,7 +631,7 @@ def test_crps_of_draws_of_counts(f, sd):
     F = stats.poisson(np.exp(draws)[:, None]).cdf(k).mean(axis=0)
     y = np.rint(mean + np.sqrt(mean + (sd * mean) ** 2) * np.array([-0.8, 0.1, 1.0, 3.0]))
     exact = np.where(k < y[:, None], F**2, (1 - F) ** 2).sum(axis=1)
-    law = TweedieFamily(1.0, 1).mixture(np.tile(draws, (4, 1)))
+    law = Mixture(TweedieFamily(1.0, 1).conditional(np.tile(draws, (4, 1))))
     np.testing.assert_allclose(law.crps(y), exact, rtol=2e-6)
 
 
@@ -638,13 +639,13 @@ def test_crps_of_draws_of_counts(f, sd):
 def test_crps_of_mixtures(noise):
     draws, y = np.random.default_rng(8).normal(size=(5, 50)), np.array([0.0, 1.0, -3.0, 0.5, 8.0])
     exact = scoringrules.crps_mixnorm(y, draws, np.sqrt(noise) * np.ones_like(draws))
-    np.testing.assert_allclose(LocationFamily(noise).mixture(draws).crps(y), exact, rtol=1e-6)
+    np.testing.assert_allclose(Mixture(LocationFamily(noise).conditional(draws)).crps(y), exact, rtol=1e-6)
     ensemble = scoringrules.crps_ensemble(y, draws)
-    np.testing.assert_allclose(LocationFamily(0.0).mixture(draws).crps(y), ensemble, rtol=1e-9)
+    np.testing.assert_allclose(Mixture(LocationFamily(0.0).conditional(draws)).crps(y), ensemble, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", COMPOUND)
-def test_crps_of_a_law_with_an_atom(name):
+def test_crps_of_a_distribution_with_an_atom(name):
     observed = np.array([0.0, 0.4, 5.0])
     law = family_of(name).marginal(np.zeros(3), 0.25)
     for row, (y, ours) in enumerate(zip(observed, law.crps(observed), strict=True)):
@@ -672,7 +673,7 @@ def test_standard_normal_reference():
 # ---------------------------------------------------------------------- every scale, in a few steps
 
 
-def test_halving_the_order_of_floats_ends_at_neighbours():
+def test_halfway_floats_end_at_neighbours():
     values = np.array([-np.inf, -1e300, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e300, np.inf])
     assert (np.diff(rank(values)) > 0).all() and rank(np.array([-0.0])) == 0
     np.testing.assert_array_equal(rank(np.nextafter(values[1:-1], np.inf)), rank(values[1:-1]) + 1)
@@ -685,10 +686,10 @@ def test_halving_the_order_of_floats_ends_at_neighbours():
 
 
 @pytest.mark.parametrize("power", [1, 2])
-def test_quantiles_of_draws_that_are_hundreds_of_orders_apart(power, monkeypatch):
+def test_mixture_quantiles_of_draws_hundreds_of_orders_apart(power, monkeypatch):
     f = np.random.default_rng(3).uniform(-300, 300, (4, 12))
     f[:, :6] = np.random.default_rng(4).uniform(0, 12, (4, 6))
-    law, levels = TweedieFamily(1.0, power).mixture(f), np.array([0.01, 0.3, 0.45, 0.55, 0.7, 0.9, 0.99])
+    law, levels = Mixture(TweedieFamily(1.0, power).conditional(f)), np.array([0.01, 0.3, 0.45, 0.55, 0.7, 0.9, 0.99])
     asked = []
     cdf = Mixture._cdf
     monkeypatch.setattr(Mixture, "_cdf", lambda self, y: asked.append(1) or cdf(self, y))
@@ -704,10 +705,14 @@ def test_quantiles_of_draws_that_are_hundreds_of_orders_apart(power, monkeypatch
     np.testing.assert_array_equal(y[:, 2], law.ppf(0.45))
 
 
-def test_what_is_as_near_as_rounding_is_at_a_narrow_law():
+def test_density_of_a_narrow_distribution_includes_rounding():
     f, y = np.full(5, np.log(0.4)), 0.4 * (1 + np.arange(-2, 3) * 2.2e-16)
     family = TweedieFamily(9e-33, 1, counts=False)
-    for law in (family.conditional(f), family.marginal(f, 1e-34), family.mixture(np.repeat(f[:, None], 3, axis=1))):
+    for law in (
+        family.conditional(f),
+        family.marginal(f, 1e-34),
+        Mixture(family.conditional(np.repeat(f[:, None], 3, axis=1))),
+    ):
         np.testing.assert_array_equal(law.logpdf(y), np.inf)
         np.testing.assert_array_equal(law.logpdf(y + 1e-9), -np.inf)
 
@@ -729,7 +734,7 @@ CONDITIONAL_CDF = {
 
 @pytest.mark.parametrize("link", ["log", "identity"])
 @pytest.mark.parametrize("power", [1, 1.5, 2, 3])
-def test_cdf_where_f_is_far_less_certain_than_y(power, link):
+def test_cdf_with_f_far_less_certain_than_y(power, link):
     phi, sd = {1: 1.0, 1.5: 2.0, 2: 2.0, 3: 0.3}[power], 3.0
     f = 2.0
     law = TweedieFamily(np.full(1, phi), power, link).marginal(np.full(1, f), sd**2)
@@ -745,7 +750,7 @@ def test_cdf_where_f_is_far_less_certain_than_y(power, link):
         assert law.cdf(y)[0] == pytest.approx(exact, abs=5e-6)
 
 
-def test_cdf_of_a_compound_law_increases_however_uncertain_its_mean():
+def test_compound_cdf_increases_with_a_very_uncertain_mean():
     """The atom of the law is exp(-rate), and the rate a root of f: nothing that one polynomial follows next to zero."""
     family = TweedieFamily(np.full(3, 80.65), 1.5, "identity")
     law = family.marginal(np.array([2.1e6, -1.4e6, 9.7e5]), np.array([1.28e7, 8.6e6, 5.9e6]) ** 2)
@@ -764,7 +769,7 @@ def test_cdf_of_a_compound_law_increases_however_uncertain_its_mean():
 # ---------------------------------------------------------------------- quantiles of many rows by a spline
 @pytest.mark.parametrize("sd", [(0.02, 0.1), (0.1, 0.8)])
 @pytest.mark.parametrize(("power", "phi"), [(1, 1.0), (1, 3.0), (1.5, 1.0), (2, 0.5), (3, 0.2)])
-def test_quantiles_of_many_rows_are_those_of_a_search(power, phi, sd):
+def test_spline_quantiles_equal_searched_quantiles(power, phi, sd):
     rng = np.random.default_rng(0)
     f, sd = rng.normal(1.5, 0.7, 1200), rng.uniform(*sd, 1200)
     family, levels = TweedieFamily(phi, power, "log"), [0.05, 0.5, 0.95]
@@ -778,7 +783,7 @@ def test_quantiles_of_many_rows_are_those_of_a_search(power, phi, sd):
 
 
 @pytest.mark.parametrize("y", [0.0, 3.0, 40.0, 400.0])
-def test_density_of_counts_is_an_integral_however_far_the_count(y):
+def test_density_of_far_counts_is_an_integral(y):
     f, sd = 2.0, 0.7
 
     def joint(u):

@@ -89,7 +89,7 @@ def test_equal_width_calibration_error_by_hand():
 def test_bad_metric_input_is_named():
     with pytest.raises(ValueError, match="two columns"):
         metrics.interval_coverage_score([1.0], [[1.0, 2.0, 3.0]])
-    with pytest.raises(ValueError, match="lower end above"):
+    with pytest.raises(ValueError, match="lower bound above"):
         metrics.mean_interval_width([1.0], [[2.0, 1.0]])
     with pytest.raises(ValueError, match="y_std must be positive"):
         metrics.gaussian_nll([1.0], [1.0], [0.0])
@@ -190,7 +190,7 @@ def test_scorers_of_classifiers_look_through_a_pipeline(scorer):
     np.testing.assert_allclose(*(cross_val_score(one, X, y, scoring=scorer, cv=3) for one in (inside, around)))
 
 
-def test_a_report_of_coverage_tunes_nothing():
+def test_coverage_scorer_is_refused_for_tuning():
     with pytest.raises(ValueError, match="would choose the widest intervals; use 'coverage'"):
         RibbonCV(scoring=metrics.coverage_scorer).fit(*load_diabetes(return_X_y=True))
 
@@ -212,13 +212,13 @@ def test_scorers_take_a_tuned_ribbon():
 
 
 @pytest.mark.parametrize("scorer", [metrics.neg_crps_scorer, metrics.coverage_scorer], ids=["crps", "coverage"])
-def test_scorers_of_regressors_say_what_classifiers_need(scorer):
+def test_regression_scorers_refuse_classifiers(scorer):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TypeError, match=r"RibbonClassifier has none; wrap .* score classifiers with neg_nll_scorer"):
         scorer(RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y), X, y)
 
 
-def test_a_plain_regressor_has_no_likelihood():
+def test_likelihood_scorer_refuses_a_plain_regressor():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(TypeError, match=r"neg_nll_scorer needs log_density, but Ridge has none; wrap the model"):
         metrics.neg_nll_scorer(Ridge().fit(X, y), X, y)

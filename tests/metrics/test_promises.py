@@ -19,7 +19,7 @@ INTERVAL = np.column_stack([-WIDTH, WIDTH])
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_coverage_by_group_is_that_of_the_group_alone(weight):
+def test_coverage_by_group_equals_coverage_of_each_group(weight):
     groups = np.array(["b", "a", "c"])[rng.integers(3, size=60)]
     labels, coverage, total = coverage_by_group(Y, INTERVAL, groups, sample_weight=weight)
     assert labels.tolist() == ["a", "b", "c"]
@@ -31,7 +31,7 @@ def test_coverage_by_group_is_that_of_the_group_alone(weight):
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_coverage_by_width_is_that_of_equally_many_rows_in_the_order_of_width(weight):
+def test_coverage_by_width_bins_equally_many_rows(weight):
     width, coverage, total = coverage_by_width(Y, INTERVAL, n_bins=4, sample_weight=weight)
     for k, own in enumerate(np.split(np.argsort(WIDTH), 4)):
         part = np.ones(15) if weight is None else weight[own]
@@ -40,7 +40,7 @@ def test_coverage_by_width_is_that_of_equally_many_rows_in_the_order_of_width(we
         assert total[k] == pytest.approx(part.sum())
 
 
-def test_widths_may_be_equal_or_infinite():
+def test_coverage_by_width_with_equal_or_infinite_widths():
     width, coverage, total = coverage_by_width(Y, np.tile([-1.0, 1.0], (60, 1)))
     assert (width, total) == (2, 60)
     assert coverage == np.mean(np.abs(Y) <= 1)
@@ -52,7 +52,7 @@ def test_widths_may_be_equal_or_infinite():
     assert coverage[1] == 1
 
 
-def test_sets():
+def test_set_coverage_and_size():
     y, sets = np.array(["a", "c", "b"]), np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], dtype=bool)
     assert set_coverage_score(y, sets) == pytest.approx(2 / 3)
     assert set_coverage_score(y, sets, sample_weight=[1, 0, 1]) == 1
@@ -67,7 +67,7 @@ def test_sets():
 
 
 @pytest.mark.parametrize("m", [None, 19, 200])
-def test_band_holds_the_coverage_that_chance_makes(m):
+def test_coverage_band_contains_sampling_variability(m):
     draws, rng = [], np.random.default_rng(0)
     for _ in range(4000):
         reach = 0.8 if m is None else np.sort(rng.uniform(size=m))[int(np.ceil((m + 1) * 0.8)) - 1]
@@ -79,7 +79,7 @@ def test_band_holds_the_coverage_that_chance_makes(m):
     assert np.mean((lower < draws) & (draws < upper)) <= 0.95 + 0.012  # no wider than it must be
 
 
-def test_band_of_infinite_intervals():
+def test_coverage_band_of_infinite_intervals():
     assert coverage_band(100, 0.95, n_calibration=18) == (1.0, 1.0)
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         coverage_band(100, 95)

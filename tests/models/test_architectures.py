@@ -15,12 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils import check_random_state
 
-from skribbon.models._tree import Tree, leaves_of, map_leaves
 from skribbon.models.architectures import (
     ACTIVATIONS,
     Architecture,
+    Tree,
     cnn,
+    leaves_of,
     linear_in_features,
+    map_leaves,
     michaelis_menten,
     mlp,
     monotone,
@@ -78,7 +80,7 @@ def test_biases_are_not_penalised(name):
     assert f.penalised(params) == [(1.0, 0.0)] * len(params)
 
 
-def test_what_else_is_penalised():
+def test_penalised_parameters_of_other_architectures():
     assert linear_in_features(waves).penalised((np.zeros((6, 1)), np.zeros(1))) == (1.0, 0.0)
     start = michaelis_menten().init(POSITIVE, 1, check_random_state(0))
     assert michaelis_menten().penalised(start) == {"log_v": 0.0, "log_k": 0.0}
@@ -119,7 +121,7 @@ def test_copies(f, X, k):
 
 
 @every_case
-def test_noise_free_unless_asked(f, X, k):
+def test_noisy_without_dropout_equals_the_prediction(f, X, k):
     params = generic(f, X, k)
     np.testing.assert_array_equal(f.noisy(params, X, check_random_state(0)), f(params, X))
 
@@ -265,7 +267,7 @@ def test_jacobians_of_all_rows_from_one_reverse_pass():
         np.testing.assert_allclose(J, expected[:, output], rtol=1e-11, atol=1e-14)
 
 
-def test_dropout_of_what_the_dense_layer_sees():
+def test_dropout_of_the_dense_layers_inputs():
     f = cnn((9, 8), channels=(2, 3), kernel=2, dropout=0.4)
     params, rng = generic(f, GREY, 2), check_random_state(0)
     np.testing.assert_array_equal(f(params, GREY), CASES["cnn-relu"][0](params, GREY))  # a prediction drops nothing
@@ -338,7 +340,7 @@ def test_no_architecture_needs_a_loop_over_rows(f, X, k):
     assert isinstance(fastest_route(f, tree, theta, X, k), Replicated)
 
 
-def test_an_architecture_that_is_not_finished_says_what_it_lacks():
+def test_incomplete_architecture_names_missing_methods():
     class Bare(Architecture):
         pass
 

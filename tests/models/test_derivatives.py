@@ -15,7 +15,7 @@ from autograd.misc import flatten
 from autograd.scipy.special import expit, gammaln
 from numpy.testing import assert_allclose
 
-from skribbon.models._tree import Tree, leaves_of, spread
+from skribbon.models.architectures import Tree, leaves_of, spread
 from skribbon.models.autograd import derivatives
 from skribbon.models.autograd.derivatives import (
     AutogradLoss,
@@ -143,7 +143,7 @@ def test_the_fastest_route_is_found(name):
         assert route.stacked == (name in STACKED)
 
 
-def test_routes_are_verified_where_a_zero_would_hide_them():
+def test_routes_are_verified_away_from_zero_parameters():
     # with W2 = 0 every derivative in W1 vanishes, also the wrong ones
     f, (W1, W2) = LOOPED["sum over axis 1"]
     tree, theta = Tree.of((W1, 0 * W2))
@@ -216,7 +216,7 @@ def test_softmax_sees_its_own_coordinates():
         output_map=loss.basis,
     )
     J = jacobian(lambda theta: network(tree.unpack(theta), X) @ loss.basis)(theta)
-    assert model.n_outputs == 2
+    assert model.loss.n_outputs == 2
     assert_allclose(model.jacobian(X), J, rtol=1e-9, atol=1e-12)
     labels = np.arange(N) % 3.0
     u = loss.gradient(model.raw(X), labels)
@@ -232,7 +232,7 @@ def test_wide_models_have_blocks_of_their_own(monkeypatch):
 
 def test_the_penalty_moves_with_the_parameters():
     model = model_of("network")
-    assert_allclose(model.at(2 * model.theta).grad_penalty(), 0.2 * model.theta)
+    assert_allclose(model.at(2 * model.theta).penalty_gradient, 0.2 * model.theta)
 
 
 @pytest.mark.parametrize("name", ["network", "vector of weights", "namedtuple", "saturation", "radial"])

@@ -18,7 +18,6 @@ from skribbon.models.losses import (
     SquaredEpsilonInsensitive,
     StudentT,
     Tweedie,
-    zero_sum_basis,
 )
 
 N = 40
@@ -157,8 +156,8 @@ def test_tweedie_mean_and_variance():
     loss, mu = Tweedie(1.5, "log"), np.array([0.5, 2.0])
     assert_allclose(loss.mean(np.log(mu)), mu)
     assert_allclose(loss.mean_derivative(np.log(mu)), mu)
-    assert_allclose(loss.unit_variance(mu), mu**1.5)
-    assert_allclose(Tweedie().unit_variance(mu), 1)
+    assert_allclose(loss.squared_residuals(np.log(mu)[:, None], mu + 1), mu**-1.5)
+    assert_allclose(Tweedie().squared_residuals(mu[:, None], mu + 1), 1)
 
 
 def test_poisson_loss_is_a_likelihood():
@@ -185,7 +184,7 @@ def test_only_a_loss_that_models_the_noise_scales_it():
     assert_allclose(Tweedie(2, "log").noise_scale(F), 1)
 
 
-def test_student_t_forgives_far_residuals_and_becomes_normal():
+def test_student_t_bounds_large_residuals_and_approaches_squared_error():
     f = np.zeros((3, 1))
     gradient = StudentT(df=4.0).gradient(f, np.array([-2.0, -20.0, -2000.0]))[:, 0]
     assert (np.diff(gradient) < 0).all()
@@ -217,7 +216,7 @@ def test_probabilities_keep_further_axes():
 
 @pytest.mark.parametrize("K", [2, 3, 7])
 def test_zero_sum_basis(K):
-    B = zero_sum_basis(K)
+    B = Categorical(K).basis
     assert_allclose(B.T @ B, np.eye(K - 1), atol=1e-14)
     assert_allclose(B.sum(axis=0), 0, atol=1e-14)
 
@@ -226,7 +225,7 @@ SATURATED = np.array([-800.0, -300.0, -40.0, 40.0, 300.0, 800.0])
 
 
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_bernoulli_is_exact_where_it_is_sure(y):
+def test_bernoulli_derivatives_are_exact_near_probability_one(y):
     f, targets = SATURATED[:, None], np.full(6, y)
     wrong_odds = SATURATED * (1 - 2 * y)  # log odds of the class that was not observed
     small = np.exp(-np.abs(SATURATED))  # p, or 1 - p, up to its own square
@@ -238,7 +237,7 @@ def test_bernoulli_is_exact_where_it_is_sure(y):
 
 
 @pytest.mark.parametrize("y", [0.0, 1.0])
-def test_bernoulli_value_is_exact_where_it_is_sure(y):
+def test_bernoulli_value_is_exact_near_probability_one(y):
     right = (SATURATED > 0) == (y == 1)
     expected = np.where(right, np.exp(-np.abs(SATURATED)), np.abs(SATURATED))
     assert_allclose(Bernoulli().value(SATURATED[:, None], np.full(6, y)), expected, rtol=1e-12)
@@ -251,17 +250,17 @@ def sure(request):
     return loss, np.array([[request.param, 0.0, 0.0]]) @ loss.basis, np.zeros(1), np.exp(-request.param)
 
 
-def test_categorical_gradient_is_exact_where_it_is_sure(sure):
+def test_categorical_gradient_is_exact_near_probability_one(sure):
     loss, f, y, q = sure
     assert_allclose(loss.gradient(f, y) @ loss.basis.T, [[-2 * q, q, q]], rtol=1e-9)
 
 
-def test_categorical_value_is_exact_where_it_is_sure(sure):
+def test_categorical_value_is_exact_near_probability_one(sure):
     loss, f, y, q = sure
     assert_allclose(loss.value(f, y), 2 * q, rtol=1e-9)
 
 
-def test_categorical_curvature_is_exact_where_it_is_sure(sure):
+def test_categorical_curvature_is_exact_near_probability_one(sure):
     loss, f, y, q = sure
     expected = q * np.array([[2.0, -1.0, -1.0], [-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])  # diag P - P P' up to q^2
     R = loss.curvature_root(f, y)
@@ -313,7 +312,7 @@ def test_a_loss_is_printed_as_it_is_written(loss):
 
 @pytest.mark.parametrize("K", [2, 3, 10])
 @pytest.mark.parametrize("size", [1, 10, 100])  # a classifier in doubt, and one that is all but sure
-def test_root_of_a_softmax_has_no_column_too_many_and_full_relative_precision(K, size):
+def test_softmax_root_has_full_rank_and_relative_precision(K, size):
     loss, y = Categorical(K, np.linspace(0.5, 2, K)), rng.integers(0, K, N).astype(float)
     f = size * rng.normal(size=(N, K - 1))
     R, C = loss.curvature_root(f, y), loss.hessian(f, y)

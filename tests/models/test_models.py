@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from skribbon._core.rows import Moments, Rows
 from skribbon.curvature import GaussNewton, Hessian
 from skribbon.models import as_parametric
+from skribbon.models.base import raw_and_covariance
 
 pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.SelectionWarning")
 
@@ -242,7 +243,7 @@ def test_stationarity(every_fit):
     """The optimum of loss plus penalty: what Ribbon expands around, and the test of every penalty's scale."""
     fitted, model, weight = every_fit, every_fit.model, every_fit.weight
     mean_score = blocks.scores(model, fitted.Z, fitted.t).T @ weight / weight.sum()
-    assert np.abs(mean_score + model.grad_penalty()).max() < fitted.case.gradient
+    assert np.abs(mean_score + model.penalty_gradient).max() < fitted.case.gradient
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -270,7 +271,7 @@ def test_penalty_gradient_is_that_of_l2_without_l1(every_case):
     if fitted.case.id.startswith("sgd"):
         has_l1 = leaf.penalty == "l1"
     model = fitted.model
-    l1_part = model.grad_penalty() - model.l2 * model.theta
+    l1_part = model.penalty_gradient - model.l2 * model.theta
     assert (np.abs(l1_part).max() > 1e-4) == bool(has_l1)
 
 
@@ -313,7 +314,7 @@ def test_raw_and_covariance_are_those_of_the_jacobian(every_case, view, dtype, m
     for rows in (len(X), 7):
         monkeypatch.setattr("skribbon._core.rows.LEAST_ROWS", rows)
         monkeypatch.setattr("skribbon._core.rows.BLOCK_BYTES", 1)
-        f, covariance = model.raw_and_covariance(X, root)
+        f, covariance = raw_and_covariance(model, X, root)
         assert_allclose(f, model.raw(Z), rtol=1e-10, atol=1e-12)
         assert_same_matrix(covariance, J @ J.transpose(0, 2, 1), 1e-13)
 
@@ -377,7 +378,7 @@ def test_ggn_equals_hessian_for_canonical_losses_of_linear_models(fitted):
     assert (np.abs(H - ggn).max() < 1e-10 * np.abs(H).max()) == expected
 
 
-def test_claimed_semi_definiteness_holds_away_from_the_fit(fitted):
+def test_exact_is_psd_holds_away_from_the_fit(fitted):
     """`exact_is_psd` lets "auto" choose the Hessian, so it must hold at any target in the family's support."""
     model, case = fitted.model, fitted.case
     assert not (case.is_network and model.exact_is_psd)
@@ -399,9 +400,9 @@ def test_at_moves_parameters_and_penalty(fitted):
     assert type(moved) is type(model)
     assert_allclose(moved.raw(Z), model.raw(Z, theta), rtol=0, atol=0)
     # the L1 part is constant while no sign changes; the rest of the penalty is quadratic
-    assert_allclose(moved.grad_penalty() - model.grad_penalty(), model.l2 * (theta - model.theta), atol=1e-14)
+    assert_allclose(moved.penalty_gradient - model.penalty_gradient, model.l2 * (theta - model.theta), atol=1e-14)
     back = moved.at(model.theta)
-    assert_allclose(back.grad_penalty(), model.grad_penalty(), atol=1e-14)
+    assert_allclose(back.penalty_gradient, model.penalty_gradient, atol=1e-14)
     assert_allclose(blocks.scores(back, Z, fitted.t), blocks.scores(model, Z, fitted.t), rtol=1e-12, atol=1e-12)
 
 
@@ -415,11 +416,11 @@ def test_last_layer_is_a_linear_model_of_the_hidden_units(fitted):
     columns = model.layers[-1].ravel()  # of the full Jacobian: all that the last layer's weights and biases move
     M = np.eye(model.units[-1]) if model.output_map is None else model.output_map
     lift = np.kron(np.eye(len(model.layers[-1])), M)  # d vec(W_L, b_L) / d Theta, up to the order of coordinates
-    order = np.arange(len(last.theta)).reshape(last.n_outputs, -1).T.ravel()
+    order = np.arange(len(last.theta)).reshape(last.loss.n_outputs, -1).T.ravel()
     expected = model.jacobian(fitted.Z)[:, :, columns] @ lift
     assert_allclose(last.jacobian(Z)[:, :, order], expected, rtol=1e-10, atol=1e-12)
     assert_allclose(last.theta[order], model.theta[columns] @ lift, rtol=1e-12, atol=1e-12)
-    assert_allclose(last.l2[order], np.repeat(model.l2[model.layers[-1][:, 0]], last.n_outputs))
+    assert_allclose(last.l2[order], np.repeat(model.l2[model.layers[-1][:, 0]], last.loss.n_outputs))
     assert last.exact_is_psd == model.loss.convex
 
 
@@ -427,7 +428,7 @@ def test_layers_and_kronecker_sums(fitted):
     """Each layer's scores are outer products of inputs and gradients, so the sums are those of their factors."""
     model, Z, t, weight = fitted.model, fitted.Z, fitted.t, fitted.weight
     if not fitted.case.is_network:
-        assert not model.layers
+        assert not model.has_layers
         return
     assert sorted(np.concatenate([index.ravel() for index in model.layers])) == list(range(len(model.theta)))
     A_rows = blocks.root_jacobian(model, Z, t)  # (n, r, p)
@@ -489,9 +490,9 @@ def test_fit_in_single_precision(estimator):
     X = rng.normal(size=(100, 3)).astype(np.float32)
     y = X[:, 0] + rng.normal(size=100) > 0
     model = as_parametric(estimator.fit(X, y.astype(np.float32)), y.astype(np.float32), np.ones(100))
-    assert model.theta.dtype == model.l2.dtype == model.grad_penalty().dtype == np.float64
+    assert model.theta.dtype == model.l2.dtype == model.penalty_gradient.dtype == np.float64
     G = blocks.scores(model, model.rows(model.prepare(X)), model.encode_target(y))
-    assert np.abs(G.mean(axis=0) + model.grad_penalty()).max() < 1e-6  # rounding of single precision
+    assert np.abs(G.mean(axis=0) + model.penalty_gradient).max() < 1e-6  # rounding of single precision
 
 
 def test_integer_weights_are_repeated_rows(fitted):

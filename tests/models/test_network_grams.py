@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skribbon.curvature import sampled
+from skribbon.curvature import matrix_free
 from skribbon.models import mlp
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.losses import Categorical, Tweedie
@@ -70,9 +70,9 @@ def test_products_with_a_gram_matrix(name, m, room, monkeypatch):
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("room", [1, 2**22])
-def test_scores_that_are_not_formed(name, room, monkeypatch):
+def test_layer_scores_equal_explicit_scores(name, room, monkeypatch):
     monkeypatch.setattr(mlp, "FLOATS", room)
-    monkeypatch.setattr(sampled, "PANEL", 7)
+    monkeypatch.setattr(matrix_free, "PANEL", 7)
     tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(7)
     (n, k), p, layers = tangent.f.shape, len(tangent.network.theta), tangent.network.layers
     R = rng.normal(size=(n, k, 3))
@@ -82,7 +82,7 @@ def test_scores_that_are_not_formed(name, room, monkeypatch):
     assert_allclose(scores.transposed_product(C), S.T @ C.reshape(-1, 4), atol=1e-11)
     assert_allclose(scores.gram_product(V), S.T @ (S @ V), rtol=1e-9, atol=1e-9)
     biases = np.concatenate([places[-1] for places in layers])
-    assert_allclose(sampled.of_biases(scores), S[:, biases], atol=1e-12)
+    assert_allclose(matrix_free.of_biases(scores), S[:, biases], atol=1e-12)
     scales, root, D = (
         [rng.random(len(places) - 1) for places in layers],
         rng.normal(size=(len(biases), 2)),
@@ -91,7 +91,7 @@ def test_scores_that_are_not_formed(name, room, monkeypatch):
     for places, scale in zip(layers, scales, strict=True):
         D[places[:-1], places[:-1]] = scale[:, None]
     D[np.ix_(biases, biases)] = root @ root.T
-    assert_allclose(np.tril(sampled.kernel(scores, scales, root)), np.tril(S @ D @ S.T), atol=1e-10)
+    assert_allclose(np.tril(matrix_free.kernel(scores, scales, root)), np.tril(S @ D @ S.T), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -207,7 +207,7 @@ def name_of(value):
 
 
 # ---------------------------------------------------------------------- the table
-def test_what_is_registered():
+def test_registered_estimators():
     ours = {cls for cls in as_parametric.registry if cls.__module__ != "__main__"}  # a page may register its own
     assert ours - {object} == REGISTERED
 
@@ -400,12 +400,12 @@ def test_a_users_model_equals_the_built_in_one(registered_least_squares, setting
     assert_allclose(mine.predict_interval(X), known.predict_interval(X), rtol=1e-8)
 
 
-def test_a_users_model_without_hessian_is_told_what_to_use(registered_least_squares):
+def test_user_model_without_hessian_is_refused_with_advice(registered_least_squares):
     with pytest.raises(TypeError, match="LeastSquaresModel has no exact Hessian; use curvature='ggn'"):
         RibbonRegressor(LeastSquares(), curvature="hessian").fit(X, REGRESSION)
 
 
-def test_unregistered_again():
+def test_estimator_can_be_unregistered():
     with pytest.raises(TypeError, match="LeastSquares is not supported"):
         RibbonRegressor(LeastSquares()).fit(X, REGRESSION)
 

@@ -151,7 +151,7 @@ NETWORKS = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", NETWORKS)
-def test_polish_ends_what_adam_began(name):
+def test_polish_after_adam_reaches_the_minimum(name):
     kind, y, loss = NETWORKS[name]
     network = kind(hidden_layer_sizes=(4,), activation="tanh", alpha=2.0, max_iter=300, random_state=0).fit(X, y)
     before = [W.copy() for W in network.coefs_]
@@ -174,7 +174,7 @@ def test_polished_estimators_are_stationary(hidden):
     polished = AutogradRegressor(**{**loose.get_params(), "polish": True}).fit(X, Y)
     assert_allclose(polish(loose, X, Y).predict(X), polished.predict(X))
     assert RibbonRegressor(polished).fit(X, Y).stationarity_ < 1e-7
-    before, after = (refits._value(rows_of(estimator, Y, np.ones(N))) for estimator in (loose, polished))
+    before, after = (refits._evaluate(rows_of(estimator, Y, np.ones(N))).value for estimator in (loose, polished))
     assert after < before
 
 
@@ -182,11 +182,11 @@ def test_polish_of_a_softmax_network():
     network = AutogradClassifier(mlp((3,)), l2=0.05, tol=1e-2, random_state=0).fit(X, TERNARY)
     polished = polish(network, X, TERNARY)
     rows = rows_of(polished, TERNARY, np.ones(N))
-    g = rows.sum(lambda block: block.score_sum(block.u)) / N + rows.model.grad_penalty()
+    g = rows.sum(lambda block: block.score_sum(block.u)) / N + rows.model.penalty_gradient
     assert np.abs(g).max() < 1e-9
 
 
-def test_polish_says_when_it_does_not_arrive():
+def test_polish_warns_if_it_does_not_converge():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         network = MLPRegressor(hidden_layer_sizes=(4,), activation="tanh", max_iter=5, random_state=0).fit(X, Y)
@@ -194,7 +194,7 @@ def test_polish_says_when_it_does_not_arrive():
         polish(network, X, Y, max_iter=1)
 
 
-def test_polish_names_what_it_can_do():
+def test_polish_refusal_lists_supported_estimators():
     with pytest.raises(TypeError, match=r"ElasticNet cannot be polished.*AutogradRegressor.*MLPRegressor"):
         polish(ElasticNet(0.01).fit(X, Y), X, Y)
 
@@ -223,7 +223,7 @@ def test_polish_takes_linear_models_to_their_minimum(base):
 
 
 # ---------------------------------------------------------------------- training
-def test_lbfgs_says_when_it_stops_short():
+def test_lbfgs_warns_if_it_stops_early():
     with pytest.warns(ConvergenceWarning, match=r"solver='lbfgs' stopped after 3 iterations.*max_iter"):
         AutogradRegressor(mlp((4,)), max_iter=3, random_state=0).fit(X, Y)
 
@@ -277,7 +277,7 @@ def test_dropout_acts_in_training_only():
     assert_allclose(dropped.predict(X), dropped.predict(X), rtol=0)
 
 
-def test_adam_that_diverges_says_so():
+def test_diverging_adam_is_an_error():
     with pytest.raises(ValueError, match="learning_rate"):
         AutogradRegressor(lambda q, X: anp.exp(X @ q), np.zeros(3), solver="adam", learning_rate=1e3, max_iter=50).fit(
             X, Y
@@ -309,7 +309,7 @@ def kinked(params, X):
 
 
 @pytest.mark.parametrize("newton", [True, False], ids=["Newton too", "Gauss-Newton alone"])
-def test_a_minimum_at_a_kink_ends_and_is_told(newton, monkeypatch):
+def test_polish_warns_of_a_minimum_at_a_kink(newton, monkeypatch):
     """(|a| + 1)^2 has its minimum at zero, where the slope jumps from -1 to 1: no step lowers it any more."""
     ones = np.ones((20, 1))
     fitted = AutogradRegressor(kinked, {"a": 0.3}, max_iter=1)

@@ -1,4 +1,4 @@
-"""Noise models: what they estimate, where they stay constant, how one is added."""
+"""Noise models: estimates, shrinkage to a constant, and custom models."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def heavy(x, rng):
     return 0.7 * rng.standard_t(4.5, size=len(x))
 
 
-def test_noise_that_depends_on_x_is_found():
+def test_heteroskedastic_noise_is_detected():
     X, y = simulated(2000, growing)
     X_test, y_test = simulated(4000, growing, seed=1)
     flat, shaped = (RibbonRegressor(noise=noise).fit(X, y) for noise in ("dof", "heteroskedastic"))
@@ -52,7 +52,7 @@ def test_noise_that_depends_on_x_is_found():
 
 
 @pytest.mark.parametrize("n", [60, 400])
-def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
+def test_constant_noise_stays_nearly_constant(n):
     losses = []
     for seed in range(4):
         X, y = simulated(n, constant, seed)
@@ -62,7 +62,7 @@ def test_constant_noise_stays_constant_or_loses_next_to_nothing(n):
     assert np.mean(losses) < 0.02
 
 
-def test_draws_have_the_heavy_tails_too():
+def test_samples_have_heavy_tails():
     X, y = simulated(2000, heavy)
     ribbon = RibbonRegressor(law=StudentLaw(5.0)).fit(X, y)
     draws = ribbon.predict_samples(X[:20], n_samples=20_000, random_state=0)
@@ -72,7 +72,7 @@ def test_draws_have_the_heavy_tails_too():
     np.testing.assert_allclose(draws.std(axis=0), ribbon.predict_std(X[:20]), rtol=0.06)
 
 
-def test_a_regressor_of_ones_own_and_a_bad_one():
+def test_custom_and_invalid_scale_regressors():
     X, y = simulated(500, growing)
     own = HeteroskedasticNoise(GammaRegressor(alpha=1e-3))  # log-linear in x: the truth here
     ribbon = RibbonRegressor(noise=own).fit(X, y)
@@ -82,14 +82,14 @@ def test_a_regressor_of_ones_own_and_a_bad_one():
         RibbonRegressor(noise=HeteroskedasticNoise(LinearRegression())).fit(X, y)
 
 
-def test_a_constant_target_has_no_noise():
+def test_constant_target_has_zero_noise():
     X, _ = simulated(50, constant)
     ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, np.ones(50))
     np.testing.assert_allclose(ribbon.predict_interval(X), 1.0)
 
 
 class RowNoise(Noise):
-    """Noise read off a column, as an instrument would report it."""
+    """Noise variance read from a column, as an instrument reports it."""
 
     def __init__(self, column=0):
         self.column = column
@@ -103,14 +103,14 @@ class RowNoise(Noise):
         return X[:, self.column] ** 2
 
 
-def test_a_noise_model_of_ones_own():
+def test_custom_noise_model():
     X, y = simulated(100, constant)
     ribbon = RibbonRegressor(noise=RowNoise(column=1)).fit(X, y)
     np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), np.abs(X[:, 1]))
     assert clone(RibbonRegressor(noise=RowNoise(2))).get_params()["noise__column"] == 2
 
 
-def test_the_contract_says_what_is_missing():
+def test_incomplete_noise_model_error_names_the_missing_method():
     X, y = simulated(20, constant)
     with pytest.raises(TypeError, match="must define fit"):
         RibbonRegressor(noise=Noise()).fit(X, y)
@@ -118,7 +118,7 @@ def test_the_contract_says_what_is_missing():
         Noise().predict(X)
 
 
-def test_a_number_is_a_constant_for_glms_too():
+def test_numeric_noise_is_constant_for_glms():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = rng.poisson(np.exp(X[:, 0]))
@@ -127,7 +127,7 @@ def test_a_number_is_a_constant_for_glms_too():
 
 
 @pytest.mark.parametrize("regressor", [None, GammaRegressor(alpha=0.01)], ids=["dense only", "takes sparse"])
-def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
+def test_sparse_columns_give_the_noise_of_dense_columns(regressor):
     X, y = simulated(600, growing)
     noise = HeteroskedasticNoise(regressor)
     dense = RibbonRegressor(Ridge(solver="sparse_cg", tol=1e-12), noise=noise).fit(X, y)
@@ -144,7 +144,7 @@ def test_sparse_columns_have_the_noise_of_dense_ones(regressor):
     ],
     ids=["of the noise", "of the loss"],
 )
-def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, law):
+def test_heavy_tails_with_log_target_have_finite_std(inside, law):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
     base = TransformedTargetRegressor(inside, func=np.log, inverse_func=np.exp)
@@ -154,8 +154,8 @@ def test_heavy_tails_of_a_logarithm_leave_a_finite_spread(inside, law):
     np.testing.assert_allclose(ribbon.predict_std(X, kind="aleatoric"), reference, rtol=1e-6)
 
 
-# ---------------------------------------------------------------------- Student's law
-def test_students_law_agrees_with_scipy_and_scoringrules():
+# ---------------------------------------------------------------------- Student's t distribution
+def test_student_law_equals_scipy_and_scoringrules():
     y = np.linspace(-4, 4, 9)
     law, scale = LocationFamily(2.0, StudentLaw(6.0)).conditional(np.full(9, 0.5)), np.sqrt(2.0 * 4 / 6)
     reference = stats.t(6, 0.5, scale)
@@ -177,21 +177,21 @@ def test_student_noise_around_a_normal_prediction_keeps_variance_and_kurtosis():
         assert abs(np.mean(draws <= law.ppf(q)[0]) - q) < 0.004  # matched moments, not the exact convolution
 
 
-def test_no_variance_is_a_point_and_much_is_normal():
+def test_student_noise_limits_are_degenerate_and_normal():
     point = LocationFamily(0.0, StudentLaw(5.0)).marginal(np.ones(2), 0.0)
     np.testing.assert_allclose(point.ppf(0.9), 1.0)
     wide = LocationFamily(1e-6, StudentLaw(5.0)).marginal(np.zeros(1), 1.0)
     assert wide.ppf(0.975)[0] == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
 
 
-def test_least_squares_noise_needs_rows():
+def test_noise_of_a_single_row_is_refused():
     X, y = simulated(1, constant)
     with pytest.raises(ValueError, match="n_samples=1"):
         RibbonRegressor(LinearRegression(fit_intercept=False), noise="train").fit(X, y)
 
 
-# ---------------------------------------------------------------------- the parts of noise that depends on x
-def test_squared_residuals_are_taken_over_one_minus_their_leverage():
+# ---------------------------------------------------------------------- parts of heteroskedastic noise
+def test_squared_residuals_are_divided_by_one_minus_leverage():
     X, y = simulated(60, growing)
     reference = sm.OLS(y, np.column_stack([X, np.ones(60)])).fit()
     squared = reference.resid**2 / (1 - reference.get_influence().hat_matrix_diag)
@@ -204,7 +204,7 @@ def test_squared_residuals_are_taken_over_one_minus_their_leverage():
     np.testing.assert_allclose(noise.regressor_.predict(X), penalised.predict(Z), rtol=1e-5)
 
 
-def test_a_log_linear_scale_knows_what_it_would_say_of_a_row_unseen():
+def test_log_linear_scale_leave_one_out_is_close_to_refits():
     X, y = simulated(80, growing)
     squared, weight = y**2 / np.mean(y**2), np.ones(80)
     scale, exact = LogLinearScale().fit(X, squared, weight), []
@@ -215,7 +215,7 @@ def test_a_log_linear_scale_knows_what_it_would_say_of_a_row_unseen():
     assert np.sqrt(np.mean(error**2)) < 0.2 * np.sqrt(np.mean((np.log(scale.predict(X)) - np.log(exact)) ** 2))
 
 
-def test_weights_are_repeats_of_a_log_linear_scale():
+def test_log_linear_scale_weights_equal_repeated_rows():
     X, y = simulated(60, growing)
     weight = np.random.default_rng(1).integers(1, 4, 60)
     weighted = LogLinearScale().fit(X, y**2, weight.astype(float))
@@ -223,7 +223,7 @@ def test_weights_are_repeats_of_a_log_linear_scale():
     np.testing.assert_allclose(weighted.unseen_, repeated.unseen_[np.cumsum(weight) - 1], rtol=1e-6)
 
 
-def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
+def test_scale_regressor_does_not_extrapolate():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
     y = np.exp(1.5 * X[:, 0]) * rng.normal(size=500)
@@ -234,7 +234,7 @@ def test_the_regressor_is_not_trusted_beyond_what_unseen_rows_have_shown():
     assert far < 1.2 * inside  # a log-linear variance would have made it exp(13) times as large
 
 
-def test_a_gain_within_a_standard_error_is_none():
+def test_gain_within_one_standard_error_is_ignored():
     weight = np.ones(100)
     gain = np.r_[np.full(50, 1.0), np.full(50, -0.9)]  # mean 0.05, standard error 0.095
     assert not is_better(gain, weight)
@@ -242,7 +242,7 @@ def test_a_gain_within_a_standard_error_is_none():
     assert is_better(gain, 9 * weight)  # nine times the rows: a third of the error
 
 
-def test_auto_is_constant_unless_the_rows_ask_for_more():
+def test_auto_noise_is_constant_unless_data_show_otherwise():
     X, y = simulated(300, constant)
     assert RibbonRegressor().fit(X, y).noise_.predict(X) == RibbonRegressor(noise="dof").fit(X, y).noise_.dispersion_
     assert np.ptp(RibbonRegressor().fit(*simulated(300, growing)).noise_.predict(X)) > 0
@@ -250,7 +250,7 @@ def test_auto_is_constant_unless_the_rows_ask_for_more():
     assert type(few.noise_).__name__ == "DofNoise"
 
 
-def test_trees_find_a_scale_that_is_not_monotone():
+def test_trees_find_non_monotone_scale():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(3000, 2))
     y = X[:, 0] + np.where(np.abs(X[:, 1]) < 1, 0.2, 1.0) * rng.standard_normal(3000)
@@ -259,13 +259,13 @@ def test_trees_find_a_scale_that_is_not_monotone():
     assert inner < 0.3 and 0.8 < outer < 1.2
 
 
-def test_noise_of_a_long_table_is_made_of_all_rows():
+def test_noise_of_a_long_table_uses_all_rows():
     X, y = simulated(12_000, constant)
     press = sm.OLS(y, np.column_stack([X, np.ones(len(y))])).fit().get_influence().resid_press
     assert RibbonRegressor(noise="loo").fit(X, y).noise_.dispersion_ == pytest.approx(np.mean(press**2), rel=1e-9)
 
 
-def test_wide_sparse_rows_are_not_made_dense_for_the_sake_of_their_noise(monkeypatch):
+def test_wide_sparse_rows_stay_sparse_in_noise_estimation(monkeypatch):
     X = sparse.random(600, 300, density=0.02, random_state=0, format="csr")
     y = np.random.default_rng(0).normal(size=600)
     monkeypatch.setattr(type(X), "toarray", None)

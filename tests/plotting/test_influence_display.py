@@ -24,7 +24,7 @@ def _close_figures():
     plt.close("all")
 
 
-def test_points_are_those_of_the_table_and_the_largest_are_named():
+def test_influence_points_equal_table_and_largest_are_labelled():
     table = influence_measures(RIBBON, X, Y)
     display = InfluenceDisplay.from_estimator(RIBBON, X, Y, n_labels=3)
     largest = table.nlargest(3, "cooks_distance")
@@ -41,7 +41,7 @@ def test_points_are_those_of_the_table_and_the_largest_are_named():
     assert "80 rows" in display.ax_.get_title("left")
 
 
-def test_of_many_rows_the_influential_are_all_drawn():
+def test_influence_display_draws_all_influential_of_many_rows():
     display = InfluenceDisplay(np.linspace(0, 1, 9000), np.zeros(9000), np.arange(9000.0)).plot()
     assert len(display.shown) == 3000
     assert set(range(7500, 9000)) <= set(display.shown)
@@ -63,10 +63,10 @@ def test_groups_axes_and_keywords():
     assert nothing.labels_ == []
 
 
-def test_what_is_refused():
+def test_influence_display_refuses_bad_input():
     with pytest.raises(ValueError, match="n_labels must be an integer >= 0"):
         InfluenceDisplay([0.1], [0.1], [0.1], n_labels=-1)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         InfluenceDisplay([0.1, 0.2], [0.1], [0.1])
-    with pytest.raises(ValueError, match="must be what the estimator was fitted on"):
+    with pytest.raises(ValueError, match="must be those that the estimator was fitted on"):
         InfluenceDisplay.from_estimator(RIBBON, X, Y[::-1])

@@ -28,7 +28,7 @@ def drawn(name="pipeline", features="age", data=X, grid_resolution=4, **kwargs):
     return PartialDependenceDisplay.from_estimator(ribbon, data, features, grid_resolution=grid_resolution, **kwargs)
 
 
-def test_curve_and_band_are_those_of_the_table():
+def test_partial_dependence_curve_and_band_equal_table():
     display = drawn(grid_resolution=12, confidence_level=0.8)
     table = partial_dependence(oracles.case("pipeline").ribbon, X, "age", grid_resolution=12, confidence_level=0.8)
     pd.testing.assert_frame_equal(display.table, table)
@@ -61,11 +61,11 @@ def test_one_class_is_drawn():
     assert set(display.table["class"]) == {"ill"}
     assert display.ax_.get_ylabel() == "mean P(ill)"
     assert drawn("logistic", "income").ax_.get_ylabel() == "mean P(well)"
-    with pytest.raises(ValueError, match="pos_label must say which class"):
+    with pytest.raises(ValueError, match="pos_label must name the class"):
         drawn("multinomial", 0, oracles.NUMBERS)
 
 
-def test_axes_are_used_as_given_and_made_in_rows():
+def test_partial_dependence_axes_given_or_created():
     figure, axes = plt.subplots(1, 2)
     display = drawn(features=["age", "smoker"], ax=axes)
     assert list(display.axes_) == list(axes)
@@ -87,7 +87,7 @@ def test_keywords_reach_the_artists():
 
 
 @pytest.mark.parametrize("features", [["age"], ["age", "smoker"]])
-def test_nothing_is_drawn_below_the_legend(features):
+def test_partial_dependence_legend_hides_no_data(features):
     display = drawn(features=features)
     display.figure_.canvas.draw()
     legend = display.ax_.get_legend().get_window_extent()

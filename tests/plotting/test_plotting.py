@@ -217,7 +217,7 @@ def test_groups_are_small_only_where_rows_are_sparse():
 
 
 # ---------------------------------------------------------------------- CoverageDisplay
-def test_coverage_is_that_of_each_interval():
+def test_coverage_of_each_interval():
     levels = [0.3, 0.6, 0.9]
     display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, confidence_levels=levels)
     expected = [interval_coverage_score(Y_NEW, RIBBON.predict_interval(X_NEW, level)) for level in levels]
@@ -230,7 +230,7 @@ def test_coverage_is_that_of_each_interval():
 
 
 @pytest.mark.parametrize("n", [20, 137])
-def test_band_of_chance_is_dual_to_the_exact_interval_of_statsmodels(n):
+def test_chance_band_is_dual_to_statsmodels_exact_interval(n):
     display = CoverageDisplay(np.array([0.5]), np.array([0.5]), n, band_level=0.9)
     k = np.arange(n + 1)
     lowest, highest = proportion_confint(k, n, alpha=0.1, method="beta")  # Clopper and Pearson
@@ -240,7 +240,7 @@ def test_band_of_chance_is_dual_to_the_exact_interval_of_statsmodels(n):
         np.testing.assert_array_equal(inside, (lowest <= p) & (p <= highest))
 
 
-def test_weights_are_counts_of_rows():
+def test_coverage_weights_count_rows():
     weight = np.random.default_rng(0).integers(0, 4, len(Y_NEW))
     display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, sample_weight=weight)
     rows = np.repeat(np.arange(len(Y_NEW)), weight)
@@ -302,7 +302,7 @@ def two_classes(n=600, seed=5):
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize("n_bins", [4, 10])
-def test_reliability_is_that_of_scikit_learn(strategy, n_bins):
+def test_reliability_equals_scikit_learn(strategy, n_bins):
     y, p = two_classes()
     display = ReliabilityDisplay.from_predictions(y, p, n_bins=n_bins, strategy=strategy)
     observed, predicted = calibration_curve(y, p, n_bins=n_bins, strategy=strategy)
@@ -331,7 +331,7 @@ def test_bars_of_chance_and_counts_are_drawn_for_each_bin():
         np.testing.assert_allclose(bar, expected)
 
 
-def test_bars_of_chance_keep_their_promise():
+def test_reliability_chance_bars_reach_nominal_coverage():
     """Calibrated probabilities, unequal within each bin: at least 95 % of bins are within their bar, few more."""
     rng, inside, total = np.random.default_rng(6), 0, 0
     for _ in range(15):
@@ -345,7 +345,7 @@ def test_bars_of_chance_keep_their_promise():
     assert inside / total < 0.985
 
 
-def test_the_predicted_class_of_three():
+def test_reliability_of_predicted_class_of_three():
     labels = np.digitize(Y_NEW, [-1, 1])
     proba = THREE.predict_proba(X_NEW)
     display = ReliabilityDisplay.from_estimator(THREE, X_NEW, labels)
@@ -406,7 +406,7 @@ def test_reliability_of_several_on_one_axis():
     assert texts.count("95 % by chance") == 1
 
 
-def test_reliability_where_there_is_little_to_see():
+def test_reliability_of_few_rows():
     constant = DummyClassifier(strategy="prior").fit(X, LABELS)
     display = ReliabilityDisplay.from_estimator(constant, X_NEW, np.where(Y_NEW > 0, "ill", "well"))
     assert (len(display.n), display.n[0]) == (1, 80)
@@ -415,7 +415,7 @@ def test_reliability_where_there_is_little_to_see():
     assert nothing_happens.pos_label == 1
 
 
-def test_reliability_refuses_and_names_the_cure():
+def test_reliability_refuses_bad_input():
     y, p = two_classes(20)
     with pytest.raises(TypeError, match="needs a classifier, but RibbonRegressor is a regressor; use CoverageDisplay"):
         ReliabilityDisplay.from_estimator(RIBBON, X, Y)
@@ -429,9 +429,9 @@ def test_reliability_refuses_and_names_the_cure():
         ReliabilityDisplay.from_estimator(CLASSIFIER, X, LABELS, pos_label="sick")
     with pytest.raises(ValueError, match="y_proba must lie between 0 and 1"):
         ReliabilityDisplay.from_predictions(y, 2 * p)
-    with pytest.raises(ValueError, match="y_proba has 3 columns for 2 classes; say which with labels="):
+    with pytest.raises(ValueError, match="y_proba has 3 columns for 2 classes; name them with labels="):
         ReliabilityDisplay.from_predictions(y, np.ones((20, 3)) / 3)
-    with pytest.raises(ValueError, match="pos_label must say which class to draw; there are 3"):
+    with pytest.raises(ValueError, match="pos_label must name the class to draw; there are 3"):
         ReliabilityDisplay.from_predictions(np.arange(20) % 3, p)
     with pytest.raises(ValueError, match="inconsistent"):
         ReliabilityDisplay.from_predictions(y[:-1], p)
@@ -474,7 +474,7 @@ def test_path_of_a_classifier_on_existing_axes():
     chosen = tuned.cv_results_["temperature"] == tuned.temperature_
     assert chosen.sum() == 3 < len(chosen)  # one of several temperatures is drawn
     np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"][chosen])
-    with pytest.raises(ValueError, match="one axis for each of the 3 metrics"):
+    with pytest.raises(ValueError, match="3 axes, one for each metric, got 1"):
         AlphaPathDisplay.from_estimator(tuned, ax=axes[0])
     with pytest.raises(ValueError, match="metrics must be among nll"):
         AlphaPathDisplay.from_estimator(tuned, metrics=["coverage"])
@@ -497,7 +497,7 @@ def test_path_of_a_scorer_and_of_several_dampings():
 
 
 # ---------------------------------------------------------------------- UncertaintyDecompositionDisplay
-def test_parts_add_up_in_every_group():
+def test_decomposition_parts_add_up_in_every_group():
     ribbon = RibbonRegressor(noise="heteroskedastic").fit(X, Y)
     display = UncertaintyDecompositionDisplay.from_estimator(ribbon, X_NEW, feature="height", n_groups=7)
     np.testing.assert_allclose(display.total, ribbon.predict_std(X_NEW))
@@ -576,7 +576,7 @@ def test_many_probabilities_are_thinned():
 
 
 def test_one_class_of_several():
-    with pytest.raises(ValueError, match="which class to draw; there are 3"):
+    with pytest.raises(ValueError, match="the class to draw; there are 3"):
         ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]))
     with pytest.raises(ValueError, match="not a class"):
         ProbabilityIntervalDisplay.from_estimator(THREE, X, np.digitize(Y, [-1, 1]), pos_label=7)
@@ -663,7 +663,7 @@ def test_short_names_stay_distinct():
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["scaler__age", "remainder__age"]
 
 
-def test_the_clearest_of_many_coefficients():
+def test_coefficient_display_selects_clearest_of_many():
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(300, 60))
     y = wide[:, [50, 7]].sum(axis=1) + rng.normal(size=300)
@@ -672,14 +672,14 @@ def test_the_clearest_of_many_coefficients():
     assert n_artists(display.ax_) == 5
 
 
-def test_collinear_columns_are_told():
+def test_coefficient_display_warns_of_collinear_columns():
     doubled = X.assign(copy=X["age"])
     ribbon = RibbonRegressor(LinearRegression()).fit(doubled, Y)
     with pytest.warns(UndeterminedDirectionWarning, match="2 coefficients"):
         CoefficientDisplay.from_estimator(ribbon)
 
 
-def test_no_coefficients_no_picture():
+def test_coefficient_display_refuses_models_without_coefficients():
     network = MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=2000)
     for curvature in ("auto", "last_layer"):
         ribbon = RibbonRegressor(network.set_params(random_state=0), curvature=curvature).fit(X, Y)
@@ -741,7 +741,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("size", [(6.4, 4.8), (10, 4)])
 @pytest.mark.parametrize("kind", DRAWN)
-def test_no_data_behind_the_legend(kind, size):
+def test_legend_hides_no_data(kind, size):
     Display, estimator, data = DRAWN[kind]
     figure, axes = plt.subplots(1, 1 if size[0] < 10 else 2, figsize=size, squeeze=False)
     ax = Display.from_estimator(estimator, *data, ax=axes[0, -1]).ax_
@@ -754,7 +754,7 @@ def test_no_data_behind_the_legend(kind, size):
     assert not legend.count_contains(np.concatenate(vertices))
 
 
-def test_a_legend_finds_a_free_corner_or_makes_room():
+def test_legend_uses_free_corner_or_makes_room():
     y, p = two_classes(4000)
     good = ReliabilityDisplay.from_predictions(y, p, n_bins=5)
     bad = ReliabilityDisplay.from_predictions(1 - y, p, n_bins=5)
@@ -787,7 +787,7 @@ def test_every_keyword_of_plot_reaches_an_artist(kind):
 
 
 @pytest.mark.parametrize("Display", [IntervalDisplay, CoverageDisplay, UncertaintyDecompositionDisplay])
-def test_regression_displays_refuse_others(Display):
+def test_regression_displays_refuse_other_estimators(Display):
     data = (X,) if Display is UncertaintyDecompositionDisplay else (X, Y)
     with pytest.raises(TypeError, match=f"use {'ReliabilityDisplay' if Display is CoverageDisplay else 'Probability'}"):
         Display.from_estimator(CLASSIFIER, *data)

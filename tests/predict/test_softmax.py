@@ -68,7 +68,7 @@ def test_logistic_mean_is_the_integral(variance):
         np.testing.assert_allclose(got, [1 - expected, expected], rtol=0, atol=1e-8)
 
 
-def test_logistic_quantiles_are_those_of_the_log_odds():
+def test_logistic_quantiles_follow_the_log_odds():
     f, variance = np.array([-1.0, 0.5, 2.0]), np.array([0.0, 0.4, 30.0])
     got = logistic_quantiles(f, variance, LEVELS)
     z = f[:, None] + np.sqrt(variance)[:, None] * ndtri(LEVELS)
@@ -92,7 +92,7 @@ def test_rare_class_has_relative_accuracy(mean, variance):
 # ---------------------------------------------------------------------- Monte Carlo
 @pytest.mark.parametrize(("K", "n_draws"), [(3, 200_000), (10, 100_000)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_agrees_with_monte_carlo(K, n_draws, kind):
+def test_softmax_mean_and_quantiles_agree_with_monte_carlo(K, n_draws, kind):
     f, S, basis = problem(K, [kind])
     means, quantiles = softmax_mean(f, S, basis), softmax_quantiles(f, S, basis, LEVELS)
     for i in range(len(f)):
@@ -109,7 +109,7 @@ def test_agrees_with_monte_carlo(K, n_draws, kind):
 
 
 @pytest.mark.parametrize("K", [65, 120])
-def test_many_classes(K):
+def test_softmax_mean_of_many_classes(K):
     f, S, basis = problem(K, ["rank three", "wishart"], stds=(0.7,))
     means, quantiles = softmax_mean(f, S, basis), softmax_quantiles(f, S, basis, LEVELS)
     np.testing.assert_allclose(means.sum(axis=1), 1, rtol=0, atol=1e-14)
@@ -132,7 +132,7 @@ def test_means_of_many_classes_at_several_spreads(K, std):
         assert (np.abs(means[i] - p.mean(axis=0)) < 1e-3 + noise).all()
 
 
-def test_means_of_classes_that_seldom_win():
+def test_softmax_mean_of_rare_classes():
     """Few nodes are where they do, and a scatter that is small over the first ones says little."""
     f, S, basis = problem(8, stds=(0.4, 0.8, 1.2, 1.8, 2.6), scale=4.0, seed=33)
     means = softmax_mean(f, S, basis)
@@ -155,7 +155,7 @@ def permuted(f, S, basis, order):
     ("scale", "of_means", "of_quantiles"),
     [(2.0, 1e-9, 1e-9), pytest.param(0.0, 1e-3, 0.02, id="tied")],  # tied classes: equal within the error of the nodes
 )
-def test_order_of_classes_does_not_matter(K, stds, scale, of_means, of_quantiles):
+def test_softmax_does_not_depend_on_the_order_of_classes(K, stds, scale, of_means, of_quantiles):
     f, S, basis = problem(K, stds=stds, scale=scale)
     order = np.random.default_rng(1).permutation(K)
     f_new, S_new = permuted(f, S, basis, order)
@@ -174,7 +174,7 @@ def test_exchangeable_classes_have_equal_probabilities():
 
 
 # ---------------------------------------------------------------------- limits
-def test_no_variance_is_the_plain_softmax():
+def test_zero_variance_gives_the_plain_softmax():
     f, S, basis = problem(8)
     plain = softmax(f @ basis.T, axis=1)
     np.testing.assert_allclose(softmax_mean(f, 0 * S, basis), plain, rtol=0, atol=1e-14)
@@ -195,7 +195,7 @@ def test_small_variances_follow_the_second_order_expansion():
 
 @pytest.mark.parametrize("logit", [1.0, 1e4])
 @pytest.mark.parametrize("variance", [0.0, 1.0, 1e6])
-def test_extremes_stay_finite(logit, variance):
+def test_extreme_logits_and_variances_stay_finite(logit, variance):
     f, S, basis = problem(7)
     means = softmax_mean(logit * f, variance * S, basis)
     assert np.isfinite(means).all()
@@ -217,7 +217,7 @@ def test_huge_variances_leave_the_most_probable_class():
         assert got[c] == pytest.approx(0.25 + np.arcsin(correlation) / (2 * np.pi), abs=1e-3)
 
 
-def test_quantiles_are_in_the_order_of_their_levels():
+def test_softmax_quantiles_are_in_the_order_of_their_levels():
     f, S, basis = problem(6)
     levels = np.linspace(0.01, 0.99, 23)
     quantiles = softmax_quantiles(f, S, basis, levels)
@@ -233,7 +233,7 @@ def test_means_move_continuously_with_the_covariance():
     assert np.abs(np.diff(path, n=2, axis=0)).max() < 1e-3  # no jumps where a row takes more nodes
 
 
-def test_fewer_nodes_are_right_on_average():
+def test_fewer_nodes_are_unbiased():
     """RibbonCV compares averages over rows at few nodes."""
     f, S, basis = problem(10, stds=(0.3, 1.0, 3.0, 10.0), seed=3)
     own = np.random.default_rng(0).integers(10, size=len(f))

@@ -1,4 +1,4 @@
-"""Random cases of the public interface: what is fitted, on which data, handed over in which container.
+"""Random cases of the public interface: model, data and container.
 
 A case is a small frozen record. Its repr leaves out what has its default, can be pasted back as code, and is all that
 a failure needs to be made again.
@@ -145,7 +145,7 @@ def draw_case(rng, family=None):
     n, d = _draw_size(rng)
     x, offset, x_scale = _draw_x(rng)
     y = _draw_y(rng, model, params, target)
-    # these see no difference below 1e-7, or lose digits there, whatever the unit of y
+    # these models lose digits below 1e-7 in any unit of y
     scalable = not classifier and y not in ("counts", "zeros") and target not in UNSCALED
     case = Case(
         family=family,
@@ -216,12 +216,12 @@ def _rarely(rng, usual, draw, probability=0.25):
 
 
 def _log_uniform(rng, low, high):
-    """Two digits, so that a description stays readable."""
+    """Draw a log-uniform number, rounded to two digits for readable descriptions."""
     return float(f"{10 ** rng.uniform(np.log10(low), np.log10(high)):.1e}")
 
 
 def _draw_params(rng, model):
-    """Arguments of the base model that are not its defaults; solvers of convex models are asked for tight optima."""
+    """Draw non-default arguments of the base model; solvers of convex models get tight tolerances."""
     p = {}
     if model in ("LinearRegression", "Ridge", "ElasticNet", "Lasso", "HuberRegressor", "LogisticRegression"):
         p |= _rarely(rng, {}, lambda: {"fit_intercept": False}, 0.15)
@@ -336,7 +336,7 @@ def _draw_options(rng, model, params):
 
 
 def _is_additive(model, params):
-    """Whether observations are a prediction and noise."""
+    """Whether observations are a prediction plus noise."""
     return not (
         model in ("PoissonRegressor", "GammaRegressor")
         or params.get("power", 0) != 0
@@ -360,7 +360,7 @@ def _draw_weights(rng, model):
     return rng.choice(["integers", "integers", "zeros", "zeros", "sum_to_one", "large", "fractions"])
 
 
-# ---------------------------------------------------------------------- building what a case describes
+# ---------------------------------------------------------------------- building data and models from a case
 @dataclass(frozen=True, eq=False)
 class Data:
     """Numbers of a case before they go into containers."""
@@ -578,6 +578,6 @@ def fit_case(case, data=None, **changes):
 
 
 def said_of(data):
-    """Arguments of ``fit`` beside X and y; always new objects."""
+    """Arguments of ``fit`` other than X and y; always new objects."""
     given = {"sample_weight": data.weight, "groups": data.group}
     return {name: value.copy() for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The long run: thousands of random cases, all kinds of failure in one table, each with the case that shows it.
+"""The long run: thousands of random cases and one table of all failures, each with a case that shows it.
 
 ``make fuzz`` runs it through pytest with two workers. One case, as the table prints it, is examined again by
 
@@ -16,7 +16,7 @@ from cases import FAMILIES, Case, draw_case
 from laws import SECONDS, examine
 
 STATUSES = ("fitted", "refused", "diverged", "failed", "hung")
-# cheap families, and those with more to go wrong, more often
+# cheap and complicated families are drawn more often
 SHARES = {"linear": 3, "l1": 2, "huber": 2, "glm": 4, "sgd": 2, "network": 3, "autograd": 2, "logistic": 4} | {
     "target": 4,
     "cv": 2,
@@ -78,7 +78,7 @@ def run(seed, count, seconds=SECONDS):
 
 
 def simplify(case, law, kind, seconds=5.0):
-    """A case with as many defaults as possible that still breaks the law in the same way, and how it does."""
+    """A case with as many defaults as possible that still fails in an equal way, and its failure."""
     until = time.monotonic() + seconds
 
     def broken(candidate):

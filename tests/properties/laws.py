@@ -1,4 +1,4 @@
-"""What must hold of every fit and every prediction, whatever the model, the data and the container.
+"""Properties ("laws") of every fit and prediction, for any model, data and container.
 
 A law is a generator of complaints about a :class:`Subject`; one that yields nothing holds. ``examine`` fits a case and
 asks all laws that fit it.
@@ -40,7 +40,7 @@ ACCIDENTS = re.compile(
     r"operands|NoneType|singular matrix|did not converge|array must not contain infs|unsupported operand",
     re.IGNORECASE,
 )
-# closed form or solved to the last digits, whatever the order of rows and columns
+# closed form, or solved to the last digits for any order of rows and columns
 CONVEX = (
     *("LinearRegression", "Ridge", "HuberRegressor", "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
     *("LogisticRegression", "ElasticNet", "Lasso"),
@@ -56,7 +56,7 @@ class Hang(BaseException):
 
 
 class DoesNotApply(Exception):
-    """A law says nothing about this case."""
+    """The law does not apply to this case."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class Outcome:
 # ---------------------------------------------------------------------- the time, the warnings and the errors of a case
 @contextmanager
 def time_limit(seconds=SECONDS):
-    """Raises Hang in the main thread when so many seconds of processor time are over."""
+    """Raise Hang in the main thread after the given seconds of processor time."""
 
     def over(signum, frame):
         place = [f"{Path(f.filename).name}:{f.name}" for f in traceback.extract_stack(frame) if PACKAGE in f.filename]
         raise Hang(place[-1] if place else "outside the package")
 
-    # processor time, because a busy machine is no fault; and, far beyond, real time, for what waits for ever
+    # processor time, because a busy machine is not a fault; and a much larger real time, to catch deadlocks
     timers = ((signal.ITIMER_PROF, signal.SIGPROF, seconds), (signal.ITIMER_REAL, signal.SIGALRM, 10 * seconds))
     before = [signal.signal(number, over) for _, number, _ in timers]
     for timer, _, limit in timers:
@@ -106,7 +106,7 @@ def place_of(error):
 
 
 def is_clear(error):
-    """Whether an error was raised on purpose, by the package or by scikit-learn, and says what is wrong."""
+    """Whether the package or scikit-learn raised an error on purpose, with an explanation."""
     wanted = isinstance(error, ValueError | TypeError | MemoryError) and not isinstance(
         error, np.linalg.LinAlgError | NotFittedError | UnicodeError
     )
@@ -125,7 +125,7 @@ def in_words(text):
 
 @contextmanager
 def quiet(found):
-    """Collects RuntimeWarnings that arise in the package itself; all others pass in silence."""
+    """Collect RuntimeWarnings raised in the package; silence all others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -168,7 +168,7 @@ class Subject:
 
     @cached_property
     def base(self):
-        """What the base model itself predicts."""
+        """Predictions of the base model."""
         method = "predict_proba" if self.case.is_classifier else "predict"
         return np.asarray(getattr(self.fitted.estimator_, method)(self.rows), dtype=float)
 
@@ -179,7 +179,7 @@ class Subject:
 
     @cached_property
     def rounding(self):
-        """Size (m,) of what cancels in a prediction: sums of |x_j theta_j|, for models with coefficients."""
+        """Size (m,) of terms that cancel in a prediction, sums of |x_j theta_j|, for models with coefficients."""
         leaf, Z = self.fitted.estimator_, self.rows
         if self.case.target != "none":  # on another scale than the predictions
             return np.zeros(len(self.data.rows))
@@ -353,7 +353,7 @@ def coefficients_are_numbers(s):
 
 
 def cv_results_are_numbers(s):
-    """But for the damping where that is left to the Ribbon: it has a number of its own in every fold."""
+    """Only the damping may be nan: the Ribbon then chooses it in every fold."""
     if s.case.cv is None:
         raise DoesNotApply
     spread = [name for name in s.ribbon.cv_results_ if name.startswith("std_")]  # of infinite scores it is undefined
@@ -534,7 +534,7 @@ def cdf_increases(s):
 
 
 def distribution_agrees(s):
-    """``predict_distribution`` says what the methods say."""
+    """``predict_distribution`` agrees with the predict methods."""
     if not hasattr(s.ribbon, "predict_distribution"):
         raise DoesNotApply
     for kind in ("prediction", "confidence"):
@@ -568,7 +568,7 @@ def distribution_agrees(s):
         yield "crps is NaN or negative", f"{crps}"
 
 
-# ---------------------------------------------------------------------- 9: the table is the methods
+# ---------------------------------------------------------------------- 9: predict_frame agrees with the methods
 def frame_is_the_methods(s):
     frame, rows = s("predict_frame", 0.8), s.rows
     if hasattr(rows, "iloc") and not frame.index.equals(rows.index):
@@ -592,7 +592,7 @@ def frame_is_the_methods(s):
             yield f"predict_frame: {column} is not the method's", f"{frame[name].to_numpy()} {values}"
 
 
-# ---------------------------------------------------------------------- twins: another way to the same numbers
+# ---------------------------------------------------------------------- twins: two ways to equal numbers
 def summary(s, ribbon=None, rows=None):
     """Intervals of a Ribbon at the subject's rows, (m, k), with the size of what they are compared with, (m, 1)."""
     ribbon, rows = s.ribbon if ribbon is None else ribbon, s.rows if rows is None else rows
@@ -609,7 +609,7 @@ def summary(s, ribbon=None, rows=None):
 
 
 def _again(s, rows):
-    """The rows once more, where the base model may have overwritten them."""
+    """Fresh copy of the rows, because the base model may have overwritten them."""
     return rows.copy() if s.case.prepare == "scaler_inplace" and hasattr(rows, "copy") else rows
 
 
@@ -626,7 +626,7 @@ def _same(s, other, rtol, what, rows=None, rounding=True):
 
 
 def _twin(*arguments, **options):
-    """Another fit to compare with; one that is refused says nothing about the first."""
+    """Another fit to compare with; the law does not apply if it is refused."""
     try:
         return fit_case(*arguments, **options)
     except (ValueError, TypeError) as error:
@@ -634,7 +634,7 @@ def _twin(*arguments, **options):
 
 
 def _need_equal_bases(s, other, rtol, rows=None):
-    """Where two base models differ, so may their Ribbons."""
+    """Skip the law if the two base models differ."""
     estimator = other.estimator_ if s.case.cv is None else other.estimator_.estimator_
     method = "predict_proba" if s.case.is_classifier else "predict"
     theirs = np.asarray(getattr(estimator, method)(s.rows if rows is None else rows), dtype=float)
@@ -698,7 +698,7 @@ def twin_weights(s):
 
 
 def twin_container(s):
-    """The container does not matter where the base model sees the same numbers."""
+    """The container does not matter if the base model receives equal numbers."""
     if s.case.container in ("float64", "float32") or s.case.prepare == "text":
         raise DoesNotApply
     if s.case.container == "int" and np.abs(s.data.rows).max() > 2**52:  # no longer the same numbers
@@ -789,7 +789,7 @@ def _other_data(s):
 
 
 def twin_refit(s):
-    """A second fit of the same object leaves nothing of the first."""
+    """A second fit of one object replaces all results of the first."""
     if s.case.prepare == "frozen":
         raise DoesNotApply
     ribbon = make_ribbon(s.case, make_base(s.case))
@@ -810,7 +810,7 @@ def twin_refit(s):
 
 
 def twin_failed_refit(s):
-    """A fit that raises leaves the predictions of the fit before."""
+    """A fit that raises keeps the predictions of the previous fit."""
     if s.case.prepare == "frozen":
         raise DoesNotApply
     ribbon = fit_case(s.case, s.data)
@@ -860,7 +860,7 @@ def twin_inplace(s):
 
 
 def twin_groups(s):
-    """Names of groups do not matter, and rows that are groups of their own are rows."""
+    """Group names do not matter, and groups of one row equal a fit without groups."""
     if s.case.cv is not None and s.case.cv.get("cv") != "loo":
         raise DoesNotApply  # scikit-learn deals groups out to folds by the order of their names
     group = s.data.group
@@ -948,7 +948,7 @@ TWINS = {
 
 
 def laws_of(case):
-    """The laws that are asked of a case."""
+    """Laws that apply to a case."""
     return (*BOTH, *(OF_CLASSIFIERS if case.is_classifier else OF_REGRESSORS), TWINS[case.twin])
 
 
@@ -1007,7 +1007,7 @@ def _ask(law, subject):
 
 
 def examine(case, seconds=SECONDS):
-    """Fit a case and ask all its laws."""
+    """Fit a case and check all its laws."""
     failures, asked = [], ["fit works or says why not", "no hang", "no RuntimeWarning from the package"]
     try:
         with time_limit(seconds), quiet(failures):

@@ -1,4 +1,4 @@
-"""The laws themselves: each notices a fault that is planted for it, and holds where there is none."""
+"""Tests of the laws: each detects a planted fault and holds without one."""
 
 import random
 import warnings
@@ -25,7 +25,7 @@ TWO_LABELS = Case(family="logistic", model="LogisticRegression", y="labels", row
 
 
 class Altered:
-    """A fitted Ribbon one of whose methods answers something else."""
+    """A fitted Ribbon with one altered method."""
 
     def __init__(self, ribbon, method, change):
         self.__dict__.update(ribbon=ribbon, method=method, change=change)
@@ -109,12 +109,12 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("law, case, method, change", PLANTED)
-def test_laws_notice_a_planted_fault(law, case, method, change):
+def test_laws_detect_planted_faults(law, case, method, change):
     assert complaints(law, case, method, change)
 
 
 @pytest.mark.parametrize("law, case", {(law, case): None for law, case, *_ in PLANTED if case.prepare == "none"})
-def test_laws_hold_where_nothing_is_planted(law, case):
+def test_laws_hold_without_faults(law, case):
     assert not complaints(law, case)
 
 
@@ -143,7 +143,7 @@ def normal_law(ribbon, rows, kind, bias=0.0):
         (laws.cv_results_are_numbers, replace(TWO_LABELS, cv={"cv": 2}), "temperature_"),
     ],
 )
-def test_laws_notice_attributes_that_are_no_numbers(law, case, attribute):
+def test_non_finite_attributes_are_detected(law, case, attribute):
     assert not complaints(law, case)
     data = make_data(case)
     with warnings.catch_warnings():
@@ -154,7 +154,7 @@ def test_laws_notice_attributes_that_are_no_numbers(law, case, attribute):
 
 
 @pytest.mark.parametrize("factor, message, noticed", [(1.0, "", False), (1e3, "", True), (1e3, "these weights", False)])
-def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, message, noticed):
+def test_weights_counted_as_one_observation_are_detected(monkeypatch, factor, message, noticed):
     case = Case(options={"noise": 0.7}, weights="sum_to_one")
     data = make_data(case)
 
@@ -174,14 +174,14 @@ def test_weights_taken_for_one_observation_are_noticed(monkeypatch, factor, mess
 
 
 @pytest.mark.parametrize("case", [REGRESSION, LABELS])
-def test_a_broken_promise_is_noticed(monkeypatch, case):
+def test_broken_conformal_guarantee_is_detected(monkeypatch, case):
     assert not complaints(laws.conformal_promises_are_kept, case)
     thresholds = conformal.Calibration.thresholds
     monkeypatch.setattr(conformal.Calibration, "thresholds", lambda *a: 0.7 * thresholds(*a))
     assert complaints(laws.conformal_promises_are_kept, case)
 
 
-def test_a_table_without_numbers_is_noticed(monkeypatch):
+def test_coefficient_table_with_nan_is_detected(monkeypatch):
     assert not complaints(laws.coefficients_are_numbers, REGRESSION)
     table = laws.coefficients
     for change in (lambda t: t.assign(std_error=np.nan), lambda t: t.assign(conf_low=t["conf_high"] + 1)):
@@ -190,7 +190,7 @@ def test_a_table_without_numbers_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("asked, noise", [("student", "auto"), ("auto", 0.7), ("normal", "heteroskedastic")])
-def test_a_law_that_was_not_asked_for_is_noticed(asked, noise):
+def test_unrequested_noise_law_is_detected(asked, noise):
     case = Case(options={"law": asked, "noise": noise})
     assert not complaints(laws.law_is_what_was_asked_for, case)
     ribbon = fit_case(case)
@@ -199,14 +199,14 @@ def test_a_law_that_was_not_asked_for_is_noticed(asked, noise):
 
 
 @pytest.mark.parametrize("table, noticed", [([np.nan, 0.1], False), ([0.1, np.nan], True), ([np.nan, np.nan], True)])
-def test_a_damping_is_left_to_the_ribbon_in_the_first_rows_only(table, noticed):
+def test_nan_damping_is_allowed_only_in_the_first_rows(table, noticed):
     case = Case(cv={"cv": 2})
     ribbon = fit_case(case)
     ribbon.cv_results_ = {"damping": np.array(table)}
     assert bool(list(laws.cv_results_are_numbers(laws.Subject(case, make_data(case), ribbon)))) == noticed
 
 
-def test_a_pickle_that_predicts_something_else_is_noticed(monkeypatch):
+def test_pickle_with_different_predictions_is_detected(monkeypatch):
     assert not complaints(laws.twin_pickle, REGRESSION)
     restore = laws.pickle.loads
     broken = SimpleNamespace(
@@ -217,7 +217,7 @@ def test_a_pickle_that_predicts_something_else_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.01])
-def test_distributions_are_compared_with_the_methods(bias):
+def test_distributions_are_compared_with_predict_methods(bias):
     data = make_data(NORMAL)
     ribbon = fit_case(NORMAL, data)
     subject = laws.Subject(NORMAL, data, Altered(ribbon, None, None))
@@ -225,7 +225,7 @@ def test_distributions_are_compared_with_the_methods(bias):
     assert bool(list(laws.distribution_agrees(subject))) == (bias > 0)
 
 
-def test_a_failed_refit_that_leaves_traces_is_noticed(monkeypatch):
+def test_failed_refit_with_side_effects_is_detected(monkeypatch):
     fit = RibbonRegressor.fit
 
     def careless(self, X, y, sample_weight=None, groups=None):
@@ -240,7 +240,7 @@ def test_a_failed_refit_that_leaves_traces_is_noticed(monkeypatch):
     assert "a failed refit changes the predictions" in kinds
 
 
-def test_overwritten_input_is_noticed(monkeypatch):
+def test_overwritten_input_is_detected(monkeypatch):
     fit = RibbonRegressor.fit
 
     def greedy(self, X, y, sample_weight=None):
@@ -266,25 +266,25 @@ ACCIDENTS = ["[][0]", "{}['key']", "1 / 0", "None.shape", "np.linalg.inv(np.zero
 
 
 @pytest.mark.parametrize("code", ACCIDENTS)
-def test_accidents_are_no_refusals(monkeypatch, code):
+def test_unintended_errors_are_not_refusals(monkeypatch, code):
     monkeypatch.setattr(RibbonRegressor, "fit", raising(code))
     outcome = laws.examine(REGRESSION)
     assert outcome.status == "failed"
     assert outcome.failures[0].law == "fit works or says why not"
 
 
-def test_a_refusal_of_the_base_model_is_a_refusal():
+def test_base_model_error_counts_as_refusal():
     outcome = laws.examine(Case(family="glm", model="GammaRegressor", y="linear"))
     assert (outcome.status, outcome.failures) == ("refused", ())
 
 
-def test_hangs_are_noticed(monkeypatch):
+def test_hangs_are_detected(monkeypatch):
     monkeypatch.setattr(RibbonRegressor, "fit", raising("while True: pass"))
     outcome = laws.examine(REGRESSION, seconds=0.2)
     assert (outcome.status, outcome.failures[0].law) == ("hung", "no hang")
 
 
-def test_runtime_warnings_of_the_package_are_noticed():
+def test_runtime_warnings_of_the_package_are_detected():
     found = []
     with laws.quiet(found):
         np.log(np.zeros(1))  # not of the package
@@ -292,7 +292,7 @@ def test_runtime_warnings_of_the_package_are_noticed():
     assert [f.kind for f in found] == ["planted.py: divide by zero encountered in log"]
 
 
-def test_descriptions_can_be_pasted_back():
+def test_case_repr_can_be_evaluated():
     for seed in range(200):
         case = draw_case(random.Random(seed))
         assert parse(repr(case)) == case
@@ -308,7 +308,7 @@ def test_failures_are_simplified(monkeypatch):
     assert detail
 
 
-def test_tallies_survive_the_way_from_a_worker():
+def test_tallies_can_be_sent_by_workers():
     tally = Tally()
     tally.add(REGRESSION, laws.Outcome("fitted", (laws.Failure("law", "kind", "detail"),), ("law", "other")))
     total = Tally.from_json(tally.to_json())

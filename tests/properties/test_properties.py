@@ -24,7 +24,7 @@ CHUNK = 100
 MEMORY = 4 * 2**30  # a case that asks for more than this gets a MemoryError
 
 
-# each broke a law once, and stands for a kind of fault
+# regression cases, one for each kind of fault
 ONCE_BROKEN = [
     Case(
         family="glm",
@@ -51,7 +51,7 @@ ONCE_BROKEN = [
         rows="near",
         seed=165096,
     ),
-    # a covariance whose root has no square
+    # a covariance whose root is not square
     Case(
         family="sgd",
         model="SGDClassifier",
@@ -102,7 +102,7 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=274422,
     ),
-    # residuals so much alike that one plus the square of a kernel's width is one
+    # nearly equal residuals: one plus the squared kernel width rounds to one
     Case(
         family="sgd",
         model="SGDRegressor",
@@ -132,7 +132,7 @@ ONCE_BROKEN = [
         twin="weights",
         seed=282089,
     ),
-    # nothing is determined
+    # no parameter is determined
     Case(
         family="network",
         model="MLPClassifier",
@@ -177,14 +177,14 @@ ONCE_BROKEN = [
     Case(
         family="cv", model="HuberRegressor", prepare="scaler", cv={"cv": 2}, n=17, x=("constant",), weights="integers"
     ),
-    # how the noise depends on x, and what it looks like
+    # heteroskedastic noise and its distribution
     Case(family="l1", model="Lasso", n=53, y="noise", rows="absurd", seed=868745),
     Case(*("l1", "ElasticNet", {"alpha": 0.35}), n=45, weights="zeros", rows="train", twin="weights", seed=46877),
     Case(options={"law": "student"}, y="constant"),
-    # an end of a target's transform where observations have a probability of their own
+    # a bound of a target's transform at which observations have positive probability
     Case(family="target", model="PoissonRegressor", target="sqrt", d=1, y="heavy", rows="train", seed=236459),
     Case(family="target", model="PoissonRegressor", target="quantile", options={"noise": 0.7}, n=12, y="counts"),
-    # draws at means beyond all numbers; scalers inside what is frozen; constant columns
+    # draws at overflowing means; scalers inside frozen models; constant columns
     Case(
         family="target",
         model="PoissonRegressor",
@@ -209,7 +209,7 @@ ONCE_BROKEN = [
         seed=309063,
     ),
     Case(n=53, d=3, x=("collinear", "constant"), x_scale=0.23, container="frame", twin="container", seed=313336),
-    # a rate beyond the smallest number; calibration rows that the predicted law, a point, says cannot be
+    # an underflowing rate; calibration rows that a degenerate prediction excludes
     Case(
         family="glm",
         model="PoissonRegressor",
@@ -224,7 +224,7 @@ ONCE_BROKEN = [
     ),
     Case(family="l1", model="ElasticNet", n=56, y="constant", twin="conformal", seed=126309),
     Case(family="target", model="Ridge", target="reciprocal", n=17, d=1, y="positive", twin="conformal", seed=1),
-    # an observation far beyond the law, where its distribution function is one but for rounding
+    # an observation so far out that its cdf rounds to one
     Case(
         family="glm",
         model="GammaRegressor",
@@ -236,7 +236,7 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=9798,
     ),
-    # weights and labels that say little
+    # uninformative weights and labels
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
     # state and containers
@@ -251,7 +251,7 @@ ONCE_BROKEN = [
 
 @pytest.mark.skipif(N_CASES > 0, reason="the long run is under way")
 @pytest.mark.parametrize("case", ONCE_BROKEN, ids=repr)
-def test_once_broken_cases_hold(case):
+def test_regression_cases_hold(case):
     outcome = laws.examine(case)
     assert outcome.status in ("fitted", "refused")
     assert not outcome.failures
@@ -262,7 +262,7 @@ def test_once_broken_cases_hold(case):
 def test_laws_hold(family):
     tally = Tally()
 
-    # hypothesis deals the seeds; a failure is shortened by `simplify`, which knows what a case is made of
+    # hypothesis draws the seeds; `simplify` shortens a failing case
     @settings(
         max_examples=EXAMPLES,
         derandomize=True,

@@ -28,7 +28,7 @@ def conjugate(prior_scale):
 
 
 @pytest.mark.parametrize("method", [NutsRegressor, SviRegressor])
-def test_a_line_has_the_conjugate_posterior(method):
+def test_linear_model_has_the_conjugate_posterior(method):
     pytest.importorskip("numpyro")
     est = method(hidden_layer_sizes=(), n_draws=1000, noise="posterior", random_state=0).fit(X, Y)
     mean, std, s2 = conjugate(1.0)
@@ -38,7 +38,7 @@ def test_a_line_has_the_conjugate_posterior(method):
     np.testing.assert_allclose(est.predict_std(X_NEW, kind="aleatoric"), Y.std() * np.sqrt(s2), rtol=0.1)
 
 
-def test_a_narrow_prior_keeps_predictions_at_the_mean():
+def test_narrow_prior_keeps_predictions_at_the_mean():
     pytest.importorskip("numpyro")
     est = SviRegressor((), prior_scale=0.05, n_draws=100, n_steps=1000, random_state=0).fit(X, Y)
     assert np.abs(est.predict(X_NEW) - Y.mean()).max() < 0.5 * np.abs(conjugate(1.0)[0] - Y.mean()).max()
@@ -54,7 +54,7 @@ def test_noise_is_on_the_scale_of_y():
     np.testing.assert_allclose(est.predict_std(X_NEW, kind="aleatoric"), expected, rtol=1e-8)
 
 
-def test_predictions_need_numpy_alone(monkeypatch):
+def test_predictions_need_only_numpy(monkeypatch):
     pytest.importorskip("numpyro")
     est = SviRegressor((3,), n_draws=30, n_steps=50, random_state=0).fit(X, Y)
     again = SviRegressor((3,), n_draws=30, n_steps=50, random_state=0).fit(X, Y)

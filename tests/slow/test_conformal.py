@@ -1,4 +1,4 @@
-"""What is proved of conformal intervals, jackknife+ and CV+, over thousands of drawn tables.
+"""Theoretical guarantees of conformal intervals, jackknife+ and CV+, over thousands of simulated tables.
 
 Coverage is counted in a row or a few of each table, so that draws are independent, and compared within four standard
 errors.
@@ -46,7 +46,7 @@ def covers(interval, y):
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("law", ["normal", "lognormal", "heteroskedastic", "misspecified"])
 @pytest.mark.parametrize("m", [20, 100, 500])
-def test_coverage_is_between_the_bounds_of_the_theorem(m, law, score):
+def test_coverage_is_within_the_theoretical_bounds(m, law, score):
     rng, covered = np.random.default_rng(0), []
     for _ in range(500):
         ribbon = RibbonRegressor(noise="dof", correction="HC0").fit(*draw(N_FIT, rng, law))
@@ -85,7 +85,7 @@ def test_coverage_of_counts_is_at_least_the_level():
     assert share <= 0.98  # and not by infinite ends
 
 
-def test_groups_are_covered_one_by_one_and_not_without_being_told():
+def test_coverage_within_groups_needs_group_calibration():
     rng = np.random.default_rng(0)
 
     def grouped(n):
@@ -107,7 +107,7 @@ def test_groups_are_covered_one_by_one_and_not_without_being_told():
     assert np.mean(covered["not told"], axis=0)[1] < 0.85
 
 
-def test_known_shift_is_covered_with_weights_and_not_without():
+def test_coverage_under_known_shift_needs_weights():
     rng = np.random.default_rng(0)
 
     def shifted(n, centre):
@@ -133,7 +133,7 @@ def test_known_shift_is_covered_with_weights_and_not_without():
 
 # ---------------------------------------------------------------------- jackknife+ and CV+
 @pytest.mark.parametrize(("n", "p"), [(50, 10), (100, 50), (100, 90), (500, 50)])
-def test_jackknife_of_a_ridge_covers_what_is_usual(n, p):
+def test_jackknife_of_ridge_reaches_nominal_coverage(n, p):
     rng, covered = np.random.default_rng(0), []
     for _ in range(400):
         beta = rng.standard_normal(p)
@@ -148,7 +148,7 @@ def test_jackknife_of_a_ridge_covers_what_is_usual(n, p):
 
 
 @pytest.mark.parametrize("law", ["lognormal", "misspecified"])
-def test_folds_cover_what_is_usual(law):
+def test_cv_plus_reaches_nominal_coverage(law):
     rng, covered = np.random.default_rng(0), []
     for _ in range(120):
         tuned = RibbonCV(RibbonRegressor(LinearRegression(), noise="dof"), alphas=[1.0], cv=5, store_folds=True)
@@ -159,7 +159,7 @@ def test_folds_cover_what_is_usual(law):
     assert LEVEL - 0.02 - 4 * error <= share <= LEVEL + 0.04 + 4 * error
 
 
-def test_jackknife_leaves_groups_out_and_covers_rows_of_new_ones():
+def test_leave_one_group_out_jackknife_covers_new_groups():
     rng, covered = np.random.default_rng(0), []
 
     def grouped(G):
@@ -180,7 +180,7 @@ def test_jackknife_leaves_groups_out_and_covers_rows_of_new_ones():
 
 # ---------------------------------------------------------------------- sets
 @pytest.mark.parametrize("settings", [{}, {"score": "aps"}, {"score": "aps", "randomized": True}])
-def test_sets_hold_the_true_class(settings):
+def test_prediction_sets_cover_the_true_class(settings):
     rng, covered, m = np.random.default_rng(0), [], 60
 
     def classes(n):

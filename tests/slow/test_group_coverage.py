@@ -1,4 +1,4 @@
-"""Groups of rows: confidence intervals cover, rows taken as independent do not, and refits at group weights agree."""
+"""Coverage of cluster-robust confidence intervals, and agreement with refits at group weights."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 1.0], [1.5, -1.5]]
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-8, "max_iter": 500}
 ERROR = 2 * np.sqrt(0.9 * 0.1 / N_TABLES)
 
-# name: (base model, slopes and intercept, standard deviation of a group's effect); residuals correlate by .3 to .4
+# name: (base model, slopes and intercept, standard deviation of a group's effect); residuals correlate by 0.3 to 0.4
 MODELS = {
     "least squares": (LinearRegression(), np.array([0.5, 0.5, 1.0]), np.sqrt(0.4)),
     "logistic": (LogisticRegression(C=np.inf, **TIGHT), np.array([0.5, 0.5, 0.2]), np.sqrt(3.0)),
@@ -46,7 +46,7 @@ def simulate(name, n_groups, balanced, rng):
 
 @cache
 def marginal(name):
-    """What the fit tends to, with effects of groups averaged out: slopes and intercept, (3,)."""
+    """Limit of the fit with group effects averaged out: slopes and intercept, (3,)."""
     base, beta, scale = MODELS[name]
     if name == "least squares":
         return beta
@@ -71,7 +71,7 @@ def ends(ribbon):
 
 
 def coverage(name, n_groups, balanced, seed):
-    """Of the group's slope, the row's slope and the mean: with groups, and with rows taken as independent."""
+    """Coverage of group slope, row slope and mean: with groups, and with rows treated as independent."""
     rng, theta = np.random.default_rng(seed), marginal(name)
     raw = POINTS @ theta[:2] + theta[2]
     mean = {"logistic": expit, "poisson": np.exp}.get(name, np.asarray)(raw)
@@ -90,7 +90,7 @@ def coverage(name, n_groups, balanced, seed):
 @pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("n_groups", [15, 40])
 @pytest.mark.parametrize("name", MODELS)
-def test_groups_cover_and_independent_rows_do_not(name, n_groups, balanced):
+def test_cluster_robust_intervals_cover_and_independent_intervals_do_not(name, n_groups, balanced):
     grouped, independent = coverage(name, n_groups, balanced, seed=[n_groups, balanced])
     assert (grouped > 0.87 - ERROR).all()
     assert (grouped < 0.93 + ERROR).all()
@@ -100,7 +100,7 @@ def test_groups_cover_and_independent_rows_do_not(name, n_groups, balanced):
 
 # ---------------------------------------------------------------------- exact refits
 def penalised(name, n, alpha):
-    """Penalties on the sum of losses over n rows, as strong as the loss itself on their mean."""
+    """Base models whose penalty is as strong as the mean loss over n rows."""
     if name == "logistic":
         return RibbonClassifier(LogisticRegression(C=1 / n, **TIGHT), alpha=alpha, correction="HC0")
     return RibbonRegressor(Ridge(alpha=n), alpha=alpha, correction="HC0", noise="dof")
@@ -114,8 +114,8 @@ def refitted(base, X, y, weights):
 
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 @pytest.mark.parametrize("name", ["least squares", "logistic"])
-def test_penalised_spread_is_that_of_exact_refits_at_group_weights(name, alpha):
-    """A row's weight is G times its group's share of a Dirichlet draw: the penalty stays what it is on the mean."""
+def test_penalised_std_equals_refits_at_group_weights(name, alpha):
+    """A row's weight is G times its group's Dirichlet weight, so the penalty on the mean is unchanged."""
     n_groups, rng = 40, np.random.default_rng(0)
     X, y, group = simulate(name, n_groups, False, rng)
     ribbon = penalised(name, len(y), alpha).fit(X, y, groups=group)

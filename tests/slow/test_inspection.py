@@ -46,7 +46,7 @@ def last_of(base, Z):
 
 
 @pytest.mark.parametrize("fit", [ridge, classifier])
-def test_standard_errors_are_those_of_exact_refits(fit):
+def test_standard_errors_equal_exact_refits(fit):
     rng = np.random.default_rng(0)
     X = people(N, rng)
     ribbon, y = fit(X, rng)
@@ -86,8 +86,8 @@ def last_class(table, ribbon):
     return table[table["class"] == ribbon.classes_[-1]] if "class" in table else table
 
 
-def test_intervals_hold_true_means_and_totals_and_observed_totals():
-    """Over simulated tables of counts: the true mean, total and comparison of new rows, and the total that comes."""
+def test_intervals_cover_means_totals_and_observed_totals():
+    """Simulated counts: true mean, total and comparison of new rows, and the observed total."""
     rng = np.random.default_rng(1)
     n_tables, level = 600, 0.9
     new = people(200, rng)

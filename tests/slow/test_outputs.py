@@ -1,4 +1,4 @@
-"""Joint regions of several outputs hold what they say, in simulations whose truth is known."""
+"""Joint regions of several outputs reach nominal coverage in simulations."""
 
 import numpy as np
 import pytest
@@ -43,19 +43,19 @@ def covered(base, options, law, n, n_fits, kind="prediction"):
         (LinearRegression(), {}, "student", 400),
     ],
 )
-def test_regions_hold_new_observations(base, options, law, n):
+def test_joint_regions_cover_new_observations(base, options, law, n):
     share, error = covered(base, options, law, n, 200)
     assert np.abs(share - LEVELS).max() < 0.03 + 2 * error.max(), share
 
 
 @pytest.mark.parametrize("n", [60, 200])
-def test_regions_hold_the_true_means(n):
+def test_joint_regions_cover_true_means(n):
     share, error = covered(LinearRegression(), {"noise": "dof"}, "normal", n, 300, kind="confidence")
     assert np.abs(share - LEVELS).max() < 0.05 + 2 * error.max(), share
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_regions_of_a_network_hold_new_observations():
+def test_joint_regions_of_a_network_cover_new_observations():
     base = MLPRegressor(
         hidden_layer_sizes=(5,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=500, random_state=0
     )

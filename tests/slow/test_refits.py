@@ -1,4 +1,4 @@
-"""Statistical promises: the closed form is the covariance of exact Dirichlet refits, and its error falls as 1/n."""
+"""The closed form equals the covariance of exact Dirichlet refits, and its error falls as 1/n."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ import skribbon
 from skribbon._core.linalg import Dense
 from skribbon._core.ribbon import influence
 
-# the oracles here know nothing of small-sample corrections: the paper's own covariance
+# without small-sample corrections, as in the paper
 RibbonClassifier = partial(skribbon.RibbonClassifier, correction="HC0")
 RibbonRegressor = partial(skribbon.RibbonRegressor, correction="HC0")
 
@@ -83,7 +83,7 @@ def score_mean(ribbon, X, y):
 
 
 @pytest.mark.parametrize("name", PENALISED)
-def test_penalised_covariance_is_that_of_exact_refits(name):
+def test_penalised_covariance_equals_exact_refits(name):
     ribbon, simulate = PENALISED[name]
     rng = np.random.default_rng(0)
     X, y = simulate(2000, rng)
@@ -93,14 +93,14 @@ def test_penalised_covariance_is_that_of_exact_refits(name):
 
 
 @pytest.mark.parametrize("alpha", [0.3, 4.0])
-def test_other_concentrations_have_the_covariance_of_their_refits(alpha):
+def test_covariance_at_other_alphas_equals_exact_refits(alpha):
     rng = np.random.default_rng(1)
     X, y = heteroskedastic(2000, rng)
     ribbon = RibbonRegressor(Ridge(alpha=4000.0), alpha=alpha).fit(X, y)
     assert covariance_z(refitted(ribbon, X, y, N_REFITS, rng), ribbon.covariance_).max() < 5
 
 
-def test_refits_tell_centred_from_uncentred_scores():
+def test_refits_distinguish_centred_from_uncentred_scores():
     ribbon, simulate = PENALISED["ridge"]
     rng = np.random.default_rng(0)
     X, y = simulate(2000, rng)
@@ -146,7 +146,7 @@ def test_error_of_the_linearized_update_falls_as_one_over_n(name):
 
 
 @pytest.mark.parametrize("predictive", ["pushforward", "direct"])
-def test_drawn_shifts_have_the_spread_of_refits(predictive):
+def test_drawn_steps_have_the_covariance_of_refits(predictive):
     rng = np.random.default_rng(3)
     X, y = counts(2000, rng)
     base = PoissonRegressor(alpha=0.3, **TIGHT)

@@ -20,7 +20,7 @@ def median_errors(n):
     return np.median(np.concatenate(errors, axis=1), axis=1)
 
 
-def test_the_error_of_the_newton_step_is_of_the_next_order():
+def test_newton_step_error_is_second_order():
     sizes = np.array([100, 200, 400, 800, 1600, 3200])
     linear, second = np.polyfit(np.log(sizes), np.log([median_errors(n) for n in sizes]), 1)[0]
     print(f"linear {linear:.2f}, Newton {second:.2f}")

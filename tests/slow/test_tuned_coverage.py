@@ -24,7 +24,7 @@ def distance_from_the_level(m, repeats=60):
         weights = rng.standard_normal(P)
         X = rng.standard_normal((N_TRAIN + m + 4000, P))
         y = X @ weights + rng.standard_normal(len(X))
-        # half the noise is given: alpha has to make up for the rest
+        # half the noise is given, so alpha has to account for the rest
         ribbon = RibbonRegressor(LinearRegression(), noise=0.5).fit(X[:N_TRAIN], y[:N_TRAIN])
         held_out = slice(N_TRAIN, N_TRAIN + m)
         tuned = RibbonCV(FrozenEstimator(ribbon), alphas=np.logspace(-3, 3, 25), scoring="coverage").fit(
@@ -34,7 +34,7 @@ def distance_from_the_level(m, repeats=60):
     return np.mean(distances)
 
 
-def test_distance_from_the_level_shrinks_like_one_over_root_m():
+def test_coverage_error_falls_as_one_over_root_m():
     sizes = np.array([50, 200, 800, 3200])
     distances = np.array([distance_from_the_level(m) for m in sizes])
     assert (np.diff(distances) < 0).all()

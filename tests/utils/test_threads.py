@@ -9,14 +9,14 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 from skribbon import RibbonRegressor
-from skribbon._utils import threads
-from skribbon._utils.threads import SMALL_WORK, limit_blas
+from skribbon._utils import compat
+from skribbon._utils.compat import SMALL_WORK, limit_blas
 
 FOUND = [3, 2, 4, 1, None]
 
 
 class Library:
-    """A pool of threads as threadpoolctl sees it; its ``interrupted`` next settings are interrupted."""
+    """Thread pool with threadpoolctl's interface; its next ``interrupted`` settings are interrupted."""
 
     def __init__(self, num_threads):
         self.num_threads, self.interrupted = num_threads, 0
@@ -31,7 +31,7 @@ class Library:
 @pytest.fixture
 def pools(monkeypatch):
     found = [Library(number) for number in FOUND]
-    monkeypatch.setattr(threads, "_libraries", lambda: found)
+    monkeypatch.setattr(compat, "_libraries", lambda: found)
     return found
 
 
@@ -39,7 +39,7 @@ def numbers(pools):
     return [library.num_threads for library in pools]
 
 
-def test_small_work_has_one_thread_and_large_work_keeps_its_threads(pools):
+def test_small_work_uses_one_thread_and_large_work_keeps_all(pools):
     with limit_blas(1000, 10):
         assert numbers(pools) == [1, 1, 1, 1, None]
         with limit_blas():
@@ -60,14 +60,14 @@ def test_threads_are_restored_after_an_error(pools, error):
 
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("when", [1, 2])
-def test_threads_are_restored_after_an_interrupt_of_the_limit_itself(pools, place, when):
+def test_threads_are_restored_if_setting_the_limit_is_interrupted(pools, place, when):
     pools[place].interrupted = when
     with pytest.raises(KeyboardInterrupt), limit_blas():
         pass
     assert numbers(pools) == FOUND
 
 
-def test_overlapping_limits_of_several_threads_leave_all_threads(pools):
+def test_overlapping_limits_restore_all_threads(pools):
     inside, may_leave = threading.Event(), threading.Event()
 
     def hold():
@@ -84,7 +84,7 @@ def test_overlapping_limits_of_several_threads_leave_all_threads(pools):
     assert numbers(pools) == FOUND
 
 
-def test_parallel_fits_give_the_same_numbers_and_return_their_threads(pools):
+def test_parallel_fits_agree_and_restore_threads(pools):
     X, y = load_diabetes(return_X_y=True)
     expected = RibbonRegressor(Ridge()).fit(X, y).predict_interval(X)
     with ThreadPoolExecutor(4) as pool:
@@ -93,8 +93,8 @@ def test_parallel_fits_give_the_same_numbers_and_return_their_threads(pools):
     assert numbers(pools) == FOUND
 
 
-def test_a_blas_that_threadpoolctl_does_not_know_is_left_alone(monkeypatch):
-    monkeypatch.setattr(threads, "_libraries", lambda: [])
+def test_unknown_blas_is_ignored(monkeypatch):
+    monkeypatch.setattr(compat, "_libraries", lambda: [])
     with limit_blas():
         assert np.ones(3) @ np.ones(3) == 3
 

@@ -1,4 +1,4 @@
-"""scikit-learn estimators around a function f(params, X) that users write in autograd.numpy."""
+"""Estimators of functions f(params, X) that users write in autograd.numpy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._utils.typing import FloatArray, RandomState
 from ...exceptions import SlowDerivativeWarning, warn_user
-from .._tree import Tree
-from ..architectures import Architecture
-from ..base import as_parametric, with_theta
+from ..architectures import Architecture, Tree
+from ..base import as_parametric, is_whole, takes_outputs, with_theta
 from ..losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
-from ..outputs import takes_outputs
 from ._estimator import AutogradEstimator, RegressionLoss, check_columns
-from .derivatives import AutogradLoss, AutogradModel, Looped, check_supplied, fastest_route
+from .derivatives import AutogradLoss, AutogradModel, check_supplied, fastest_route
 
 REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
     "squared_error": Tweedie(),
@@ -64,7 +62,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         ``jac(params, X)``, the derivative of f: a nest like the parameters with leaves (n, \*shape), or
         (n, k, \*shape) if f has k columns, or one array (n, p) or (n, k, p). Only needed for speed.
     polish : bool, default=False
-        Finish with Newton steps, until the gradient is really zero; see :func:`skribbon.models.polish`.
+        Finish with Newton steps, until the gradient is zero; see :func:`skribbon.models.polish`.
     max_iter : int, default=200
         Iterations of lbfgs, epochs of adam.
     tol : float, default=1e-6
@@ -88,10 +86,8 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     params_ : nest like init
     n_iter_ : int
     loss_ : Loss
-    loss_curve_ : list of float
-        Loss of each epoch of adam.
-    validation_loss_curve_ : list of float
-        The same for the rows that early stopping holds out.
+    loss_curve_, validation_loss_curve_ : list of float
+        Loss of each epoch of adam, on its training rows and on held-out rows.
     n_columns_ : int
         Columns of f.
     X_probe_ : ndarray of shape (at most 8, n_features)
@@ -101,7 +97,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
 
     Examples
     --------
-    >>> from skribbon import AutogradRegressor, RibbonRegressor
+    >>> from skribbon import AutogradRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0.1, 5, size=(200, 1))
     >>> y = 2 * X[:, 0] / (0.5 + X[:, 0]) + 0.1 * rng.normal(size=200)
@@ -138,16 +134,15 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         names = ", ".join(map(repr, REGRESSION_LOSSES))
         raise ValueError(f"loss must be {names}, a Loss for regression, or a function loss(f, y), got {self.loss!r}.")
 
-    def _wanted_columns(self):
-        return self.loss_.n_outputs
-
     def _checked_loss(self, loss, columns, y):
         if isinstance(loss, AutogradLoss):
             return AutogradLoss(loss.function, columns)
         reason = f"loss={self.loss!r}" + (f" and {y.shape[1]} outputs" if y.ndim == 2 else "")
         check_columns(columns, loss.n_outputs, reason)
-        loss.check_target(y, f"loss={self.loss!r}")
-        return loss.suited_to(y)
+        if np.min(y) < loss.least_target:
+            sign = ">" if loss.least_target else ">="
+            raise ValueError(f"loss={self.loss!r} needs y {sign} 0; the smallest y is {np.min(y):g}.")
+        return Tweedie(loss.power, loss.link, is_whole(y)) if isinstance(loss, Tweedie) else loss
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Predicted mean.
@@ -167,22 +162,16 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         loss = REGRESSION_LOSSES.get(self.loss) if isinstance(self.loss, str) else self.loss
-        tags.target_tags.positive_only = isinstance(loss, Loss) and loss.positive_only
+        tags.target_tags.positive_only = bool(getattr(loss, "least_target", -np.inf) >= 0)
         tags.target_tags.multi_output = takes_outputs(self)
         return tags
 
 
 class AutogradClassifier(ClassifierMixin, AutogradEstimator):
-    r"""Classification with a function that you write in autograd.numpy.
+    """Classification with a function that you write in autograd.numpy.
 
-    f returns logits: (n,) or (n, 1), the log odds of the second class, for two classes, and (n, K) for K > 2.
-
-    Minimises
-
-    .. math:: \frac{1}{\sum_i w_i} \sum_i w_i\, \ell(f(x_i; \theta), y_i)
-              + \tfrac12 \sum_j \mathrm{l2}_j \theta_j^2 ,
-
-    so that l2 is on the scale of the *mean* loss.
+    f returns logits: (n,) or (n, 1), the log odds of the second class, for two classes, and (n, K) for K > 2. The
+    objective is that of :class:`AutogradRegressor`, with l2 on the scale of the *mean* loss.
 
     Parameters
     ----------
@@ -192,7 +181,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         The initial parameters, or ``init(X, y, random_state)`` that returns them and sees y as class indices. An
         architecture has its own.
     loss : "log_loss" or callable, default="log_loss"
-        A callable ``loss(f, y)`` in autograd.numpy sees logits, (n,) for two classes and (n, K) with zero row sums for
+        A callable ``loss(f, y)`` in autograd.numpy takes logits, (n,) for two classes and (n, K) with zero row sums for
         more, and class indices y; it returns the loss of each row, (n,).
     l2 : float or nest of floats, default=0.0
         Penalty; this and all that follows as in :class:`AutogradRegressor`.
@@ -212,19 +201,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    params_ : nest like init
-    n_iter_ : int
-    loss_ : Loss
-    loss_curve_ : list of float
-        Loss of each epoch of adam.
-    validation_loss_curve_ : list of float
-        The same for the rows that early stopping holds out.
-    n_columns_ : int
-        Columns of f.
-    X_probe_ : ndarray of shape (at most 8, n_features)
-        Training rows on which derivatives are verified.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+        The other attributes are those of :class:`AutogradRegressor`.
 
     Examples
     --------
@@ -256,24 +233,11 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         random_state: RandomState = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            f,
-            init,
-            l2=l2,
-            solver=solver,
-            jac=jac,
-            polish=polish,
-            max_iter=max_iter,
-            tol=tol,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
+        self.f, self.init, self.loss, self.l2, self.solver = f, init, loss, l2, solver
+        self.jac, self.polish, self.max_iter, self.tol = jac, polish, max_iter, tol
+        self.batch_size, self.learning_rate, self.early_stopping = batch_size, learning_rate, early_stopping
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+        self.random_state, self.verbose = random_state, verbose
 
     def _validated(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -286,17 +250,15 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     def _named_loss(self, t):
         K = len(self.classes_)
         family = Bernoulli() if K == 2 else Categorical(K)
-        if isinstance(self.loss, str) and self.loss == "log_loss":
+        if self.loss == "log_loss":
             return family
         if callable(self.loss):
             return AutogradLoss(self.loss, family.n_outputs, family)
         raise ValueError(f"loss must be 'log_loss' or a function loss(f, y) of logits, got {self.loss!r}.")
 
-    def _wanted_columns(self):
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
     def _checked_loss(self, loss, columns, y):
-        check_columns(columns, self._wanted_columns(), f"{len(self.classes_)} classes")
+        K = len(self.classes_)
+        check_columns(columns, 1 if K == 2 else K, f"{K} classes")
         return loss
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -310,11 +272,11 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        f = self._raw(X)
+        f = self._raw(X)  # raises NotFittedError first
         return self.loss_.probabilities(f)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class.
+        """Most probable class.
 
         Parameters
         ----------
@@ -341,7 +303,7 @@ def _(estimator, y, sample_weight):
         route = check_supplied(estimator.jac, f, tree, theta, probe, columns)
     else:
         route = fastest_route(f, tree, theta, probe, columns)
-        if isinstance(route, Looped) and len(y) >= 1000:  # a loop over fewer rows is not worth a word
+        if route.loops and len(y) >= 1000:  # for fewer rows a loop is fast enough
             warn_user(
                 "Derivatives of f are computed a few rows at a time, which is slow. One pass suffices if f is written "
                 "as products X @ W + b and elementwise functions, with sums over the last axis (axis=-1), or as a "
@@ -353,7 +315,7 @@ def _(estimator, y, sample_weight):
 
 @takes_outputs.register(AutogradRegressor)
 def _(estimator):
-    return isinstance(estimator.loss, str) and estimator.loss == "squared_error"
+    return estimator.loss == "squared_error"
 
 
 @with_theta.register(AutogradRegressor)

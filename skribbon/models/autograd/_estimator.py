@@ -1,34 +1,36 @@
-"""What the two autograd estimators share: start, check, train, and the model behind it."""
+"""Base class of the autograd estimators: start, check, train, and build the parametric model."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from autograd import make_vjp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..._utils.checks import checked_weight
+from ..._utils.compat import VersionedEstimator
 from ..._utils.typing import RandomState
-from .._tree import Tree, leaves_of, map_leaves, spread
-from ..architectures import Architecture, mlp
+from ...exceptions import warn_user
+from ..architectures import Architecture, Tree, leaves_of, map_leaves, mlp, open_nest, spread
 from ..base import polish
 from ..losses import Loss
 from .derivatives import AutogradLoss, AutogradModel, Looped, StoresFunctions, check_supplied
-from .solvers import Objective, adam, lbfgs
 
 RegressionLoss: TypeAlias = Literal["squared_error", "gaussian_nll", "poisson", "gamma", "huber", "student_t"]
 
 
-class AutogradEstimator(StoresFunctions, BaseEstimator):
-    """What the two estimators share; a subclass knows its targets and losses. The parameters are the regressor's."""
+class AutogradEstimator(StoresFunctions, VersionedEstimator):
+    """Base of AutogradRegressor and AutogradClassifier; a subclass knows its targets and losses."""
 
     loss: Any
     _functions = ("f", "init", "loss", "jac", "loss_")
@@ -53,24 +55,12 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         random_state: RandomState = None,
         verbose: int = 0,
     ):
-        self.f = f
-        self.init = init
-        self.loss = loss
-        self.l2 = l2
-        self.solver = solver
-        self.jac = jac
-        self.polish = polish
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+        self.f, self.init, self.loss, self.l2, self.solver = f, init, loss, l2, solver
+        self.jac, self.polish, self.max_iter, self.tol = jac, polish, max_iter, tol
+        self.batch_size, self.learning_rate, self.early_stopping = batch_size, learning_rate, early_stopping
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+        self.random_state, self.verbose = random_state, verbose
 
-    # ------------------------------------------------------------------ fit
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Minimise the training objective.
 
@@ -87,25 +77,28 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         """
         self._check_settings()
         X, y, t = self._validated(X, y)
-        weight = _check_weight(sample_weight, len(t))
+        weight = checked_weight(sample_weight, X)
         counted = weight > 0
         X, y, t, weight = X[counted], y[counted], t[counted], weight[counted]
         rng = check_random_state(self.random_state)
         model = self._start(X, t, rng)
-        trained = self._train(Objective(model, X, t, weight), rng)
-        self.params_, self.n_iter_ = model.tree.unpack(trained.theta), trained.n_iter
+        objective = Objective(model, X, t, weight)
         if self.solver == "adam":
-            self.loss_curve_, self.validation_loss_curve_ = trained.loss_curve, trained.validation_curve
+            theta, self.n_iter_, self.loss_curve_, self.validation_loss_curve_ = self._adam(objective, rng)
+        else:
+            theta, self.n_iter_ = lbfgs(objective, model.theta, self.max_iter, self.tol, self.verbose)
+        self.params_ = model.tree.unpack(theta)
         if self.polish:
             self.params_ = polish(self, X, y, weight, verbose=self.verbose).params_
         return self
 
     def _check_settings(self):
-        _check_number(self, "max_iter", Integral, 1)
-        _check_number(self, "batch_size", Integral, 1)
-        _check_number(self, "n_iter_no_change", Integral, 1)
-        _check_number(self, "tol", Real, 0)
-        _check_number(self, "learning_rate", Real, 0)
+        integers, numbers = ("max_iter", "batch_size", "n_iter_no_change"), ("tol", "learning_rate")
+        for name, kind, lowest in [(name, Integral, 1) for name in integers] + [(name, Real, 0) for name in numbers]:
+            value = getattr(self, name)
+            if not isinstance(value, kind) or not value >= lowest:
+                what = "an integer" if kind is Integral else "a number"
+                raise ValueError(f"{name} must be {what} >= {lowest}, got {value!r}.")
         if self.solver not in ("lbfgs", "adam"):
             raise ValueError(f"solver must be 'lbfgs' or 'adam', got {self.solver!r}.")
         if self.early_stopping and self.solver != "adam":
@@ -116,7 +109,7 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
             )
 
     def _start(self, X, t, rng):
-        """The model at its initial parameters, checked."""
+        """Model at its initial parameters, with checks of f, loss and jac."""
         f = self._function()
         self.loss_ = self._named_loss(t)
         params = self._initial(f, X, t, rng)
@@ -148,66 +141,42 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
             return self.init
         if not isinstance(f, Architecture):
             raise ValueError("init is None; give the initial parameters of f, or a function init(X, y, random_state).")
-        return f.init(X, self._wanted_columns(), rng)
+        loss = self.loss_
+        return f.init(X, loss.n_outputs if loss.output_map is None else len(loss.output_map), rng)
 
-    def _train(self, objective, rng):
-        theta = objective.model.theta
-        if self.solver == "lbfgs":
-            return lbfgs(objective, theta, self.max_iter, self.tol, self.verbose)
-        validation = None
+    def _adam(self, objective, rng):
+        theta, validation = objective.model.theta, None
         if self.early_stopping:
-            rows, held_out = self._split(objective.y, rng)
+            t, size = objective.y, self.validation_fraction
+            stratify = t if hasattr(self, "classes_") else None
+            rows, held_out = train_test_split(np.arange(len(t)), test_size=size, random_state=rng, stratify=stratify)
             objective, validation = objective.batch(rows), objective.batch(held_out)
         f = objective.model.f
         if isinstance(f, Architecture) and f.dropout > 0:
             noisy = replace(objective.model, f=lambda params, X: f.noisy(params, X, rng))
             objective = replace(objective, model=noisy)
-        return adam(
-            objective,
-            theta,
-            rng,
-            batch_size=min(self.batch_size, len(objective.y)),
-            learning_rate=self.learning_rate,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_iter_no_change=self.n_iter_no_change,
-            validation=validation,
-            verbose=self.verbose,
-        )
+        return adam(objective, theta, rng, self, validation)
 
-    def _split(self, t, rng):
-        stratify = t if hasattr(self, "classes_") else None
-        return train_test_split(
-            np.arange(len(t)), test_size=self.validation_fraction, random_state=rng, stratify=stratify
-        )
-
-    # ------------------------------------------------------------------ the model behind it
     def _penalties(self, params):
-        """A number per leaf of the parameters."""
+        """Penalty per leaf of the parameters, as a nest."""
         l2, f = spread(self.l2, params), self._function()
-        if not isinstance(f, Architecture) or isinstance(self.l2, dict | list | tuple):
+        if not isinstance(f, Architecture) or open_nest(self.l2) is not None:
             return l2
         return map_leaves(lambda penalised: penalised * float(self.l2), f.penalised(params))
 
     def _fields(self):
+        """Fields of the model that do not depend on the parameters."""
         return {"loss": self.loss_, "classes": getattr(self, "classes_", None), "output_map": self.loss_.output_map}
 
     def _traced_model(self, params, route):
         tree, theta = Tree.of(params)
         sizes = [int(np.prod(shape)) for shape in tree.shapes]
-        return AutogradModel(
-            theta=theta,
-            l2=np.repeat(np.array(leaves_of(self._penalties(params)), dtype=float), sizes),
-            f=self._function(),
-            tree=tree,
-            n_columns=self.n_columns_,
-            route=route,
-            probe=self.X_probe_,
-            **self._fields(),
-        )
+        l2 = np.repeat(np.array(leaves_of(self._penalties(params)), dtype=float), sizes)
+        fields = self._fields() | {"f": self._function(), "n_columns": self.n_columns_, "probe": self.X_probe_}
+        return AutogradModel(theta=theta, l2=l2, tree=tree, route=route, **fields)
 
     def _analytic_model(self, params):
-        """The architecture's own model, or None."""
+        """Analytic model of the architecture, or None."""
         f = self._function()
         return f.parametric(params, self._penalties(params), **self._fields()) if isinstance(f, Architecture) else None
 
@@ -216,34 +185,102 @@ class AutogradEstimator(StoresFunctions, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return self._traced_model(self.params_, Looped()).raw(X)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
+
+# ---------------------------------------------------------------------- training by gradients
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Training objective sum_i w_i loss_i / total + 1/2 sum_j l2_j theta_j^2 over some rows of a traced model."""
+
+    model: object
+    Z: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+    def data_loss(self, theta):
+        """Weighted mean loss, without the penalty."""
+        f = self.model.raw(self.Z, theta)
+        return float(self.weight @ self.model.loss.value(f, self.y) / self.weight.sum())
+
+    def __call__(self, theta, total=None):
+        """Value and gradient; ``total`` is the sum of the weights unless a minibatch stands for other rows too."""
+        model, total = self.model, self.weight.sum() if total is None else total
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # line searches try extreme parameters
+            f, pull = model.linearized(self.Z, theta)
+            value = self.weight @ model.loss.value(f, self.y) / total + model.l2 @ theta**2 / 2
+            slope = model.loss.gradient(f, self.y) * (self.weight / total)[:, None]
+            return value, pull(slope) + model.l2 * theta
+
+    def batch(self, rows):
+        """Objective of some of the rows."""
+        return Objective(self.model, self.Z[rows], self.y[rows], self.weight[rows])
 
 
-def _check_weight(sample_weight, n):
-    if sample_weight is None:
-        return np.ones(n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), a number for each row of X; got {weight.shape}.")
-    if not np.isfinite(weight).all() or (weight < 0).any() or not (weight > 0).any():
-        raise ValueError(
-            "sample_weight must be finite, must not be negative, and must contain at least one non-zero number."
+def lbfgs(objective, theta, max_iter, tol, verbose=0):
+    """Parameters (p,) at which no entry of the gradient exceeds ``tol``, by L-BFGS, and the number of iterations."""
+
+    def report(intermediate_result):
+        print(f"iteration: objective {intermediate_result.fun:.8g}")
+
+    ftol = max(1e-3 * tol, 4 * np.finfo(float).eps)
+    options = {"maxiter": max_iter, "maxfun": 10 * max_iter, "gtol": tol, "ftol": ftol}
+    callback = report if verbose else None
+    result = minimize(objective, theta, jac=True, method="L-BFGS-B", callback=callback, options=options)
+    if not result.success:
+        warn_user(
+            f"solver='lbfgs' stopped after {result.nit} iterations short of a minimum ({result.message}): the largest "
+            f"entry of the gradient is {np.abs(result.jac).max():.3g}. Raise max_iter, scale X, penalise with l2, or "
+            "set polish=True.",
+            ConvergenceWarning,
         )
-    return weight
+    return result.x, int(result.nit)
 
 
-def _check_number(estimator, name, kind, lowest):
-    value = getattr(estimator, name)
-    if not isinstance(value, kind) or not value >= lowest:
-        what = "an integer" if kind is Integral else "a number"
-        raise ValueError(f"{name} must be {what} >= {lowest}, got {value!r}.")
+def adam(objective, theta, rng, settings, validation):
+    """Parameters (p,) of Adam's best epoch, the number of epochs, and their losses in training and validation.
+
+    Training stops after ``n_iter_no_change`` epochs that do not lower the loss of the ``validation`` Objective, or if
+    None the mean loss of the minibatches, by more than ``tol``.
+    """
+    n, max_iter = len(objective.y), settings.max_iter
+    mean, square, step = np.zeros_like(theta), np.zeros_like(theta), 0
+    beta_1, beta_2, epsilon = 0.9, 0.999, 1e-8  # decay rates of both running means; the usual values
+    best, best_theta, since = np.inf, theta, 0
+    curve, validation_curve = [], []
+    for epoch in range(1, max_iter + 1):
+        order, values = rng.permutation(n), []
+        for start in range(0, n, settings.batch_size):
+            rows = order[start : start + settings.batch_size]
+            value, g = objective.batch(rows)(theta, total=objective.weight.sum() * len(rows) / n)
+            step, values = step + 1, [*values, value * len(rows)]
+            mean = beta_1 * mean + (1 - beta_1) * g
+            square = beta_2 * square + (1 - beta_2) * g**2
+            scale = np.sqrt(square / (1 - beta_2**step)) + epsilon
+            theta = theta - settings.learning_rate * mean / (1 - beta_1**step) / scale
+        curve.append(float(np.sum(values) / n))
+        if not np.isfinite(curve[-1]):
+            raise ValueError(
+                f"The loss became {curve[-1]} in epoch {epoch} of solver='adam'. Lower learning_rate, or scale X and y."
+            )
+        if validation is not None:
+            validation_curve.append(validation.data_loss(theta))
+        current = curve[-1] if validation is None else validation_curve[-1]
+        since = 0 if current < best - settings.tol else since + 1
+        if current < best:
+            best, best_theta = current, theta
+        if settings.verbose:
+            print(f"epoch {epoch}: loss {curve[-1]:.6g}" + (f", validation {current:.6g}" if validation_curve else ""))
+        if since >= settings.n_iter_no_change:
+            break
+    else:
+        warn_user(
+            f"solver='adam' stopped after max_iter={max_iter} epochs while the loss still fell. Raise max_iter.",
+            ConvergenceWarning,
+        )
+    return best_theta, epoch, curve, validation_curve
 
 
 # ---------------------------------------------------------------------- mistakes in functions that users write
-FEW = 5  # rows that a function is tried on: enough to tell whether it mixes them
+FEW = 5  # rows on which a user's function is tried: enough to see whether it mixes rows
 NOT_TRACED = (
     "autograd cannot differentiate {name}: {error}. Write {name} with functions of autograd.numpy and "
     "autograd.scipy.special in place of numpy's and scipy's, X @ W in place of X.dot(W) or numpy.dot, and "
@@ -252,7 +289,7 @@ NOT_TRACED = (
 
 
 def columns_of(f, params, X):
-    """K, the number of columns of f(params, X), one if it is (n,)."""
+    """Number of columns of f(params, X); one if it is (n,)."""
     shape = np.shape(f(params, X))
     if len(shape) not in (1, 2) or shape[0] != len(X):
         raise ValueError(
@@ -263,19 +300,19 @@ def columns_of(f, params, X):
 
 
 def check_columns(found, expected, reason):
-    """f has as many columns as its loss takes."""
+    """Raise ValueError unless f has as many columns as its loss takes."""
     if found != expected:
         shapes = "(n,) or (n, 1)" if expected == 1 else f"(n, {expected})"
         raise ValueError(f"f(params, X) must return shape {shapes} for {reason}; it returned {found} column(s).")
 
 
 def check_rows_are_separate(f, params, X):
-    """The prediction of a row depends on that row alone."""
+    """Raise ValueError if the prediction of a row depends on other rows."""
     X = X[:FEW]
     together = np.ravel(f(params, X))
     one_by_one = np.concatenate([np.ravel(f(params, row[None])) for row in X])
     if not np.isfinite(together).all():
-        return  # check_start has a word on that
+        return  # check_start raises
     if one_by_one.shape != together.shape or not np.allclose(
         together, one_by_one, rtol=1e-6, atol=1e-6 * np.abs(together).max()
     ):
@@ -286,7 +323,7 @@ def check_rows_are_separate(f, params, X):
 
 
 def check_differentiable(function, at, name):
-    """autograd can trace ``function`` of one array, into numbers."""
+    """Raise an error unless autograd can differentiate ``function`` of one array."""
 
     def traced(x):
         value = function(x)
@@ -307,7 +344,7 @@ def check_differentiable(function, at, name):
 
 
 def check_loss_per_row(loss, f, y):
-    """A user's loss gives one number for each row, and autograd can differentiate it in f."""
+    """Raise an error unless a user's loss returns one number per row and autograd can differentiate it."""
     f, y = f[:FEW], y[:FEW]
     shape = np.shape(loss.value(f, y))
     if shape != y.shape:
@@ -319,7 +356,7 @@ def check_loss_per_row(loss, f, y):
 
 
 def check_start(objective, theta):
-    """f, the loss and its gradient are finite at the initial parameters, on all rows."""
+    """Raise ValueError unless f, the loss and its gradient are finite at the initial parameters."""
     model = objective.model
     with np.errstate(all="ignore"):
         f = model.raw(objective.Z, theta)

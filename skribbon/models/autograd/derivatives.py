@@ -1,11 +1,10 @@
-"""A function f(params, X) that autograd can trace, as a parametric model; and losses that users write."""
+"""Functions f(params, X) and losses that users write in autograd.numpy, as a parametric model and a loss."""
 
 import pickle
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice, product
 
 import autograd.numpy as anp
@@ -16,22 +15,23 @@ from autograd.scipy.special import expit
 from joblib import wrap_non_picklable_objects
 
 from ..._core.linalg import gram
-from .._tree import Tree, join
+from ..._utils.compat import cached_property
+from ..architectures import Tree, join, open_nest
 from ..base import ParametricModel, Tangent
 from ..losses import Loss
 
-ROWS = None  # stands for the number of rows in a layout
-CHUNK_FLOATS = 2**18  # gradients formed at a time: 2 MB stay in the cache
-MIN_CHUNK = 32  # rows of a chunk, at least: shorter passes of autograd cost more than they spare
-PROBES = (5, 7)  # rows that a route is verified on: two numbers, so that no axis has the right length by chance
-WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form it
+ROWS = None  # the number of rows in a layout
+CHUNK_FLOATS = 2**18  # floats of the gradients formed at a time: 2 MB stay in the cache
+MIN_CHUNK = 32  # least rows of a chunk: the overhead of autograd dominates shorter passes
+PROBES = (5, 7)  # rows on which a route is verified: two numbers, so that no axis has the right length by chance
+WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
 WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
 
 defjvp(expit, lambda g, ans, x: g * ans * (1 - ans))  # autograd has its reverse derivative only
 
 
 class StoresFunctions:
-    """Mixin: attributes named in ``_functions`` are pickled by value where plain pickle cannot store them."""
+    """Mixin: attributes named in ``_functions`` are pickled by value if plain pickle cannot store them."""
 
     _functions: tuple[str, ...] = ()
 
@@ -42,51 +42,41 @@ class StoresFunctions:
 
 
 def storable(function, name):
-    """``function`` itself if pickle can store it, else something that pickle can and that loads as the function."""
-    if _picklable(function):
-        return function
-    wrapped = wrap_non_picklable_objects(function, keep_wrapper=False)
-    if _picklable(wrapped):
-        return wrapped
+    """Return ``function`` if pickle can store it, else a wrapper that loads as ``function``."""
+    for candidate in (function, wrap_non_picklable_objects(function, keep_wrapper=False)):
+        with suppress(Exception):  # pickling may raise anything
+            pickle.dumps(candidate)
+            return candidate
     raise TypeError(
-        f"{name}={function!r} cannot be pickled: it is a function defined on the spot that holds on to something that "
-        f"cannot be stored. Define {name} at the top level of a module."
+        f"{name}={function!r} cannot be pickled: it is a local function that refers to an object that cannot be "
+        f"stored. Define {name} at the top level of a module."
     )
 
 
-def _picklable(thing):
-    try:
-        pickle.dumps(thing)
-    except Exception:  # whatever an object's own pickling raises, the answer is no
-        return False
-    return True
-
-
 class Route:
-    """How the derivatives of f(params, X), (n, K) for each row, are found; one of two methods follows from the other.
+    """Way to differentiate f(params, X) (n, K) for each row; a subclass writes ``jacobian`` or ``pullback``."""
 
-    Every method takes the function, the nest of its parameters, theta (p,) and rows Z (n, d).
-    """
+    loops = False  # whether the Jacobian takes a loop over rows
 
     def jacobian(self, f, tree, theta, Z, n_outputs):
-        """df/dtheta', (n, K, p)."""
+        """Jacobian df/dtheta' at rows Z (n, d), (n, K, p)."""
         pull, J = self.pullback(f, tree, theta, Z, n_outputs), np.empty((len(Z), n_outputs, len(theta)))
         for output, seed in enumerate(np.eye(n_outputs)):
             pull(np.tile(seed, (len(Z), 1)), out=J[:, output])
         return J
 
     def pullback(self, f, tree, theta, Z, n_outputs):
-        """The map from seeds (n, K) to the gradients (n, p) of each row's seed . f, written into ``out`` if given."""
+        """Function from seeds (n, K) to the gradients (n, p) of each row's seed . f, written into ``out`` if given."""
         J = self.jacobian(f, tree, theta, Z, n_outputs)
         return lambda seed, out=None: np.einsum("nk,nkp->np", seed, J, out=out)
 
 
 @dataclass(frozen=True)
 class Replicated(Route):
-    """Each row has parameters of its own, so that one reverse pass gives the gradients of all rows, one by one.
+    """Route that gives each row its own parameters, so that one reverse pass gives the gradients of all rows.
 
-    ``stacked`` gives X as (n, 1, d), for functions written as ``X @ W + b``; without it X stays (n, d), for formulas
-    in the columns ``X[:, j]``. ``layouts`` are the shapes of the leaves, ROWS where the axis of rows is.
+    ``stacked`` passes X as (n, 1, d), for functions written as ``X @ W + b``; otherwise X is (n, d), for formulas in
+    the columns ``X[:, j]``. ``layouts`` are the shapes of the leaves, with ROWS for the axis of rows.
     """
 
     stacked: bool
@@ -128,7 +118,9 @@ class Replicated(Route):
 
 @dataclass(frozen=True)
 class Looped(Route):
-    """autograd.jacobian, a few rows at a time: right for every function, and slow."""
+    """Route through autograd.jacobian, a few rows at a time: correct for every function, and slow."""
+
+    loops = True
 
     def jacobian(self, f, tree, theta, Z, n_outputs):
         chunks = [Z[start : start + 10] for start in range(0, len(Z), 10)]  # the work grows with the square of 10
@@ -138,10 +130,9 @@ class Looped(Route):
 
 @dataclass(frozen=True)
 class Supplied(StoresFunctions, Route):
-    """The user's own ``jac(params, X)``: a nest like the parameters with leaves (n, [K,] *shape), or all of it flat."""
+    """Route through the user's ``jac(params, X)``: a nest with leaves (n, [K,] *shape), or one flat array."""
 
     _functions = ("jac",)
-
     jac: object
 
     def jacobian(self, f, tree, theta, Z, n_outputs):
@@ -154,7 +145,7 @@ class Supplied(StoresFunctions, Route):
 
 
 def _leaves_along(skeleton, tree):
-    """Leaves of ``tree`` in the order of ``skeleton``; its dicts may be in another order."""
+    """Leaves of ``tree`` in the order of ``skeleton``; dicts may be in another order."""
     if isinstance(skeleton, dict):
         return [leaf for key, branch in skeleton.items() for leaf in _leaves_along(branch, tree[key])]
     if isinstance(skeleton, list | tuple):
@@ -163,11 +154,11 @@ def _leaves_along(skeleton, tree):
 
 
 def fastest_route(f, tree, theta, probe, n_outputs):
-    """The first replicated layout whose Jacobian at the probe rows (m, d) is autograd's own, or the loop."""
+    """First replicated layout whose Jacobian at the probe rows (m, d) equals autograd's, or the loop."""
     theta = _generic(f, tree, theta, probe)
     samples = [np.resize(probe, (m, probe.shape[1])) for m in PROBES]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a layout that does not suit may warn before it fails
+        warnings.simplefilter("ignore")  # a wrong layout may warn before it fails
         expected = [Looped().jacobian(f, tree, theta, Z, n_outputs) for Z in samples]
         for route in _candidates(tree):
             if all(_agrees(route, f, tree, theta, Z, J) for Z, J in zip(samples, expected, strict=True)):
@@ -176,7 +167,7 @@ def fastest_route(f, tree, theta, probe, n_outputs):
 
 
 def check_supplied(jac, f, tree, theta, probe, n_outputs):
-    """The route through the user's jac, or an error that says where it departs from autograd."""
+    """Route through the user's jac; raises ValueError if it differs from autograd's Jacobian."""
     route, theta = Supplied(jac), _generic(f, tree, theta, probe)
     expected = Looped().jacobian(f, tree, theta, probe, n_outputs)
     n, p = len(probe), len(theta)
@@ -198,17 +189,16 @@ def check_supplied(jac, f, tree, theta, probe, n_outputs):
 
 
 def _agrees(route, f, tree, theta, Z, expected):
-    try:
+    with suppress(Exception):  # the user's function gets arrays that it was not written for, and may raise anything
         J = route.jacobian(f, tree, theta, Z, expected.shape[1])
-    except Exception:  # the user's function sees arrays it was not written for: anything may go wrong
-        return False
-    return bool(np.abs(J - expected).max() <= 1e-6 * np.abs(expected).max())
+        return bool(np.abs(J - expected).max() <= 1e-6 * np.abs(expected).max())
+    return False
 
 
 def _candidates(tree):
-    """Stacked layouts, then element by element; within each, what most functions need comes first."""
+    """Stacked layouts, then elementwise layouts; in each, the most common come first."""
     for stacked, options in ((True, _stacked), (False, _elementwise)):
-        # their number grows exponentially with the leaves: after 100 of them the loop over rows is taken
+        # their number grows exponentially with the leaves: after 100 layouts the loop over rows is used
         for layouts in islice(product(*map(options, tree.shapes)), 100):
             yield Replicated(stacked, layouts)
 
@@ -228,7 +218,7 @@ def _elementwise(shape):
 
 
 def _generic(f, tree, theta, probe):
-    """A point near theta at which no parameter is zero, lest a wrong block hide behind a zero factor."""
+    """Point near theta without zeros, since a zero factor would hide an error in a block."""
     rng = np.random.default_rng(0)
     moved = theta + 1e-3 * (1 + np.abs(theta)) * rng.uniform(0.5, 1.5, theta.shape)
     with np.errstate(all="ignore"):
@@ -237,7 +227,7 @@ def _generic(f, tree, theta, probe):
 
 @contextmanager
 def linear_is_fine():
-    """Second derivatives of what is linear are zero, and autograd need not warn about it."""
+    """Context without autograd's warning about second derivatives of linear functions."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Output seems independent of input", UserWarning)
         yield
@@ -245,74 +235,42 @@ def linear_is_fine():
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AutogradModel(StoresFunctions, ParametricModel):
-    r"""f(params, X) M with f written in autograd.numpy, theta = the leaves of params, each ravelled, in order.
-
-    One row's curvature is :math:`J_i' C_i J_i + \sum_k u_{ik} \nabla^2 f_{ik}`, with u and C the derivatives of the
-    loss in f: the loss is never traced, and the second part is the Hessian of :math:`\sum_i u_i \cdot f_i` with u held
-    constant.
-
-    Attributes
-    ----------
-    f : callable
-        f(params, X) -> (n,) or (n, K).
-    tree : Tree
-        The nest of params.
-    n_columns : int
-        K, the columns of f; one if f is (n,).
-    route : Route
-        How per-row Jacobians are found.
-    probe : ndarray of shape (m, d)
-        A few rows like those of training, on which routes are verified.
-    output_map : ndarray of shape (K, k), optional
-        M, which takes a softmax's logits to the coordinates of its loss; None is the identity.
-    """
+    """Model f(params, X) M with f written in autograd.numpy; theta = the leaves of params, each ravelled, in order."""
 
     _functions = ("f",)
+    f: Callable  # f(params, X), (n,) or (n, K)
+    tree: Tree  # the nest of params
+    n_columns: int  # K
+    route: Route  # way to compute per-row Jacobians
+    probe: np.ndarray  # a few training rows, on which routes are verified
+    output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
 
-    f: Callable
-    tree: Tree
-    n_columns: int
-    route: Route
-    probe: np.ndarray
-    output_map: np.ndarray | None = None
-
-    @property
-    def has_hessian(self):
-        return True
+    has_hessian = True
 
     @property
     def is_wide(self):
         """Whether one row's Jacobian is too large to be formed for a product."""
-        return len(self.theta) * self.n_outputs > WIDE
+        return len(self.theta) * self.loss.n_outputs > WIDE
 
     @property
     def row_width(self):
-        return WIDE_ROWS if self.is_wide else len(self.theta) * self.n_outputs
+        return WIDE_ROWS if self.is_wide else len(self.theta) * self.loss.n_outputs
 
     def last_layer(self):
         last = self.tree.last()
         if last is None:
             return self
-        key, tree, start = last
-        f = OnlyLast(self.f, self.tree.unpack(self.theta), key)
-        theta = self.theta[start:]
-        route = self.route if isinstance(self.route, Looped) else None
-        return replace(
-            self,
-            f=f,
-            tree=tree,
-            theta=theta,
-            l2=self.l2[start:],
-            penalty_gradient=None if self.penalty_gradient is None else self.penalty_gradient[start:],
-            route=route or fastest_route(f, tree, theta, self.probe, self.n_columns),
-        )
+        (tree, start), f = last, OnlyLast(self.f, self.tree.unpack(self.theta))
+        arrays = {name: getattr(self, name)[start:] for name in ("theta", "l2", "penalty_gradient")}
+        route = self.route
+        route = route if route.loops else fastest_route(f, tree, arrays["theta"], self.probe, self.n_columns)
+        return replace(self, f=f, tree=tree, route=route, **arrays)
 
-    # ------------------------------------------------------------------ values and derivatives
     def raw(self, Z, theta=None):
         return np.asarray(self.of_leaves(Z)(self.tree.split(self.theta if theta is None else theta)))
 
     def of_leaves(self, Z):
-        """f M as a function of the tuple of leaves, (n, k), that autograd can trace."""
+        """Function from the tuple of leaves to f M (n, k), which autograd can trace."""
 
         def function(leaves):
             f = anp.reshape(self.f(self.tree.rebuild(leaves), Z), (len(Z), self.n_columns))
@@ -321,7 +279,7 @@ class AutogradModel(StoresFunctions, ParametricModel):
         return function
 
     def linearized(self, Z, theta):
-        """f (n, k) at theta, and the map from U (n, k) to sum_i J_i' U_i, (p,)."""
+        """Prediction f (n, k) at theta, and the function from U (n, k) to sum_i J_i' U_i, (p,)."""
         # by leaves: the reverse derivative of taking slices of theta is slow
         pull, f = make_vjp(self.of_leaves(Z))(self.tree.split(theta))
         return f, lambda U: join(pull(U))
@@ -331,14 +289,10 @@ class AutogradModel(StoresFunctions, ParametricModel):
 
 
 class AutogradTangent(Tangent):
-    """Of a traced function at rows Z: Jacobians by the model's route, products by forward and reverse passes."""
+    """Tangent of a traced function: Jacobians by the model's route, products by forward and reverse passes."""
 
     def __init__(self, model, Z, f):
-        self.model, self.Z, self.f = model, Z, f
-
-    @property
-    def _leaves(self):
-        return self.model.tree.split(self.model.theta)
+        self.model, self.Z, self.f, self._leaves = model, Z, f, model.tree.split(model.theta)
 
     def jacobian(self):
         model = self.model
@@ -347,7 +301,7 @@ class AutogradTangent(Tangent):
 
     @cached_property
     def _pull(self):
-        """The map from seeds (n, k) to the gradients (n, p) of each row's seed . f."""
+        """Function from seeds (n, k) to the gradients (n, p) of each row's seed . f."""
         model = self.model
         pull = model.route.pullback(model.f, model.tree, model.theta, self.Z, model.n_columns)
         return pull if model.output_map is None else lambda seed: pull(seed @ model.output_map.T)
@@ -359,8 +313,8 @@ class AutogradTangent(Tangent):
         return sum(gram(self._pull(R[:, :, r])) for r in range(R.shape[2]))
 
     def _column_by_column(self, r):
-        """Whether r products cost less than the block's Jacobian, or that has no place in memory."""
-        return self.model.is_wide or r <= (50 if isinstance(self.model.route, Looped) else 1)
+        """Whether r products cost less than the block's Jacobian, or the Jacobian is too large for memory."""
+        return self.model.is_wide or r <= (50 if self.model.route.loops else 1)
 
     def jvp(self, V):
         if not self._column_by_column(V.shape[1]):
@@ -386,7 +340,7 @@ class AutogradTangent(Tangent):
 
 
 def _pushforward(function, leaves):
-    """v to df/dtheta' v, (n, k): forward mode, or reverse over reverse where a primitive has no forward derivative."""
+    """Function v to df/dtheta' v (n, k): forward mode, or reverse over reverse if a primitive has no forward rule."""
     push = make_jvp(function)(leaves)
     try:
         push(leaves)
@@ -397,27 +351,22 @@ def _pushforward(function, leaves):
 
 
 class OnlyLast(StoresFunctions):
-    """f as a function of the last entry of its parameters, the others held at their values."""
+    """Function f of the last entry of its parameters, with the others held fixed."""
 
     _functions = ("f",)
 
-    def __init__(self, f, params, key):
-        self.f, self.params, self.key = f, params, key
+    def __init__(self, f, params):
+        self.f, self.params = f, params
 
     def __call__(self, last, X):
-        if isinstance(self.params, dict):
-            return self.f({**self.params, self.key: last}, X)
-        entries = [*self.params[:-1], last]
-        return self.f(type(self.params)(*entries) if hasattr(self.params, "_fields") else type(self.params)(entries), X)
+        keys, build = open_nest(self.params)
+        return self.f(build([*(self.params[key] for key in keys[:-1]), last]), X)
 
 
 class AutogradLoss(StoresFunctions, Loss):
-    """A user's ``loss(f, y)``, one number per row, differentiated by autograd.
+    """User's ``loss(f, y)``, differentiated by autograd; ``family`` is the log loss of a classifier.
 
-    ``family`` is the Bernoulli or Categorical loss of a classifier, whose coordinates and probabilities it shares: the
-    function sees logits, (n,) for two classes and (n, K) for more.
-
-    The Gauss-Newton weight is the positive part of the Hessian in f, as the law of y given x is not known.
+    The Gauss-Newton weight is the positive part of the Hessian in f, since the distribution of y given x is unknown.
     """
 
     _functions = ("function",)
@@ -425,25 +374,22 @@ class AutogradLoss(StoresFunctions, Loss):
 
     def __init__(self, function, n_outputs=1, family=None):
         self.function, self.n_outputs, self.family = function, n_outputs, family
-        self.curvature_rank = n_outputs
+        self.curvature_rank, self.additive = n_outputs, family is None
+        if family is not None:
+            self.n_classes, self.output_map = family.n_classes, family.output_map
 
     def _rows(self, f, y):
-        basis = self.output_map
-        if basis is not None:
-            return self.function(f @ basis.T, y)
+        if self.output_map is not None:
+            return self.function(f @ self.output_map.T, y)
         return self.function(f[:, 0] if self.n_outputs == 1 else f, y)
 
-    @property
-    def output_map(self):
-        return None if self.family is None else self.family.output_map
-
-    @property
-    def n_classes(self):
-        return 0 if self.family is None else self.family.n_classes
-
     def probabilities(self, f):
-        """Raw predictions (n, k, ...) to probabilities (n, K, ...), for a classifier."""
+        """Probabilities (n, K, ...) at raw predictions (n, k, ...), for a classifier."""
         return self.family.probabilities(f)
+
+    def curvature_trace(self, f, y):
+        """Trace (n,) of the positive part of the Hessian in f."""
+        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
 
     def value(self, f, y):
         return np.asarray(self._rows(f, y), dtype=float)

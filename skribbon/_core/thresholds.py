@@ -1,0 +1,60 @@
+"""Numbers that decide what a user sees: warnings, and choices by "auto".
+
+Each comment says what the number decides, why it has this value, and where that was measured; "by judgement" if it was
+not. Sizes of blocks and tolerances of rounding stay in the files that use them. FEWEST, the fewest residuals for an
+empirical distribution of the noise, is in ``_laws/shapes.py``, which imports nothing from here.
+"""
+
+# ---------------------------------------------------------------------- correction="auto", doc/defaults.md#correction
+SMALL_MEAN_LEVERAGE = 0.05  # mean leverage up to which HC1 is considered: it enlarges scores by at most 2.6%
+SMALL_LEVERAGE = 0.1  # largest leverage with which HC1 is used: HC2 then enlarges no score by more than 5.4%
+# Effective parameters per row up to which leave-one-out residuals resemble residuals of new rows: HC2 instead of HC3
+# for linear regressors, a fitted distribution of the noise, jackknife+ and cv="loo" of networks without a warning.
+EASY_LEVERAGE = 0.15
+MAX_LEVERAGE = 0.99  # cap on leverages, and warning: the residual of a row is then below 1% of its error
+MAX_CLASS_LEVERAGE = 0.5  # cap for classifiers: beyond it a Newton step with constant curvature is unreliable
+MIN_INFLUENTIAL_LEVERAGE = 0.02  # leverage from which a row counts by itself in degrees of freedom: 50 per parameter
+MOST_INFLUENTIAL = 1000  # most such rows, and longest table in which all rows do: 8 MB per 1,000 columns
+FEWEST_GROUPS = 8  # fewest groups without a warning: intervals reach nominal coverage; doc/user_guide/groups.md
+
+# ---------------------------------------------------------------------- minima, doc/user_guide/limits.md
+STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns, by judgement
+STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
+SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
+
+# ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
+MAX_PARAMETERS_PER_ROW = 0.25  # effective parameters per row that damping leaves: 0.2 and 0.3 cover .86 to .98
+INTERPOLATING = 0.75  # effective parameters per row above which networks are damped even at a minimum
+EARLY_STOPPING_DAMPING = 0.01  # least damping after early stopping, in variances of y: widths are near refits'
+CV_DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # dampings that RibbonCV tries for networks above EASY_LEVERAGE, by judgement
+
+# ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
+DENSE_MEMORY = 0.25  # share of the machine's memory up to which a dense curvature is used; rows need room too
+DENSE_WORK = 1e13  # multiplications up to which a dense curvature is used: a few minutes
+CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature has a closed form: 32 MB a p x p array
+
+# ---------------------------------------------------------------------- draws, doc/method.md
+MIN_CURVATURE = 0.05  # share of H_r that a Newton draw keeps in any direction: bounds its step by 20 linear ones
+MAX_FLAT_DRAWS = 0.05  # share of draws with raised curvature above which fit warns, by judgement
+MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from, for clip_scores: known to 1%
+
+# ---------------------------------------------------------------------- noise and law, doc/defaults.md
+FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
+MAX_NOISE_LEVERAGE = 0.5  # mean leverage up to which noise="auto" may depend on x, by judgement
+NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt from: enough for both, by judgement
+MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction
+FAMILY_ROWS = 2500  # rows that the family of a GLM is tested on: with more, KOLMOGOROV_NEGLIGIBLE alone would decide
+KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the family: by chance in 1 of 100,000 fits
+KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
+
+# ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md
+UNDETERMINED_TOL = 1e-3  # warn if a row moves farther along an undetermined direction; training rows move by about one
+SINGLE_ROW_TOL = 0.5  # warn if one training row, or group, determines more than this share of a prediction
+CERTAIN = 1 - 1e-9  # warn if a leverage is above: rounding leaves nothing of the fit without the row
+SAME_ROWS = 0.01  # warn if calibration rows have a smaller gradient, in standard errors: other rows have about one
+SAME_GRADIENT = 1e-3  # refuse rows as other training rows if their gradient differs by more: rounding is smaller
+
+# ---------------------------------------------------------------------- RibbonCV, doc/user_guide/alpha.md#ribboncv
+MIN_GAIN = 0.005  # nats, or share of another score, below which alpha and temperature stay 1: no user would notice
+FEWEST_SCORED = 2000  # rows that alphas of a classifier are compared on, at least
+MOST_WORK = 1e6  # rows times squared classes that alphas are compared on: 10,000 rows of ten classes

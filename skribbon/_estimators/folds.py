@@ -1,0 +1,292 @@
+"""Folds: fits to some rows, and HeldOut records of the rows that they have not seen."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, check_cv
+from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._core.rows import some_of
+from .._core.thresholds import EASY_LEVERAGE
+from .._predict.held_out import HeldOut
+from .._utils.checks import checked_weight, is_lazy, is_name
+from .._utils.compat import safe_indexing
+from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
+from .._utils.unwrap import innermost, last_step
+from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
+from ..noise.fit import pooled_noise
+from .base_model import dask_room, targets_of
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training rows of a fold, and its held-out rows X, y, weight and group in memory."""
+
+    name: str
+    X: Any
+    y: Any
+    fit_params: dict
+    held_out: tuple
+    n_train: int
+    n_test: int
+
+    @classmethod
+    def from_rows(cls, name, X, y, train, test, sample_weight, fit_params, classifier):
+        """Split rows in memory by their positions; refuses folds without a class or without weight."""
+        if classifier and len(missing := np.setdiff1d(y, y[train])):
+            raise ValueError(
+                f"The training rows of {name} have no example of {missing.tolist()}; use a stratified cv, fewer folds."
+            )
+        if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
+            raise ValueError(
+                f"All rows on one side of {name} have a weight of zero; drop those rows, or shuffle the folds."
+            )
+        params = {key: value[train] for key, value in fit_params.items()}
+        columns = (None if column is None else column[test] for column in (sample_weight, fit_params.get("groups")))
+        held_out = safe_indexing(X, test), y[test], *columns
+        return cls(name, safe_indexing(X, train), y[train], params, held_out, len(train), len(test))
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A Ribbon fitted to some rows, and other rows X, y with their HeldOut record."""
+
+    ribbon: BaseEstimator
+    X: Any
+    y: np.ndarray
+    held_out: HeldOut
+
+    @classmethod
+    def from_rows(cls, ribbon, X, y, weight=None, group=None, origin="folds", n_fits=1):
+        """Predict rows that a fitted Ribbon has not seen."""
+        distribution = ribbon.predict_distribution(X)
+        classes = ribbon.model_.encode_target(y).astype(int) if is_classifier(ribbon) else None
+        observed = np.asarray(targets_of(ribbon.model_, y), dtype=float) if classes is None else classes
+        weight = np.ones(len(observed)) if weight is None else weight
+        rows = distribution, distribution.latent.f, observed, weight, group
+        return cls(ribbon, X, y, HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.alpha))
+
+    def at(self, alpha, temperature=None):
+        """Fitted Ribbon of the fold at another alpha and temperature."""
+        ribbon = copy(self.ribbon)
+        ribbon.__dict__.pop("_loo_", None)  # held_out has its own copy
+        return ribbon.with_alpha(alpha) if temperature is None else ribbon.with_alpha(alpha, temperature)
+
+    def sampled(self, most):
+        """Fold with at most so many of its held-out rows, drawn at random."""
+        rows = some_of(len(self.y), most)
+        return replace(self, X=safe_indexing(self.X, rows), y=self.y[rows], held_out=self.held_out.take(rows))
+
+    def with_temperature(self, temperature):
+        """Fold with its record at another temperature of the classifier."""
+        return replace(self, held_out=self.held_out.with_temperature(temperature / self.ribbon.temperature))
+
+    def with_noise(self, noise):
+        """Fold with a copy of its Ribbon that has another fitted noise of constant dispersion."""
+        ribbon, record = copy(self.ribbon), self.held_out
+        ribbon.noise_ = noise
+        if record.y.ndim == 1:
+            return replace(self, ribbon=ribbon, held_out=record.with_dispersion(noise.dispersion_))
+        pairs = zip(record.outputs, noise.noises, strict=True)
+        outputs = tuple(own.with_dispersion(single.dispersion_).distribution for own, single in pairs)
+        joint = replace(record.distribution, outputs=outputs, correlation=noise.correlation)
+        return replace(self, ribbon=ribbon, held_out=replace(record, prediction=joint))
+
+
+# ---------------------------------------------------------------------- splits
+def is_number_of_folds(cv):
+    """Whether ``cv`` is a number of folds, or None for five."""
+    return cv is None or isinstance(cv, Integral)
+
+
+def split_positions(cv, X, y, groups, classifier, split_params):
+    """Positions of training and held-out rows of every fold; a number of folds keeps groups together."""
+    if groups is None or not is_number_of_folds(cv):
+        found = list(check_cv(cv, y, classifier=classifier).split(X, y, **split_params))
+    else:
+        splitter = StratifiedGroupKFold if classifier else GroupKFold
+        found = list(splitter(5 if cv is None else cv).split(X, y, groups))
+    if not found:
+        raise ValueError("cv yields no splits. A generator is used up after one fit: pass a splitter or a list.")
+    return found
+
+
+def holds_out_each_once(splits, n):
+    """Whether every row is held out exactly once."""
+    return np.array_equal(np.sort(np.concatenate([test for _, test in splits])), np.arange(n))
+
+
+def splits_of_table(table, cv, classifier):
+    """Yield a Split for each fold of a Dask table: all other rows, and a sample of the held-out ones."""
+    by_partition = is_name(cv, "partitions")
+    n_folds = 5 if cv is None or by_partition else int(cv)
+    if n_folds < 2:
+        raise ValueError(f"cv must be at least 2 folds, got {cv}.")
+    found = dask_room().folds_of(table, n_folds, classifier, by_partition)
+    for k, (train, *rest) in enumerate(found, start=1):
+        yield Split(f"fold {k} of {n_folds}", train, train, {}, *rest)
+
+
+# ---------------------------------------------------------------------- fits
+def fit_folds(ribbons, n_always, splits, n_jobs, verbose):
+    """Fit all folds; returns a list of Folds for every candidate that all folds have, and warnings.
+
+    Candidates beyond the first ``n_always`` are for overparameterized models; see ``fit_candidates``.
+    """
+    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbons, n_always, split, verbose) for split in splits)
+    folds = [list(same) for same in zip(*(folds for folds, _ in results), strict=False)]
+    return folds, [note for _, notes in results for note in notes]
+
+
+def fit_fold(ribbons, n_always, split, verbose=0):
+    """Fit one Split; returns a Fold for each candidate, and warnings."""
+    start, notes = time.perf_counter(), []
+    ignored = FlexibleModelWarning, FewGroupsWarning  # the fit to all rows warns of few groups
+    with noted_warnings(notes, split.name):
+        n = split.n_train + split.n_test
+        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, ignored)
+        folds = [Fold.from_rows(ribbon, *split.held_out) for ribbon in fitted]
+    if verbose:
+        seconds = time.perf_counter() - start
+        print(f"[RibbonCV] {split.name}: {split.n_train} rows fitted, {split.n_test} held out, {seconds:.2f} s")
+    return folds, notes
+
+
+def fit_candidates(ribbons, n_always, X, y, fit_params, n, ignored=(FlexibleModelWarning,)):
+    """Fit clones of Ribbons around one fitted base model; n is the number of rows of all folds."""
+    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params, ignored)]
+    model = fitted[0].model_
+    could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
+    for ribbon in ribbons[1 : None if could_follow else n_always]:
+        frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
+        fitted.append(fit_quietly(frozen, X, y, fit_params, (RibbonWarning,)))  # the first fit has warned
+    return fitted
+
+
+def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
+    """Fit a Ribbon and ignore some categories of warnings."""
+    with warnings.catch_warnings():
+        for category in ignored:
+            warnings.simplefilter("ignore", category)
+        return ribbon.fit(X, y, **fit_params)
+
+
+def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
+    """Folds of all rows, each predicted by the fit to all others to first order; one base fit."""
+    stored = [clone(ribbon).set_params(store_loo=True) for ribbon in ribbons]
+    fitted = fit_candidates(stored, len(stored), X, y, fit_params, len(y))
+    per_row = fitted[0].effective_parameters_ / (fitted[0].n_observations_ * fitted[0].model_.loss.curvature_rank)
+    if not fitted[0].model_.is_linear and per_row > EASY_LEVERAGE:
+        raise ValueError(
+            f"cv='loo' needs at most {EASY_LEVERAGE} effective parameters per row, and this network has {per_row:.2g}: "
+            "it would keep what it learnt from a row that is left out. Use folds, cv=5."
+        )
+    weight = checked_weight(sample_weight, X)
+    return [Fold(ribbon, X, y, replace(ribbon._loo_, weight=weight)) for ribbon in fitted]
+
+
+def with_pooled_noise(folds):
+    """Folds with one dispersion, the mean square of all out-of-fold residuals."""
+    noise = pooled_noise([fold.held_out for fold in folds])
+    return [fold.with_noise(noise) for fold in folds]
+
+
+# ---------------------------------------------------------------------- intervals
+def cross_val_interval(
+    estimator: BaseEstimator,
+    X: MatrixLike,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    confidence_level: Levels = 0.9,
+    kind: PromiseKind = "prediction",
+    cv: int | BaseCrossValidator | Iterable | None = None,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Interval of each row from a fit that has not seen it.
+
+    The counterpart of :func:`~sklearn.model_selection.cross_val_predict`, for estimates of coverage and width without
+    setting rows aside. The fits of the folds are discarded, so there are no intervals for new rows.
+
+    Parameters
+    ----------
+    estimator : estimator with ``predict_interval``
+        A Ribbon, a :class:`~skribbon.RibbonCV`, or a pipeline or search that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    sample_weight : array-like of shape (n_samples,), default=None
+        Passed to each fit.
+    groups : array-like of shape (n_samples,), default=None
+        Group labels of rows that depend on each other, passed to each fit and to the splitter; if ``cv`` is a number,
+        folds keep groups together.
+    confidence_level : float or sequence of L floats, default=0.9
+    kind : {"prediction", "confidence", "jackknife+", "cv+"}, default="prediction"
+        As in :meth:`RibbonRegressor.predict_interval <skribbon.RibbonRegressor.predict_interval>`. "conformal" needs
+        calibration rows, which folds do not have.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn, each row held out once; five folds if None.
+    n_jobs : int, default=None
+        Number of folds to fit in parallel.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, 2) or (n_samples, 2, L)
+        In the order of the rows; for several outputs, as returned by ``predict_interval``.
+
+    Examples
+    --------
+    >>> from skribbon import RibbonRegressor, cross_val_interval
+    >>> from skribbon.metrics import interval_coverage_score
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> interval = cross_val_interval(RibbonRegressor(), X, y, confidence_level=0.8)
+    >>> round(interval_coverage_score(y, interval), 2)
+    0.8
+    """
+    if is_classifier(estimator):
+        raise TypeError(
+            f"cross_val_interval needs a regressor, but {type(estimator).__name__} is a classifier; use scikit-learn's "
+            "cross_val_predict(..., method='predict_proba') for its probabilities."
+        )
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, but cross_val_interval needs rows in memory: pass a sample, or use "
+            "RibbonCV, whose cv_results_ has scores of held-out rows."
+        )
+    if kind == "conformal":
+        raise ValueError("kind='conformal' needs calibration rows, which folds do not have; use 'cv+' of a RibbonCV.")
+    X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+    given = {"sample_weight": sample_weight, "groups": groups}
+    params = {name: np.asarray(value) for name, value in given.items() if value is not None}
+    splits = split_positions(cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params})
+    if not holds_out_each_once(splits, len(y)):
+        raise ValueError("cv must hold out each row exactly once, as KFold does; ShuffleSplit and the like do not.")
+    results = Parallel(n_jobs=n_jobs)(
+        delayed(_intervals_of_fold)(estimator, X, y, train, test, params, confidence_level, kind, k)
+        for k, (train, test) in enumerate(splits)
+    )
+    warn_once_per_kind([note for _, notes in results for note in notes], len(splits))
+    order = np.argsort(np.concatenate([test for _, test in splits]))
+    return np.concatenate([interval for interval, _ in results])[order]
+
+
+def _intervals_of_fold(estimator, X, y, train, test, params, confidence_level, kind, k):
+    """Intervals of the rows ``test`` by a fit to the rows ``train``, and warnings."""
+    notes = []
+    with noted_warnings(notes, k):
+        params = {f"{innermost(estimator)[1]}{name}": value[train] for name, value in params.items()}
+        fitted = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train), **params)
+        predictor, rows = last_step(fitted, safe_indexing(X, test))
+        return predictor.predict_interval(rows, confidence_level, kind=kind), notes

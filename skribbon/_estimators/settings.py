@@ -1,0 +1,90 @@
+"""Parameters of the estimators, checked and parsed once for a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, get_args
+
+import numpy as np
+
+from .._core.units import Clip
+from .._utils.checks import check_count, check_name
+from .._utils.typing import Correction, PredictiveName
+from ..curvature import machine_bytes
+from ..noise.fit import check_law, is_covariance, resolve_noise
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """Checked parameters of a Ribbon, with the names that the estimators use."""
+
+    alpha: float
+    curvature: Any
+    damping: Any
+    correction: str
+    predictive: str
+    n_draws: int
+    clip: Clip  # clip_scores and clip_steps
+    random_state: Any
+    store_loo: bool
+    noise: Any = None  # unfitted Noise, "auto" or a covariance; None for a classifier
+    law: Any = None  # NoiseLaw, its name or a tuple of them; None for a classifier
+    temperature: float = 1.0  # 1 for a regressor
+
+    @classmethod
+    def from_regressor(cls, ribbon, y):
+        """Parse the parameters of a RibbonRegressor that is to be fitted to y (n,) or (n, m)."""
+        noise, law = ribbon.noise, check_law(ribbon.law)
+        if not is_covariance(noise):
+            noise = resolve_noise(noise, auto=True)
+        elif np.ndim(y) != 2:
+            raise ValueError("noise is a covariance of several outputs, but y has one output; pass a number.")
+        if isinstance(law, tuple) and np.shape(y)[1:] != (len(law),):
+            raise ValueError(f"law has {len(law)} distributions, one per output, but y has shape {np.shape(y)}.")
+        return cls(**shared_settings(ribbon), noise=noise, law=law)
+
+    @classmethod
+    def from_classifier(cls, ribbon):
+        """Parse the parameters of a RibbonClassifier."""
+        cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
+        check_positive(ribbon.temperature, "temperature", cure)
+        return cls(**shared_settings(ribbon), temperature=float(ribbon.temperature))
+
+
+def shared_settings(ribbon):
+    """Check the parameters that all Ribbons have; returns a dict."""
+    cure = "It is the Dirichlet concentration: 1 is the Bayesian bootstrap, larger values give narrower intervals."
+    check_positive(ribbon.alpha, "alpha", cure)
+    check_name(ribbon.correction, "correction", get_args(Correction))
+    check_name(ribbon.predictive, "predictive", get_args(PredictiveName))
+    for name in ("clip_scores", "clip_steps"):
+        if getattr(ribbon, name) is not None:
+            check_positive(getattr(ribbon, name), name, allowed="None or ")
+    names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo"
+    return {name: getattr(ribbon, name) for name in names} | {
+        "alpha": float(ribbon.alpha),
+        "n_draws": check_count(ribbon.n_draws, "n_draws", 2),
+        "clip": Clip(ribbon.clip_scores, ribbon.clip_steps),
+    }
+
+
+def check_positive(value, name, cure="", allowed=""):
+    """Refuse values that are not finite numbers above zero."""
+    if not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be {allowed}a finite number > 0, got {value!r}. {cure}".rstrip())
+
+
+def check_newton(curvature, p, n_draws):
+    """Refuse Newton steps if the curvature ignores weights or does not fit into memory."""
+    if not curvature.reweights:
+        raise ValueError(
+            f"predictive='newton' needs a curvature that depends on the weights, not {type(curvature).__name__}; use "
+            "curvature='hessian' or 'ggn', or predictive='pushforward'."
+        )
+    needed = 8 * 4 * n_draws * p**2
+    if needed > machine_bytes() / 2:
+        raise MemoryError(
+            f"predictive='newton' needs a {p} x {p} curvature for each of {n_draws} draws, about {needed / 1e9:.3g} "
+            "GB; use fewer n_draws, or predictive='pushforward', which needs none."
+        )

@@ -1,0 +1,142 @@
+"""Predictions of rows by fits that did not see them.
+
+Everything that is learnt about honesty is learnt from such predictions: the scale and the distribution of the noise,
+alpha, temperature, damping, and conformal scores. All of them take a ``HeldOut`` and do not ask where it came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._core.ribbon import rescaling
+from .._utils.compat import cached_property
+from .classes import ClassProbabilities
+
+ORIGINS = {
+    "loo": "each row by the fit to all other rows, in closed form",
+    "folds": "each row by a refit without its fold",
+    "calibration": "rows that were passed in addition to the training rows",
+}
+
+
+@dataclass(frozen=True)
+class HeldOutSummary:
+    """Source of the held-out predictions that a fit learnt from.
+
+    Attributes
+    ----------
+    origin : {"loo", "folds", "calibration"}
+    n_rows : int
+        Number of rows with a held-out prediction.
+    n_fits : int
+        Number of base fits that these predictions took, in addition to the fit to all rows.
+    """
+
+    origin: str
+    n_rows: int
+    n_fits: int
+
+    @classmethod
+    def from_records(cls, records):
+        """Build from HeldOut records of one origin."""
+        return cls(records[0].origin, sum(map(len, records)), sum(record.n_fits for record in records))
+
+    def __str__(self):
+        return f"{self.n_rows} rows, {ORIGINS[self.origin]} ({self.n_fits} refits)"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows with their predictive distributions by fits that did not see them.
+
+    Attributes
+    ----------
+    prediction : Predictive, JointPredictive or ClassProbabilities, or callable
+        Predictive distributions, or a function that returns them; see :attr:`distribution`.
+    f : ndarray of shape (m, k)
+        Raw predictions.
+    y : ndarray of shape (m,) or (m, n_outputs)
+        Observed values on the scale of the distribution; positions of the classes for a classifier.
+    weight : ndarray of shape (m,)
+        Frequencies.
+    group : ndarray of shape (m,) or None
+        Labels of rows that depend on each other.
+    origin : {"loo", "folds", "calibration"}
+    n_fits : int
+        Number of base fits that the record took.
+    units, alpha : float
+        Number of Dirichlet weights and their concentration, at which the epistemic covariance was computed.
+    squared : ndarray of shape (m,) or None
+        Squared residuals with the variance of the noise alone as their mean.
+    leverage : ndarray of shape (m,) or float
+        Leverages of the rows in the fit to all rows; zero if none of it entered the predictions.
+    """
+
+    prediction: Any
+    f: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray | None = None
+    origin: str = "folds"
+    n_fits: int = 0
+    units: float = 1.0
+    alpha: float = 1.0
+    squared: np.ndarray | None = None
+    leverage: Any = 0.0
+
+    def __len__(self):
+        return len(self.y)
+
+    @cached_property
+    def distribution(self):
+        """Predictive distributions with the epistemic covariance of ``f``; without noise until a noise is fitted."""
+        return self.prediction() if callable(self.prediction) else self.prediction
+
+    @property
+    def of_classes(self):
+        """Whether the distributions are those of class probabilities."""
+        return isinstance(self.distribution, ClassProbabilities)
+
+    @property
+    def outputs(self):
+        """Records of the single outputs."""
+        if self.y.ndim == 1:
+            return (self,)
+        columns = enumerate(zip(self.distribution.outputs, self.y.T, strict=True))
+        return tuple(replace(self, prediction=own, f=self.f[:, [j]], y=y) for j, (own, y) in columns)
+
+    @property
+    def targets(self):
+        """Observed values on the scale that the model was fitted on, (m,)."""
+        return self.distribution.target.encode(self.y)
+
+    @property
+    def residuals(self):
+        """Observed values minus predicted means, on the fitted scale, (m,)."""
+        return self.targets - self.distribution.loss.mean(self.f[:, 0])
+
+    def factors(self, alphas):
+        """Factors (A,) of the covariance at other values of alpha."""
+        return rescaling(self.units, self.alpha, np.asarray(alphas))
+
+    def at_alpha(self, alpha):
+        """Record with the epistemic covariance at another alpha."""
+        return replace(self, prediction=self.distribution.scaled(self.factors([alpha])[0]), alpha=alpha)
+
+    def take(self, rows):
+        """Record of some of the rows of a classifier."""
+        group = None if self.group is None else self.group[rows]
+        columns = {"f": self.f[rows], "y": self.y[rows], "weight": self.weight[rows], "group": group}
+        return replace(self, prediction=self.distribution.take(rows), **columns)
+
+    def with_temperature(self, ratio):
+        """Record of a classifier whose logits are divided by ``ratio``."""
+        return replace(self, prediction=self.distribution.over(ratio), f=self.f / ratio)
+
+    def with_dispersion(self, dispersion):
+        """Record of a regressor with noise of this dispersion, a number or (m,)."""
+        scaled = dispersion * self.distribution.loss.noise_scale(self.f)
+        return replace(self, prediction=replace(self.distribution, dispersion=scaled))
