@@ -11,7 +11,6 @@ from scipy.linalg import cho_factor, cho_solve
 from .rows import Rows, Sums
 
 MAX_PARAMETERS = 5000  # largest model: every step factors a p x p array, 200 MB
-NEGLIGIBLE = 1e-4  # gradient, in standard errors, that changes no interval noticeably
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _step(point, damping, newton):
         new = _try(point, step)
         if new is not None:
             predicted = -(point.gradient @ step) - step @ C @ step / 2
-            gain = (point.value - new.value) / predicted if predicted > _noise(point) else 1.0
+            gain = (point.value - new.value) / predicted if predicted > _rounding(point) else 1.0
             return new, tried * (0.05 if gain > 0.75 else 1.0 if gain > 0.25 else 4.0)
         tried = max(10 * tried, 1e-8)
     return None
@@ -133,13 +132,13 @@ def _try(old, step):
     """Point after a step, if its objective is lower or, within rounding, its gradient; else None."""
     rows = old.rows.at(old.rows.model.at(old.theta + step))
     new = _evaluate(rows)
-    if not new.value <= old.value + _noise(old):
+    if not new.value <= old.value + _rounding(old):
         return None
-    better = new.value < old.value - _noise(old) or new.distance < old.distance
+    better = new.value < old.value - _rounding(old) or new.distance < old.distance
     return new if better and np.isfinite(new.distance) else None
 
 
-def _noise(point):
+def _rounding(point):
     """Rounding error of the objective, a mean over rows."""
     return 1e-13 * max(1e-300, abs(point.value))
 

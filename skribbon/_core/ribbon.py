@@ -134,7 +134,7 @@ class Ribbon:
 
 
 def pushforward(model, Z, shifts):
-    """f + J_x Delta theta, (n, k, B): the model replaced by its tangent at theta-hat."""
+    """F + J_x Delta theta, (n, k, B): the model replaced by its tangent at theta-hat."""
     tangent = model.tangent(Z)
     return tangent.f[:, :, None] + tangent.jvp(shifts)
 
@@ -244,7 +244,7 @@ def linear_shifts(training, gradient, alpha, n_draws, seed):
     """Steps (p, B) by H_r, one for each draw of the weights; ``gradient(block)`` gives corrected gradients."""
     weights = partial(dirichlet_weights, alpha, n_draws, seed)
     sums = training.rows.sum(partial(dirichlet_sums, weights, gradient), pass_width(training, n_draws))
-    U = dirichlet_scores(sums, alpha, training.n / training.rows.units)
+    U = dirichlet_scores(sums, alpha, training.n / training.rows.n_units)
     shifts = influence(training.H_r, U)
     return _clipped(training, shifts, -np.einsum("pb,pb->b", U, shifts), alpha)
 
@@ -252,7 +252,7 @@ def linear_shifts(training, gradient, alpha, n_draws, seed):
 def newton_shifts(training, gradient, alpha, n_draws, seed):
     """Steps (p, B) by the curvature under the drawn weights; warns if they leave too little curvature."""
     model, width = training.rows.model, pass_width(training, n_draws)
-    weights, rows_per_unit = partial(dirichlet_weights, alpha, n_draws, seed), training.n / training.rows.units
+    weights, rows_per_unit = partial(dirichlet_weights, alpha, n_draws, seed), training.n / training.rows.n_units
     sums = training.rows.sum(partial(dirichlet_sums, weights, gradient), width)
     U, total = dirichlet_scores(sums, alpha, rows_per_unit), sums[-1, :-1] * rows_per_unit
     H = training.rows.sum(partial(drawn_curvatures, weights, training.curvature), width) / total[:, None, None]
@@ -279,7 +279,7 @@ def _clipped(training, shifts, squared, alpha):
     """Shifts (p, B), none longer than ``clip.steps`` units; ``squared`` (B,) are lengths in the norm of H_r."""
     if training.clip.steps is None:
         return shifts
-    loss, units = training.rows.model.loss, training.rows.units
+    loss, units = training.rows.model.loss, training.rows.n_units
     phi = 1.0 if loss.n_classes else training.moments.chi2 / (training.n * (1 - training.mean_leverages[0]))
     bound = training.clip.steps * np.sqrt(phi * training.effective_parameters * dirichlet_variance(units, alpha))
     return shortened(shifts, np.sqrt(np.maximum(squared, 0.0)), bound)
@@ -405,19 +405,23 @@ def expected_root(M, shift, n):
 
 def degrees_of_freedom(training):
     """Freedom of the ribbon's variances; None, for infinite, with HC0, and with HC3, which is conservative."""
-    if training.resolved == "HC0" or (training.resolved == "HC3" and training.rows.groups is None):
+    if training.correction_used == "HC0" or (training.correction_used == "HC3" and training.rows.groups is None):
         return None
     if not training.rows.model.outputs_are_separate:
-        return _part(training, slice(None), training.parameters_per_row)
+        return _freedom_of(training, slice(None), training.parameters_per_row)
     d, leverages = len(training.rows.model.theta) // len(training.outputs), training.mean_leverages
-    return FreedomOfOutputs(tuple(_part(training, slice(j * d, (j + 1) * d), h) for j, h in enumerate(leverages)))
+    return FreedomOfOutputs(tuple(_freedom_of(training, slice(j * d, (j + 1) * d), h) for j, h in enumerate(leverages)))
 
 
-def _part(training, own, mean_leverage):
+def _freedom_of(training, own, mean_leverage):
     """Degrees of freedom of functionals of some parameters, a slice that shares no curvature with others."""
     M, groups, n = training.H_r.inverse_root[own], training.rows.groups, training.n
-    most = n * (1 - min(mean_leverage, 1.0)) if groups is None else training.rows.units - 1
-    if not training.curvature.knows_leverages or not M.any() or (groups is not None and training.resolved != "HC2"):
+    most = n * (1 - min(mean_leverage, 1.0)) if groups is None else training.rows.n_units - 1
+    if (
+        not training.curvature.knows_leverages
+        or not M.any()
+        or (groups is not None and training.correction_used != "HC2")
+    ):
         return Freedom.constant(len(M), most)
     along = M.any(axis=0)
     if groups is None:
@@ -428,7 +432,7 @@ def _part(training, own, mean_leverage):
     else:
         values, vectors = np.linalg.eigh(training.units.L[:, along][:, :, along])
         E = np.sqrt(n * np.maximum(values, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)
-        copies, n = np.ones(len(E)), training.rows.units
+        copies, n = np.ones(len(E)), training.rows.n_units
         few = len(E) >= n
     if not len(E):
         return Freedom.constant(len(M), most)

@@ -201,7 +201,7 @@ class Rows:
         return len(self.y)
 
     @cached_property
-    def units(self):
+    def n_units(self):
         """Number of Dirichlet weights: the number of groups, or of observations without groups."""
         return self.n if self.groups is None else float(self.groups.n)
 

@@ -2,7 +2,7 @@
 
 Each comment says what the number decides, why it has this value, and where that was measured; "by judgement" if it was
 not. Sizes of blocks and tolerances of rounding stay in the files that use them. FEWEST, the fewest residuals for an
-empirical distribution of the noise, is in ``_laws/shapes.py``, which imports nothing from here.
+empirical distribution of the noise, is in ``_laws/noise_distributions.py``, which imports nothing from here.
 """
 
 # ---------------------------------------------------------------------- correction="auto", doc/defaults.md#correction
@@ -20,6 +20,8 @@ FEWEST_GROUPS = 8  # fewest groups without a warning: intervals reach nominal co
 # ---------------------------------------------------------------------- minima, doc/user_guide/limits.md
 STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns, by judgement
 STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
+NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
+NETWORK_GRADIENT = 0.05  # gradient above which Dask fits of networks warn: kinks allow no better, intervals hardly move
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
 
 # ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
@@ -30,6 +32,7 @@ CV_DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # dampings that RibbonCV tries for networ
 
 # ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
 DENSE_MEMORY = 0.25  # share of the machine's memory up to which a dense curvature is used; rows need room too
+MAX_MEMORY = 0.8  # share of the machine's memory above which a curvature is refused: the rows need some too
 DENSE_WORK = 1e13  # multiplications up to which a dense curvature is used: a few minutes
 CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature has a closed form: 32 MB a p x p array
 

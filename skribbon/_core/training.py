@@ -134,7 +134,7 @@ class Training:
         """Second pass: effects of rows, or of groups, on their own fit, Units or GroupUnits."""
         if self.rows.groups is None:
             return second_pass(self, _powers(self))
-        powers = (-1.0, thresholds.MAX_LEVERAGE), (POWERS[self.resolved], max_leverage(self.rows.model.loss))
+        powers = (-1.0, thresholds.MAX_LEVERAGE), (POWERS[self.correction_used], max_leverage(self.rows.model.loss))
         return GroupPass(Hat.from_training(self), powers, self.rows.groups.count).of(self.rows)
 
     @cached_property
@@ -167,7 +167,7 @@ class Training:
 
     # ------------------------------------------------------------------ the ribbon
     @cached_property
-    def resolved(self):
+    def correction_used(self):
         """Correction that is used: "auto" is HC1 if all leverages are small, else HC2, or HC3; see doc/defaults.md."""
         if self.correction != "auto":
             return self.correction
@@ -181,18 +181,20 @@ class Training:
         grouped, exact = self.rows.groups is not None, self.curvature.knows_leverages
         if grouped:
             _warn_of_few_groups(self)
-        elif self.correction == "auto" or self.resolved in ("HC1", "HC2"):
+        elif self.correction == "auto" or self.correction_used in ("HC1", "HC2"):
             _ = self.mean_leverages  # warns if there are as many parameters as observations
-        own = exact and self.resolved not in (("HC0", "HC1") if grouped else ("HC0",))  # each unit by its leverage
+        own = exact and self.correction_used not in (
+            ("HC0", "HC1") if grouped else ("HC0",)
+        )  # each unit by its leverage
         units = self.checked_units if own else self.units if exact and not grouped else None
         single = np.zeros((len(self.rows.model.theta), 0)) if units is None else units.single.T
         gradient, centre = corrected_scores(self)
         if closed_form:
             H_Fc = second_moment(self, gradient, centre)
-            ribbon = Ribbon.closed_form(self.H_r, H_Fc, self.rows.units, alpha, single)
+            ribbon = Ribbon.closed_form(self.H_r, H_Fc, self.rows.n_units, alpha, single)
         else:
             shifts = (newton_shifts if newton else linear_shifts)(self, gradient, alpha, n_draws, seed)
-            ribbon = Ribbon.from_shifts(self.H_r, shifts, self.rows.units, single, mean=None if newton else 0.0)
+            ribbon = Ribbon.from_shifts(self.H_r, shifts, self.rows.n_units, single, mean=None if newton else 0.0)
         return replace(ribbon, freedom=degrees_of_freedom(self))
 
 
@@ -219,7 +221,7 @@ def corrected_scores(training):
     HC1 corrects all rows by the mean leverage, HC2 each by its own, HC3 uses the score under the fit to all other rows.
     With groups, HC1 is G / (G - 1) (n - 1) / (n - p), and HC2 and HC3 use the hat matrix of a whole group.
     """
-    correction, centre = training.resolved, training.moments.g_bar
+    correction, centre = training.correction_used, training.moments.g_bar
     if correction in ("HC0", "HC1"):
         factor = np.ones(1) if correction == "HC0" else _hc1_factor(training)
         gradient = partial(scaled_gradient, factor)
@@ -239,7 +241,7 @@ def corrected_scores(training):
 
 def _hc1_factor(training):
     """Factor of the scores under HC1, (1,), or (m,) if each of m outputs has parameters of its own."""
-    G, n, leverage = training.rows.units, training.n, training.mean_leverages
+    G, n, leverage = training.rows.n_units, training.n, training.mean_leverages
     leverage = leverage if training.rows.model.outputs_are_separate else leverage.mean(keepdims=True)
     few_groups = 1.0 if training.rows.groups is None else G / (G - 1) * (n - 1) / n
     return np.sqrt(np.maximum(few_groups / (1 - leverage), 1.0))  # weights that sum to one leave no n - 1
@@ -247,14 +249,19 @@ def _hc1_factor(training):
 
 def second_moment(training, gradient, centre):
     """H_Fc, the second moment (p, p) of corrected scores around the centre, in units of one row's score."""
-    correction, rows, n, clipped = training.resolved, training.rows, training.n, training.clip.scores is not None
+    correction, rows, n, clipped = (
+        training.correction_used,
+        training.rows,
+        training.n,
+        training.clip.scores is not None,
+    )
     if rows.groups is not None:
         unbounded = not clipped and np.isinf(rows.model.loss.gradient_bound(np.zeros(1))).all()
         if POWERS[correction] and unbounded:
             S = group_steps(training, 3)  # scores by the second power, without another pass
         else:
             S = GroupSums(partial(_row_scores, gradient), rows.groups.count).of(rows, pass_width(training))
-        return centred_second_moment(gram(S) * (rows.units / n**2), S.sum(axis=0) / n, centre)
+        return centred_second_moment(gram(S) * (rows.n_units / n**2), S.sum(axis=0) / n, centre)
     if clipped or not training.curvature.knows_leverages:
         sums, squares = rows.sum(partial(_score_sums, gradient), pass_width(training))
     else:
@@ -281,7 +288,7 @@ def _score_change(gradient, before, block):
 # ---------------------------------------------------------------------- warnings
 def _warn_of_few_groups(training):
     """Warn if there are too few groups for the number of parameters."""
-    G, p = training.rows.units, training.effective_parameters
+    G, p = training.rows.n_units, training.effective_parameters
     if p >= G or G < thresholds.FEWEST_GROUPS:
         warn_user(
             f"There are {p:.3g} effective parameters and {G:.0f} groups: the variance between groups is estimated "

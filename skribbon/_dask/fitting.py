@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.utils import get_tags
 
-from .._core.refits import NEGLIGIBLE, minimise
+from .._core.refits import minimise
 from .._core.rows import Sums, some_of, spread_over
-from .._core.thresholds import NOISE_ROWS
+from .._core.thresholds import NEGLIGIBLE_GRADIENT, NETWORK_GRADIENT, NOISE_ROWS
 from .._utils.compat import safe_indexing
 from .._utils.unwrap import fitted_leaf, innermost, inside, with_inside
 from ..exceptions import warn_user
@@ -95,8 +95,8 @@ def _representative_targets(survey, part):
 def _at_minimum(base, rows, verbose):
     """Copy of a base model with the parameters that minimize its own objective over all rows."""
     centred = rows.at(rows.model.centred(rows.around()))
-    # a network with kinks could take hundreds of steps, and a gradient of 0.05 standard errors hardly moves intervals
-    max_steps, tolerance = (200, NEGLIGIBLE) if centred.model.exact_is_psd else (50, 0.05)
+    convex = centred.model.exact_is_psd  # a network with kinks could take hundreds of steps
+    max_steps, tolerance = (200, NEGLIGIBLE_GRADIENT) if convex else (50, NETWORK_GRADIENT)
     theta, report = minimise(centred, max_steps, verbose=verbose)
     if not report.converged and report.gradient_after > tolerance:
         warn_user(

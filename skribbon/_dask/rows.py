@@ -105,7 +105,7 @@ class DaskRows:
     passes: list[str] | None = None  # names of the passes so far; None to print nothing
 
     in_memory = False
-    units, at = Rows.units, Rows.at
+    n_units, at = Rows.n_units, Rows.at
 
     @classmethod
     def from_table(cls, model, table, survey, part, index):

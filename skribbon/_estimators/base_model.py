@@ -220,7 +220,7 @@ def _check_table(X):
 
 
 # ---------------------------------------------------------------------- Dask
-def dask_room():
+def dask_backend():
     """Import the package's support for Dask, on first use."""
     try:
         from .. import _dask
@@ -233,7 +233,7 @@ def calibration_rows(estimator, X, y, sample_weight, groups):
     """Calibration rows in memory; for Dask collections, a random sample of at most 100,000 rows."""
     if not is_lazy(X):
         return X, y, sample_weight, groups
-    lazy = dask_room()
+    lazy = dask_backend()
     return lazy.some_rows(lazy.Table.of(X, y, sample_weight, groups), is_classifier(estimator), 100_000)
 
 
@@ -253,6 +253,6 @@ def lazily(method):
         bound = signature.bind(self, X, *args, **kwargs)
         bound.apply_defaults()
         arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}
-        return dask_room().lazily_predicted(self, method.__name__, X, arguments)
+        return dask_backend().lazily_predicted(self, method.__name__, X, arguments)
 
     return predict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -342,6 +342,7 @@ def _uniform(randomized, random_state, n):
     return check_random_state(random_state).uniform(size=n) if randomized else 0.0
 
 
+@dataclass(repr=False, eq=False)
 class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     r"""Class probabilities with their own uncertainty, from a single fit.
 
@@ -429,36 +430,20 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             [0.42, 0.68]]])
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        alpha: float = 1.0,
-        temperature: float = 1.0,
-        curvature: CurvatureName | Curvature = "auto",
-        damping: float | Literal["auto"] = "auto",
-        correction: Correction = "auto",
-        predictive: PredictiveName = "gaussian",
-        n_draws: int = 100,
-        clip_scores: float | None = None,
-        clip_steps: float | None = None,
-        store_loo: bool = False,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.alpha = alpha
-        self.temperature = temperature
-        self.curvature = curvature
-        self.damping = damping
-        self.correction = correction
-        self.predictive = predictive
-        self.n_draws = n_draws
-        self.clip_scores = clip_scores
-        self.clip_steps = clip_steps
-        self.store_loo = store_loo
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    alpha: float = 1.0
+    temperature: float = 1.0
+    curvature: CurvatureName | Curvature = "auto"
+    damping: float | Literal["auto"] = "auto"
+    correction: Correction = "auto"
+    predictive: PredictiveName = "gaussian"
+    n_draws: int = 100
+    clip_scores: float | None = None
+    clip_steps: float | None = None
+    store_loo: bool = False
+    random_state: RandomState = None
+    verbose: int = 0
 
     def _default_estimator(self):
         return LogisticRegression()

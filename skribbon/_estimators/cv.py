@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
@@ -35,7 +36,7 @@ from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warni
 from ..noise.fit import law_of_held_out
 from ..noise.scale import HeteroskedasticNoise
 from .alpha_path import Search, choose, stacked
-from .base_model import adopt, dask_room, features_of
+from .base_model import adopt, dask_backend, features_of
 from .classifier import RibbonClassifier
 from .folds import (
     Fold,
@@ -76,6 +77,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     return method
 
 
+@dataclass(repr=False, eq=False)
 class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
@@ -150,30 +152,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     array([[103., 297.]])
     """
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        alphas: ArrayLike | None = None,
-        scoring: str | Scorer | None = None,
-        dampings: ArrayLike | Literal["auto"] | None = "auto",
-        temperatures: ArrayLike | None = None,
-        confidence_level: float = 0.9,
-        cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None,
-        store_folds: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.alphas = alphas
-        self.scoring = scoring
-        self.dampings = dampings
-        self.temperatures = temperatures
-        self.confidence_level = confidence_level
-        self.cv = cv
-        self.store_folds = store_folds
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    alphas: ArrayLike | None = None
+    scoring: str | Scorer | None = None
+    dampings: ArrayLike | Literal["auto"] | None = "auto"
+    temperatures: ArrayLike | None = None
+    confidence_level: float = 0.9
+    cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None
+    store_folds: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     # ------------------------------------------------------------------ fit
     def fit(
@@ -227,7 +216,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _checked_columns(self, X, y, sample_weight, groups):
         """Checked X, y, weights and groups; a Dask table takes the place of X and y."""
         if is_lazy(X):
-            table = dask_room().Table.of(X, y, sample_weight, groups, self.verbose)
+            table = dask_backend().Table.of(X, y, sample_weight, groups, self.verbose)
             return table, table, None, None
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         if sample_weight is not None:
@@ -253,7 +242,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         ribbon, lazy = candidates[0], is_lazy(X)
         self._check_folds(ribbon, lazy)
         if isinstance(ribbon, FrozenEstimator):
-            rows = dask_room().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
+            rows = dask_backend().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
             return [[Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)]], []
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:

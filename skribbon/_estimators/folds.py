@@ -27,7 +27,7 @@ from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step
 from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
-from .base_model import dask_room, targets_of
+from .base_model import dask_backend, targets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def splits_of_table(table, cv, classifier):
     n_folds = 5 if cv is None or by_partition else int(cv)
     if n_folds < 2:
         raise ValueError(f"cv must be at least 2 folds, got {cv}.")
-    found = dask_room().folds_of(table, n_folds, classifier, by_partition)
+    found = dask_backend().folds_of(table, n_folds, classifier, by_partition)
     for k, (train, *rest) in enumerate(found, start=1):
         yield Split(f"fold {k} of {n_folds}", train, train, {}, *rest)
 

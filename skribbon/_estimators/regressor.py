@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
 from .._laws import NoiseLaw
-from .._laws.shapes import NORMAL
+from .._laws.noise_distributions import NORMAL
 from .._predict.held_out import HeldOut
 from .._predict.joint import JointPredictive, output_position, output_ribbon, predictive
 from .._predict.predictive import Latent, Predictive
@@ -475,6 +475,7 @@ class RegressionMethods:
         return y if self.model_.loss.by_output else column_or_1d(y)
 
 
+@dataclass(repr=False, eq=False)
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     r"""Prediction intervals for a differentiable regressor, from a single fit.
 
@@ -603,38 +604,21 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
     _several_outputs = True
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        alpha: float = 1.0,
-        curvature: CurvatureName | Curvature = "auto",
-        damping: float | Literal["auto"] = "auto",
-        noise: NoiseName | float | FloatArray | Noise = "auto",
-        law: LawName | NoiseLaw | Sequence[LawName | NoiseLaw] = "auto",
-        correction: Correction = "auto",
-        predictive: PredictiveName = "gaussian",
-        n_draws: int = 100,
-        clip_scores: float | None = None,
-        clip_steps: float | None = None,
-        store_loo: bool = False,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.alpha = alpha
-        self.curvature = curvature
-        self.damping = damping
-        self.noise = noise
-        self.law = law
-        self.correction = correction
-        self.predictive = predictive
-        self.n_draws = n_draws
-        self.clip_scores = clip_scores
-        self.clip_steps = clip_steps
-        self.store_loo = store_loo
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    alpha: float = 1.0
+    curvature: CurvatureName | Curvature = "auto"
+    damping: float | Literal["auto"] = "auto"
+    noise: NoiseName | float | FloatArray | Noise = "auto"
+    law: LawName | NoiseLaw | Sequence[LawName | NoiseLaw] = "auto"
+    correction: Correction = "auto"
+    predictive: PredictiveName = "gaussian"
+    n_draws: int = 100
+    clip_scores: float | None = None
+    clip_steps: float | None = None
+    store_loo: bool = False
+    random_state: RandomState = None
+    verbose: int = 0
 
     def _default_estimator(self):
         return LinearRegression()

@@ -32,7 +32,7 @@ from ..exceptions import (
     warn_user,
 )
 from ..models.base import raw_and_covariance, training_rows
-from .base_model import MAX_SEED, Wrapper, dask_room, own_copy, parametric_model, targets_of, validated
+from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
 from .settings import check_newton, shared_settings
 
@@ -81,7 +81,9 @@ def fit_ribbon(settings, training):
     ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
     return {
         "ribbon_": ribbon.mapped(rows.model.uncentred),
-        "correction_": training.resolved if rows.groups is None else training.resolved.replace("HC", "CR"),
+        "correction_": training.correction_used
+        if rows.groups is None
+        else training.correction_used.replace("HC", "CR"),
         "effective_parameters_": float(training.effective_parameters),
         "n_observations_": float(training.n),
         "n_groups_": None if rows.groups is None else rows.groups.n,
@@ -192,7 +194,7 @@ class BaseRibbon(Wrapper):
 
     def _fit_lazily(self, X, y, sample_weight, groups):
         """Fit the base model to Dask collections, partition by partition."""
-        lazy = dask_room()
+        lazy = dask_backend()
         if self.store_loo:
             raise ValueError("store_loo needs rows in memory, but X is a Dask collection; use a sample of it.")
         table = lazy.Table.of(X, y, sample_weight, groups, self.verbose)

@@ -11,7 +11,7 @@ A :class:`Law` has one distribution per element of an array. Each module imports
 
 from .base import Estimate, Law, Normal, Student, normal_levels, student_ratio
 from .families import Mixture, TweedieFamily
-from .shapes import EmpiricalLaw, LocationFamily, NoiseLaw, NormalLaw, StudentLaw
+from .noise_distributions import EmpiricalLaw, LocationFamily, NoiseLaw, NormalLaw, StudentLaw
 from .tweedie import CompoundPoissonGamma
 
 __all__ = [

@@ -71,7 +71,7 @@ class TweedieFamily:
         return self._times_power(np.abs(mu), self.power)
 
     def _times_power(self, mu, power):
-        """phi mu^power; zero times infinity is zero, the limit of a degenerate distribution."""
+        """Phi mu^power; zero times infinity is zero, the limit of a degenerate distribution."""
         phi = np.where(self.dispersion <= POISSON, 1.0, self.dispersion) if self.counts else self.dispersion
         with np.errstate(all="ignore"):
             product = phi * np.asarray(mu) ** power

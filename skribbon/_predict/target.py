@@ -44,7 +44,7 @@ class TargetScale:
         far = (-np.inf, np.inf) if increasing else (np.inf, -np.inf)
         scale = cls(model, ends=far, inside=float(y[len(y) // 2]), increasing=increasing)
         lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
-        lower, upper = scale._standing(lower, t[-1]), scale._standing(upper, t[0])
+        lower, upper = scale._last_equal(lower, t[-1]), scale._last_equal(upper, t[0])
         ends = scale._end(lower, y[0]), scale._end(upper, y[-1])
         return replace(scale, lower=lower, upper=upper, ends=ends, increasing=ends[0] <= ends[1])
 
@@ -140,7 +140,7 @@ class TargetScale:
             return 0.0  # exactly, if the search cannot distinguish it
         return float(start + side * good)
 
-    def _standing(self, end, other):
+    def _last_equal(self, end, other):
         """Last t from an end towards another t with the same y; a quantile transform maps a whole range to its ends."""
         if not np.isfinite(end):
             return end

@@ -47,6 +47,7 @@ from ..noise.scale import DofNoise, LooNoise, Noise
 
 # Base models if the user gives none: small networks that train in seconds, by a solver that needs no tuning.
 NETWORK: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "solver": "lbfgs"}
+# Adam with a small penalty: dropout has no minimum that another solver could find.
 DROPOUT: dict[str, Any] = {"solver": "adam", "l2": 1e-4, "learning_rate": 0.01, "tol": 1e-4, "max_iter": 500}
 ABSENT = 1e-12  # probability of a class that a member has not seen: negligible in the mean, with a finite log
 

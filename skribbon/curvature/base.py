@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from .._core.linalg import Dense, Factor, batch_gram
 from .._core.rows import Block, Moments, Rows, Sums
-from .._core.thresholds import CLOSED_FORM_LIMIT, DENSE_MEMORY, DENSE_WORK
+from .._core.thresholds import CLOSED_FORM_LIMIT, DENSE_MEMORY, DENSE_WORK, MAX_MEMORY
 from .._utils.typing import CurvatureName, FloatArray
 from ..exceptions import ApproximateCurvatureWarning, CurvatureError, warn_user
 
@@ -355,7 +355,7 @@ def resolve_curvature(
         )
     p = len(chosen.view(model).theta)
     needed, available = chosen.predicted_bytes(p), machine_bytes()
-    if needed > 0.8 * available:
+    if needed > MAX_MEMORY * available:
         raise MemoryError(
             f"{type(chosen).__name__} would take {needed / 1e9:.3g} GB for {p} parameters, and this machine has "
             f"{available / 1e9:.3g} GB. Use curvature='kfac' (networks), 'matrix_free', 'low_rank', 'diag' or "

@@ -114,7 +114,7 @@ def influences(training: Training, J: np.ndarray, change: Callable, top: int | N
 
 def contributions(training: Training, gradients: np.ndarray, alpha: float, top: int | None = None) -> Any:
     """Contributions of rows, or groups, to variances of q functionals: (units, q), or their Top."""
-    rows, units = training.rows, training.rows.units
+    rows, units = training.rows, training.rows.n_units
     gradient, centre = corrected_scores(training)
     D, factor = training.H_r.solve(gradients.T), dirichlet_variance(units, alpha) / units
     f = Contributions(D, gradient, centre, factor, training.n / units)

@@ -36,6 +36,7 @@ def _elementwise(phi, slope):
     return traced
 
 
+# Functions with their slopes, by name.
 ACTIVATIONS = {
     "identity": lambda z: z,
     "logistic": _elementwise(expit, lambda a: a * (1 - a)),
@@ -74,7 +75,7 @@ class Architecture:
         raise TypeError(f"{type(self).__name__} must define __call__(params, X).")
 
     def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
-        """Starting parameters.
+        """Starting values of the parameters.
 
         Parameters
         ----------
@@ -160,7 +161,7 @@ def _check_options(network):
 
 @dataclass(frozen=True)
 class mlp(Architecture):
-    r"""Multilayer perceptron.
+    r"""Multilayer perceptron with dense layers.
 
     .. math:: z_l = a_{l-1} W_l + b_l, \qquad a_l = \varphi(z_l), \qquad f = z_L,
 
@@ -352,7 +353,7 @@ class linear_in_features(Architecture):
 
 @dataclass(frozen=True)
 class michaelis_menten(Architecture):
-    r"""Saturating growth.
+    r"""Saturating growth of Michaelis and Menten.
 
     .. math:: f = \frac{v x}{k + x}, \qquad v, k > 0,
 

@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from .._core.linalg import gram, right_multiply, row_covariances
-from .._core.refits import NEGLIGIBLE, minimise
+from .._core.refits import minimise
 from .._core.rows import Groups, Rows, row_blocks
+from .._core.thresholds import NEGLIGIBLE_GRADIENT
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
 from ..exceptions import warn_user
@@ -564,7 +565,7 @@ def polish(
     model = as_parametric(estimator, y, weight)
     with_theta(estimator, model, model.theta)  # raises before the work if the estimator is not registered
     theta, report = minimise(training_rows(model, X, y, weight), max_iter, tol, verbose)
-    if not report.converged and report.gradient_after > NEGLIGIBLE:
+    if not report.converged and report.gradient_after > NEGLIGIBLE_GRADIENT:
         warn_user(
             f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
             f"errors (it began with {report.gradient_before:.3g}); raise max_iter or tol, or train longer first.",

@@ -14,7 +14,7 @@ from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax, xlogy
 
 from .._laws import LocationFamily, NoiseLaw, NormalLaw, StudentLaw, TweedieFamily
-from .._laws.shapes import NORMAL
+from .._laws.noise_distributions import NORMAL
 from .._utils.typing import FloatArray
 
 

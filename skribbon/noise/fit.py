@@ -16,7 +16,7 @@ from .._core import thresholds
 from .._core.output import sampled
 from .._core.rows import some_of
 from .._laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
-from .._laws.shapes import FEWEST, NORMAL, is_spread, sample_quantiles
+from .._laws.noise_distributions import FEWEST, NORMAL, is_spread, sample_quantiles
 from .._predict.held_out import HeldOut, HeldOutSummary
 from .._predict.joint import output_latent
 from .._predict.predictive import Predictive

@@ -28,6 +28,7 @@ MOST_BARS = 150  # largest number of intervals drawn one by one: more bars merge
 MOST_MARKED = 10  # largest number of points of a line that get markers: more markers hide the line
 CYCLE = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+# Dash patterns in points, as far apart as seven patterns can be.
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (2, 2)), (0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)))
 
 Fields: TypeAlias = dict[str, Any]  # fields of a display, or options of a legend

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonCV, RibbonRegressor
-from skribbon._laws.shapes import sample_quantiles
+from skribbon._laws.noise_distributions import sample_quantiles
 from skribbon.exceptions import FamilyWarning
 from skribbon.noise import EmpiricalLaw, NormalLaw, StudentLaw
 from skribbon.noise.fit import Standardized

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +14,15 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._utils.typing import FloatArray, RandomState
+from ..._utils.typing import FloatArray
 from ...exceptions import SlowDerivativeWarning, warn_user
-from ..architectures import Architecture, Tree
+from ..architectures import Tree
 from ..base import as_parametric, is_whole, takes_outputs, with_theta
 from ..losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
 from ._estimator import AutogradEstimator, RegressionLoss, check_columns
 from .derivatives import AutogradLoss, AutogradModel, check_supplied, fastest_route
 
+# Losses by name; 1.35 is scikit-learn's default for Huber's loss: 95% efficient for normal noise.
 REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
     "squared_error": Tweedie(),
     "gaussian_nll": GaussianNLL(),
@@ -145,7 +147,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         return Tweedie(loss.power, loss.link, is_whole(y)) if isinstance(loss, Tweedie) else loss
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Predicted mean.
+        """Mean of y at each row.
 
         Parameters
         ----------
@@ -167,6 +169,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
         return tags
 
 
+@dataclass(repr=False, eq=False)
 class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     """Classification with a function that you write in autograd.numpy.
 
@@ -213,31 +216,8 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     True
     """
 
-    def __init__(
-        self,
-        f: Callable[[Any, Any], Any] | Architecture | None = None,
-        init: Any = None,
-        *,
-        loss: Literal["log_loss"] | Callable[[Any, Any], Any] = "log_loss",
-        l2: Any = 0.0,
-        solver: Literal["lbfgs", "adam"] = "lbfgs",
-        jac: Callable[[Any, Any], Any] | None = None,
-        polish: bool = False,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        batch_size: int = 200,
-        learning_rate: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ):
-        self.f, self.init, self.loss, self.l2, self.solver = f, init, loss, l2, solver
-        self.jac, self.polish, self.max_iter, self.tol = jac, polish, max_iter, tol
-        self.batch_size, self.learning_rate, self.early_stopping = batch_size, learning_rate, early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.random_state, self.verbose = random_state, verbose
+    _: KW_ONLY
+    loss: Literal["log_loss"] | Callable[[Any, Any], Any] = "log_loss"  # type: ignore[assignment]
 
     def _validated(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self, TypeAlias
 
@@ -29,37 +29,29 @@ from .derivatives import AutogradLoss, AutogradModel, Looped, StoresFunctions, c
 RegressionLoss: TypeAlias = Literal["squared_error", "gaussian_nll", "poisson", "gamma", "huber", "student_t"]
 
 
+@dataclass(repr=False, eq=False)
 class AutogradEstimator(StoresFunctions, VersionedEstimator):
     """Base of AutogradRegressor and AutogradClassifier; a subclass knows its targets and losses."""
 
-    loss: Any
     _functions = ("f", "init", "loss", "jac", "loss_")
 
-    def __init__(
-        self,
-        f: Callable[[Any, Any], Any] | Architecture | None = None,
-        init: Any = None,
-        *,
-        loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error",
-        l2: Any = 0.0,
-        solver: Literal["lbfgs", "adam"] = "lbfgs",
-        jac: Callable[[Any, Any], Any] | None = None,
-        polish: bool = False,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        batch_size: int = 200,
-        learning_rate: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ):
-        self.f, self.init, self.loss, self.l2, self.solver = f, init, loss, l2, solver
-        self.jac, self.polish, self.max_iter, self.tol = jac, polish, max_iter, tol
-        self.batch_size, self.learning_rate, self.early_stopping = batch_size, learning_rate, early_stopping
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.random_state, self.verbose = random_state, verbose
+    f: Callable[[Any, Any], Any] | Architecture | None = None
+    init: Any = None
+    _: KW_ONLY
+    loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error"
+    l2: Any = 0.0
+    solver: Literal["lbfgs", "adam"] = "lbfgs"
+    jac: Callable[[Any, Any], Any] | None = None
+    polish: bool = False
+    max_iter: int = 200
+    tol: float = 1e-6
+    batch_size: int = 200
+    learning_rate: float = 1e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    random_state: RandomState = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Minimise the training objective.
