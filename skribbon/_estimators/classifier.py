@@ -178,6 +178,13 @@ class ClassificationMethods:
         -------
         ndarray of shape (n_samples, K, 2) or (n_samples, K, 2, L)
             Lower and upper bounds; the last axis is present if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> X, y = load_iris(return_X_y=True)
+        >>> RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_proba_interval(X[70:71, 2:]).round(2)
+        array([[[0.39, 0.58],
+                [0.42, 0.61]]])
         """
         return self.predict_distribution(X).interval(confidence_level)
 
@@ -277,6 +284,13 @@ class ClassificationMethods:
         -------
         ndarray of bool, of shape (n_samples, K) or (n_samples, K, L)
             In the order of ``classes_``; the last axis is present if a sequence of levels was given.
+
+        Examples
+        --------
+        >>> X, y = load_iris(return_X_y=True)
+        >>> ribbon = RibbonClassifier().fit(X[::2, :2], y[::2]).conformalize(X[1::2, :2], y[1::2])
+        >>> ribbon.predict_set(X[:, :2], confidence_level=[0.8, 0.95]).sum(axis=1).mean(axis=0).round(2)
+        array([0.97, 1.41])
         """
         check_name(kind, "kind", ("conformal", "cv+"))
         check_fitted(self)

@@ -196,9 +196,18 @@ class RegressionMethods:
         ndarray of shape (n_samples, 2) or (n_samples, 2, L)
             Lower and upper bounds; the last axis is present if a sequence of levels was given. Several outputs add an
             axis after the first: (n_samples, n_outputs, 2) or (n_samples, n_outputs, 2, L).
+
+        Examples
+        --------
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> ribbon = RibbonRegressor().fit(X, y)
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9).round(0)
+        array([[110., 302.]])
+        >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
+        array([[194., 218.]])
         """
         self._check_kind_of_interval(kind, PromiseKind, groups, sample_weight)
-        if kind == "prediction" or kind == "confidence":
+        if kind in get_args(IntervalKind):
             return self.predict_distribution(X, kind).interval(confidence_level)
         if kind == "conformal":
             return self._calibrated(conformal_interval, X, confidence_level, groups, sample_weight)

@@ -29,7 +29,8 @@ from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, Join
 # ---------------------------------------------------------------------- noise of a fitted model
 def fit_noise(noise, law, training, latent, model):
     """Fit scale and distribution of the noise, output by output; returns fitted attributes as a dict."""
-    m, outputs, several = len(model.outputs), training.outputs, bool(model.loss.by_output)
+    models, outputs, several = model.outputs, training.outputs, bool(model.loss.by_output)
+    m = len(models)
     correlation = np.eye(m) if type(noise) is ConstantNoise else None  # a number means no correlation
     asked = [clone(noise) if isinstance(noise, Noise) else noise for _ in outputs]
     if is_covariance(noise):
@@ -38,20 +39,15 @@ def fit_noise(noise, law, training, latent, model):
     laws = law if isinstance(law, tuple) else [law] * m
     at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
     latents = [(lambda X, j=j: output_latent(at_sample(), j)) for j in range(m)] if several else [latent]
-    fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), model.outputs))
+    fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), models))
     noises, laws, dispersions, records = zip(*fits, strict=True)
-    targets = tuple(map(_target_scale, model.outputs, outputs))
+    targets = tuple(TargetScale.of(own, part.rows.targets()) for own, part in zip(models, outputs, strict=True))
     summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
     if not several:
         return {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
     if correlation is None:
         correlation = correlation_of(_residual_products(training, np.stack(dispersions, axis=1)))
     return {"noise_": JointNoise(noises, correlation), "law_": laws, "target_scale_": targets, "held_out_": summary}
-
-
-def _target_scale(model, output):
-    """Scale of the targets of one output."""
-    return TargetScale.of(model, output.rows.targets())
 
 
 def _residual_products(training, dispersion):
