@@ -372,6 +372,11 @@ class FreedomOfOutputs:
         """Floats that a functional takes in :meth:`of`."""
         return max(own.width for own in self.outputs)
 
+    @property
+    def most(self):
+        """Upper bound of the degrees of freedom of all outputs together."""
+        return min(own.most for own in self.outputs)
+
     def mapped(self, function):
         """Express in other coordinates of all parameters, which do not mix outputs."""
         m = len(self.outputs)

@@ -201,3 +201,9 @@ def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monke
     assert pairs.ribbon_.freedom.quartic is not None and rows.ribbon_.freedom.quartic is None
     df = [ribbon.predict_distribution(NEW, kind="confidence").latent.df for ribbon in (pairs, rows)]
     np.testing.assert_allclose(*df, rtol=1e-8)
+
+
+def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an_output():
+    X, Y = rng.normal(size=(3000, 3)), rng.normal(size=(3000, 2))
+    joint = RibbonRegressor(noise="dof").fit(X, Y).predict_distribution(X[:4], kind="confidence")
+    np.testing.assert_allclose(joint.latent.df, np.min([own.latent.df for own in joint.outputs], axis=0))
