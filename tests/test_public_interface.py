@@ -111,8 +111,8 @@ def without_type(function):
 # ---------------------------------------------------------------------- discovery of objects, detection of faults
 def test_public_objects_are_found():
     assert {"skribbon.RibbonCV", "skribbon.models.polish", "skribbon.plotting.CoverageDisplay"} <= OBJECTS.keys()
-    names = ("coverage_scorer", "neg_coverage_error_scorer", "neg_interval_score_scorer")
-    assert SCORERS.keys() == {f"skribbon.metrics.{name}" for name in names}
+    names = ("coverage", "neg_coverage_error", "neg_interval_score", "neg_nll", "neg_crps", "neg_energy", "neg_brier")
+    assert SCORERS.keys() == {f"skribbon.metrics.{name}_scorer" for name in (*names, "neg_ece")}
     names = {name for _, name in own_methods(OBJECTS["skribbon.baselines.LaplaceRegressor"]).values()}
     assert {"fit", "predict_interval", "get_metadata_routing", "covariance_"} <= names  # three of them inherited
     assert not {"set_params", "set_fit_request", "score", "_latent"} & names  # scikit-learn's, or private

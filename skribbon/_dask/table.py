@@ -114,10 +114,7 @@ def _check_features(X):
         if len(bad):
             raise ValueError(f"X contains NaN or infinity at row {bad[0]} of this partition; drop or impute it before.")
         return
-    try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold numbers, or the base model be a pipeline that encodes it: {error}") from error
+    values = _as_numbers(X, "X must hold numbers, or the base model be a pipeline that encodes it")
     finite = np.isfinite(values)
     if not finite.all():
         row, column = (int(i) for i in np.argwhere(~finite)[0])
@@ -126,12 +123,17 @@ def _check_features(X):
         raise ValueError(f"{found}; drop or impute it before, or put an imputer into a pipeline.")
 
 
+def _as_numbers(values, demand):
+    """Values as float64; an error begins with the demand that they do not meet."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{demand}: {error}") from error
+
+
 def _numbers(y):
     """Targets of a regressor as finite numbers, (n,)."""
-    try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers for a regressor: {error}") from error
+    values = _as_numbers(y, "y must hold numbers for a regressor")
     if y.dtype.kind in "mM":
         raise ValueError("y must hold numbers for a regressor, and holds times.")
     _check_rows(~np.isfinite(values), "y contains {value} at row {row} of this partition; drop it before.", values)

@@ -345,8 +345,18 @@ class ClassificationMethods:
             columns[f"lower_{label}"], columns[f"upper_{label}"] = intervals[:, k].T
         return pd.DataFrame(columns, index=index_of(X))
 
-    def _log_odds(self, X):
-        """Log odds (n,) of the second class, or centred log probabilities (n, K), from averaged probabilities."""
+    @lazily
+    def decision_function(self, X: MatrixLike) -> FloatArray:
+        """Log odds of the averaged probabilities, which rank rows as :meth:`predict_proba` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, K)
+        """
         scores = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores - scores.mean(axis=1, keepdims=True)
 
@@ -537,20 +547,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         probabilities = record.distribution.mean()[np.arange(len(record)), record.y]
         return np.log(np.maximum(probabilities, np.finfo(float).tiny))
 
-    @available_if(lambda self: hasattr(getattr(self, "estimator_", None) or self._get_estimator(), "decision_function"))
-    @lazily
-    def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log odds of the averaged probabilities, which rank rows as :meth:`predict_proba` does.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, K)
-        """
-        return self._log_odds(X)
+    decision_function = available_if(
+        lambda self: hasattr(getattr(self, "estimator_", None) or self._get_estimator(), "decision_function")
+    )(ClassificationMethods.decision_function)
 
 
 def warn_of_separation(training):

@@ -15,8 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
-from .._laws import NoiseLaw
-from .._laws.noise_distributions import NORMAL
+from .._laws.noise_distributions import NORMAL, NoiseLaw
 from .._predict.held_out import HeldOut
 from .._predict.joint import JointPredictive, output_position, output_ribbon, predictive
 from .._predict.predictive import Latent, Predictive
@@ -207,7 +206,7 @@ class RegressionMethods:
         array([[194., 218.]])
         """
         self._check_kind_of_interval(kind, PromiseKind, groups, sample_weight)
-        if kind in get_args(IntervalKind):
+        if kind == "prediction" or kind == "confidence":
             return self.predict_distribution(X, kind).interval(confidence_level)
         if kind == "conformal":
             return self._calibrated(conformal_interval, X, confidence_level, groups, sample_weight)

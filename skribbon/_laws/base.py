@@ -18,8 +18,8 @@ as_floats = partial(np.asarray, dtype=float)
 class Law:
     """One distribution per element of an array.
 
-    A subclass defines ``_mean``, ``_std``, ``_cdf`` and ``_logpdf`` by elementwise parameters and constants. ``_cdf``
-    of counts is a smooth function through the cdf at whole numbers.
+    A subclass defines ``_std``, ``_cdf`` and ``_logpdf`` by elementwise parameters, of which the first is the mean, and
+    constants. ``_cdf`` of counts is a smooth function through the cdf at whole numbers.
     """
 
     discrete = False  # whether all values are counts
@@ -47,6 +47,9 @@ class Law:
             part = slice(start, start + step)
             out[part] = method(self.take(index[part]), *(a[part] for a in flat))
         return out.reshape(shape)[()]
+
+    def _mean(self):
+        return self.parameters[0]
 
     def _point(self):
         """Whether each distribution is degenerate, a point at its mean."""
@@ -174,9 +177,6 @@ class LocationScale(Law):
 
     real = True
 
-    def _mean(self):
-        return self.parameters[0]
-
     def _std(self):
         return np.sqrt(self.parameters[1])
 
@@ -215,15 +215,10 @@ class Normal(LocationScale):
 
     closed_crps = True
 
-    # whole arrays at once: most predictions are normal
-    def mean(self):
-        return self.parameters[0]
+    mean, std = Law._mean, LocationScale._std  # of whole arrays at once: most predictions are normal
 
     def var(self):
         return self.parameters[1]
-
-    def std(self):
-        return np.sqrt(self.parameters[1])
 
     def crps(self, y):
         return self._crps(y) if self._is_plain_at(y) else super().crps(y)
@@ -237,8 +232,7 @@ class Normal(LocationScale):
         return ndtr(self._z(y))
 
     def _logpdf(self, y):
-        std = np.sqrt(self.parameters[1])
-        return -(((y - self.parameters[0]) / std) ** 2) / 2 - np.log(std) - np.log(2 * np.pi) / 2
+        return -(self._z(y) ** 2) / 2 - np.log(self._std()) - np.log(2 * np.pi) / 2
 
     def _crps(self, y):
         z = self._z(y)
@@ -271,16 +265,15 @@ class Student(LocationScale):
         return np.where(self.parameters[2] > NORMAL_TAILS, -(z**2) / 2 - np.log(2 * np.pi) / 2, student)
 
     def _logpdf(self, y):
-        scale = self._scale()
-        return self._standard_logpdf((y - self.parameters[0]) / scale) - np.log(scale)
+        return self._standard_logpdf(self._z(y)) - np.log(self._scale())
 
     def _standard(self, q):
         nu = self.parameters[2]
         same = nu.size and (nu == nu.flat[0]).all()
-        return student_quantiles(q, nu.flat[0] if same else nu)
+        return student_quantiles(q, nu.flat[:1] if same else nu[..., None])
 
     def _standard_ppf(self, q):
-        return np.where(self.parameters[2] > NORMAL_TAILS, ndtri(q), stdtrit(self._nu(), q))
+        return student_quantiles(q, self.parameters[2])
 
     def _crps(self, y):
         z, nu = self._z(y), self._nu()
@@ -312,21 +305,16 @@ def in_order(quantiles, q):
 
 
 def student_quantiles(q, nu):
-    """Student's t quantiles (..., Q) at levels q (Q,) and degrees of freedom nu (...); normal above NORMAL_TAILS."""
-    nu = as_floats(nu)
-    quantiles = stdtrit(np.minimum(nu, NORMAL_TAILS)[..., None], q)
-    quantiles[nu > NORMAL_TAILS] = ndtri(q)
-    return quantiles
+    """Student's t quantiles at levels q and degrees of freedom nu, which broadcast; normal above NORMAL_TAILS."""
+    return np.where(nu > NORMAL_TAILS, ndtri(q), stdtrit(np.minimum(nu, NORMAL_TAILS), q))
 
 
 def normal_levels(q, df):
     """Normal cdf (..., Q) at Student's t quantiles, for levels q (Q,) and degrees of freedom df (...)."""
-    df = as_floats(df)
-    return np.where(df[..., None] > NORMAL_TAILS, q, ndtr(student_quantiles(q, df)))
+    df = as_floats(df)[..., None]
+    return np.where(df > NORMAL_TAILS, q, ndtr(student_quantiles(q, df)))
 
 
 def student_ratio(q, df):
     """Ratio (...) of Student's t to the normal quantile at a level q, for degrees of freedom df (...)."""
-    if q == 0.5:
-        return np.ones_like(df)
-    return student_quantiles(np.array([q]), df)[..., 0] / ndtri(q)
+    return np.ones_like(df) if q == 0.5 else student_quantiles(q, as_floats(df)) / ndtri(q)

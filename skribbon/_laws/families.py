@@ -56,12 +56,6 @@ class TweedieFamily:
                 mu = np.exp(mu)
         return np.maximum(mu, TINY) if self.power >= 1 else mu
 
-    def from_mean(self, mu):
-        """Link; minus infinity if no f has such a mean."""
-        if not self.log:
-            return mu
-        return np.log(mu, out=np.full(np.shape(mu), -np.inf), where=mu > 0)
-
     def relative_variance(self, mu):
         """Var(y) / mu^2."""
         return self._times_power(mu, self.power - 2)
@@ -102,7 +96,6 @@ class UncertainMean(Law):
         self.bounded = not family.log and not self.real
         self.curved = family.log or self.bounded  # the mean is exp(coordinate of the nodes)
 
-    # ------------------------------------------------------------------ nodes
     def _information(self, mu):
         """Quasi-information about the coordinate of the nodes, f or the log of the mean, (m,)."""
         if self.curved:
@@ -194,7 +187,6 @@ class UncertainMean(Law):
         ends = (np.stack([low, high]) - s) / (2 * largest)
         return np.column_stack([s, share, largest, *(ends + np.arcsinh(np.sinh(ends) / share))])
 
-    # ------------------------------------------------------------------ the distribution
     def _mean(self):
         f, sd, _ = self.parameters
         with np.errstate(all="ignore"):
@@ -210,6 +202,10 @@ class UncertainMean(Law):
                 noise = self.family.relative_variance(np.exp(f)) * np.exp((power**2 - 2) * sd**2 / 2)
                 std = mean * np.sqrt(np.expm1(sd**2) + np.where(np.isnan(noise), 0.0, noise))
                 return np.where(np.isnan(std), np.where(mean > 0, np.inf, 0.0), std)
+
+            def mean_square(law, log_weight, mean):
+                return (np.exp(log_weight) * ((law._mean() - mean) ** 2 + law._std() ** 2)).sum(axis=1)
+
             return np.sqrt(self._over_nodes(mean, mean_square))
 
     def _point(self):
@@ -232,8 +228,9 @@ class UncertainMean(Law):
         value = self._over_nodes(y, lambda law, log_weight, y: logsumexp(law._logpdf_at(y) + log_weight, axis=1))
         no_noise = (phi == 0 if self.real else self.family.conditional(f)._point()) & (sd > 0)
         if no_noise.any():  # y is the mean
-            exact = -(((self.family.from_mean(y) - f) / sd) ** 2) / 2 - np.log(sd) - np.log(2 * np.pi) / 2
-            value = np.where(no_noise, exact - (np.log(y) if self.family.log else 0.0), value)
+            linked, slope = (np.log(y), np.log(y)) if self.family.log else (y, 0.0)
+            exact = -(((linked - f) / sd) ** 2) / 2 - np.log(sd) - np.log(2 * np.pi) / 2
+            value = np.where(no_noise, exact - slope, value)
         return value
 
     def ppf(self, q):
@@ -281,11 +278,6 @@ class UncertainMean(Law):
         spread = np.sqrt(sd**2 + noise)
         guess = np.exp(f + z * spread - noise / 2)
         return (np.maximum(guess - 0.5, -0.5), 0.2 * spread * (guess + 1)) if self.discrete else (guess, 0.2 * spread)
-
-
-def mean_square(law, log_weight, y):
-    """Mean squared distance (m,) of a mixture over nodes from y."""
-    return (np.exp(log_weight) * ((law._mean() - y) ** 2 + law._std() ** 2)).sum(axis=1)
 
 
 class Mixture(Law):

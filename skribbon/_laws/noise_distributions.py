@@ -162,12 +162,10 @@ class EmpiricalLaw(NoiseLaw):
     def __post_init__(self):
         z = np.asarray(self.z, dtype=float)
         weight = np.ones(len(z)) if self.weight is None else np.asarray(self.weight, dtype=float)
-        object.__setattr__(self, "n", float(weight.sum()))
+        self.__dict__.update(z=z, weight=weight, n=float(weight.sum()))  # a frozen dataclass refuses assignments
         if not is_spread(z, weight):
             needs = f"EmpiricalLaw needs at least {FEWEST} residuals that differ"
             raise ValueError(f"{needs}, got {self.n:g}. Use law='normal' or law='student'.")
-        object.__setattr__(self, "z", z)
-        object.__setattr__(self, "weight", weight)
 
     def __repr__(self):
         return f"EmpiricalLaw(n={self.n:g})"
@@ -300,15 +298,11 @@ class Tabulated(LocationScale):
                 low, high = np.where(under, middle, low), np.where(under, high, middle)
         i = np.minimum(low, len(nodes) - 2)
         left, right, first, last = cdf(i), cdf(i + 1), cdf(0), cdf(-1)
+        below, above = q < first, q > last
         with np.errstate(all="ignore"):
             z = nodes[i] + np.clip((q - left) / (right - left), 0, 1) * (nodes[i + 1] - nodes[i])
-        below, above = q < first, q > last
-        if below.any():
-            part = (q / first)[below] * stdtr(TAIL, nodes[0] / TAIL_SCALE)
-            z[below] = TAIL_SCALE * stdtrit(TAIL, part)
-        if above.any():
-            part = ((1 - q) / (1 - last))[above] * stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
-            z[above] = -TAIL_SCALE * stdtrit(TAIL, part)
+            z[below] = TAIL_SCALE * stdtrit(TAIL, (q / first)[below] * stdtr(TAIL, nodes[0] / TAIL_SCALE))
+            z[above] = -TAIL_SCALE * stdtrit(TAIL, ((1 - q) / (1 - last))[above] * stdtr(TAIL, -nodes[-1] / TAIL_SCALE))
         return z
 
     def _sample(self, rng):

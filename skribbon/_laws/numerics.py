@@ -155,7 +155,6 @@ def spline_quantiles(law, f, v, noise, level, law_at, spacing=0.1, tolerance=1e-
     return out
 
 
-# ---------------------------------------------------------------------- scores
 def integrate_crps(law, y):
     """CRPS (m,), the integral of (F(x) - 1[x >= y])^2 dx, of distributions and observations (m,)."""
     if not law.discrete:

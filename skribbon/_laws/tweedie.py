@@ -14,9 +14,6 @@ POISSON = 1 + 1e-6  # largest dispersion of Poisson counts: above, negative bino
 class Positive(Law):
     """Distribution on the positive numbers by its mean and its squared coefficient of variation."""
 
-    def _mean(self):
-        return self.parameters[0]
-
     def _std(self):
         mean, cv2 = self.parameters
         with np.errstate(over="ignore", invalid="ignore"):
@@ -119,9 +116,6 @@ class Counts(Law):
     """Counts with mean mu and variance phi mu: negative binomial for phi > 1, Poisson otherwise."""
 
     discrete = True
-
-    def _mean(self):
-        return self.parameters[0]
 
     def _phi(self):
         return np.where(self.parameters[1] <= POISSON, 1.0, self.parameters[1])

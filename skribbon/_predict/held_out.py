@@ -1,8 +1,4 @@
-"""Predictions of rows by fits that did not see them.
-
-Everything that is learnt about honesty is learnt from such predictions: the scale and the distribution of the noise,
-alpha, temperature, damping, and conformal scores. All of them take a ``HeldOut`` and do not ask where it came from.
-"""
+"""Predictions of rows by fits that did not see them, from which noise, alpha and conformal scores are learnt."""
 
 from __future__ import annotations
 
@@ -24,20 +20,11 @@ ORIGINS = {
 
 @dataclass(frozen=True)
 class HeldOutSummary:
-    """Source of the held-out predictions that a fit learnt from.
+    """Source of the held-out predictions that a fit learnt from."""
 
-    Attributes
-    ----------
-    origin : {"loo", "folds", "calibration"}
-    n_rows : int
-        Number of rows with a held-out prediction.
-    n_fits : int
-        Number of base fits that these predictions took, in addition to the fit to all rows.
-    """
-
-    origin: str
-    n_rows: int
-    n_fits: int
+    origin: str  # "loo", "folds" or "calibration"
+    n_rows: int  # number of rows with a held-out prediction
+    n_fits: int  # number of base fits that these predictions took, in addition to the fit to all rows
 
     @classmethod
     def from_records(cls, records):
@@ -50,42 +37,19 @@ class HeldOutSummary:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Rows with their predictive distributions by fits that did not see them.
+    """Rows with their predictive distributions by fits that did not see them."""
 
-    Attributes
-    ----------
-    prediction : Predictive, JointPredictive or ClassProbabilities, or callable
-        Predictive distributions, or a function that returns them; see :attr:`distribution`.
-    f : ndarray of shape (m, k)
-        Raw predictions.
-    y : ndarray of shape (m,) or (m, n_outputs)
-        Observed values on the scale of the distribution; positions of the classes for a classifier.
-    weight : ndarray of shape (m,)
-        Frequencies.
-    group : ndarray of shape (m,) or None
-        Labels of rows that depend on each other.
-    origin : {"loo", "folds", "calibration"}
-    n_fits : int
-        Number of base fits that the record took.
-    units, alpha : float
-        Number of Dirichlet weights and their concentration, at which the epistemic covariance was computed.
-    squared : ndarray of shape (m,) or None
-        Squared residuals with the variance of the noise alone as their mean.
-    leverage : ndarray of shape (m,) or float
-        Leverages of the rows in the fit to all rows; zero if none of it entered the predictions.
-    """
-
-    prediction: Any
-    f: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    group: np.ndarray | None = None
-    origin: str = "folds"
-    n_fits: int = 0
-    units: float = 1.0
-    alpha: float = 1.0
-    squared: np.ndarray | None = None
-    leverage: Any = 0.0
+    prediction: Any  # predictive distributions, or a function that returns them; see distribution
+    f: np.ndarray  # (m, k) raw predictions
+    y: np.ndarray  # (m,) or (m, n_outputs) observed values, or positions of the classes
+    weight: np.ndarray  # (m,) frequencies
+    group: np.ndarray | None = None  # (m,) labels of rows that depend on each other
+    origin: str = "folds"  # or "loo", "calibration"
+    n_fits: int = 0  # number of base fits that the record took
+    units: float = 1.0  # number of Dirichlet weights at which the epistemic covariance was computed
+    alpha: float = 1.0  # concentration of these weights
+    squared: np.ndarray | None = None  # (m,) squared residuals with the variance of the noise alone as their mean
+    leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
 
     def __len__(self):
         return len(self.y)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtr, ndtr, ndtri
 
-from .._laws import NormalLaw
+from .._laws.noise_distributions import NormalLaw
 from .._laws.numerics import energy_scores
 from .._utils.checks import check_count, check_table_of, listed
 from .._utils.typing import FloatArray, RandomState
@@ -219,17 +219,8 @@ class JointPredictive(TargetDistribution):
             draws = draws + np.stack([_noise(own, e[:, j]) for j, own in enumerate(self.outputs)], axis=1)
         return np.stack([scale_of(own).decode(draws[:, j]).T for j, own in enumerate(self.outputs)], axis=-1)
 
-    def scaled(self, factors: ArrayLike) -> JointPredictive:
-        """Distribution with the epistemic covariance multiplied by a factor; several factors add a leading axis.
-
-        Parameters
-        ----------
-        factors : float or array-like of shape (A,)
-
-        Returns
-        -------
-        JointPredictive
-        """
+    @like(Predictive.scaled)
+    def scaled(self, factors):
         outputs = tuple(output.scaled(factors) for output in self.outputs)
         return replace(self, outputs=outputs, latent=self.latent.scaled(factors))
 

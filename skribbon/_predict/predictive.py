@@ -15,7 +15,9 @@ from sklearn.utils import check_random_state
 
 from .._core.linalg import LARGEST
 from .._core.rows import row_blocks
-from .._laws import Estimate, Law, Mixture, NoiseLaw, Normal, normal_levels
+from .._laws.base import Estimate, Law, Normal, normal_levels
+from .._laws.families import Mixture
+from .._laws.noise_distributions import NoiseLaw
 from .._utils.checks import check_count, check_levels, check_observations
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, Levels, RandomState
@@ -55,15 +57,6 @@ class Latent:
         """Degrees of freedom (n,) of the covariance."""
         return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
 
-    @classmethod
-    def concatenate(cls, pieces, source=no_draws, freedom=None):
-        """Rows of several pieces, with a source of joint draws."""
-        if len(pieces) == 1:
-            return replace(pieces[0], source=source, freedom=freedom)
-        draws = None if pieces[0].draws is None else np.concatenate([piece.draws for piece in pieces])
-        f, covariance = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("f", "covariance"))
-        return cls(f, covariance, draws, source, freedom)
-
     def scaled(self, factors):
         """Raw predictions with the covariance multiplied by a factor; several factors (A,) add a leading axis."""
         factors = np.asarray(factors, dtype=float)
@@ -91,37 +84,38 @@ class Latent:
 
 
 @dataclass(frozen=True, eq=False)
-class RawDraws:
-    """Joint draws (n, k, n_samples) of raw predictions of prepared rows X; each is one function over all rows."""
+class PreparedRows:
+    """Prepared rows X, with a model and the distribution of its parameters."""
 
     model: Any
     ribbon: Any
     X: Any
+
+    def blocks(self, r):
+        """Yield blocks of rows that are small enough for arrays with r columns per output."""
+        width = max(self.model.row_width, self.model.loss.n_outputs * r)
+        return (self.model.rows(self.X[rows]) for rows in row_blocks(self.X.shape[0], width))
+
+
+class RawDraws(PreparedRows):
+    """Joint draws (n, k, n_samples) of raw predictions of prepared rows X; each is one function over all rows."""
 
     def __call__(self, n_samples, rng):
         return self.at(self.ribbon.draw(n_samples, rng))
 
     def at(self, shifts):
         """Raw predictions (n, k, B) at parameters theta plus shifts (p, B)."""
-        model = self.model
-        blocks = row_blocks(self.X.shape[0], max(model.row_width, model.loss.n_outputs * shifts.shape[1]))
-        return np.concatenate([self.ribbon.predict(model, model.rows(self.X[rows]), shifts) for rows in blocks])
+        return np.concatenate([self.ribbon.predict(self.model, Z, shifts) for Z in self.blocks(shifts.shape[1])])
 
 
-@dataclass(frozen=True, eq=False)
-class Degrees:
+class Degrees(PreparedRows):
     """Degrees of freedom (n,) of the variance of raw predictions of prepared rows X, the fewest of a row's outputs."""
 
-    model: Any
-    ribbon: Any
-    X: Any
-
     def __call__(self):
-        freedom, n, model = self.ribbon.freedom, self.X.shape[0], self.model
+        freedom = self.ribbon.freedom
         if not freedom.width:
-            return np.full(n, freedom.most)
-        blocks = row_blocks(n, max(model.row_width, model.loss.n_outputs * freedom.width))
-        return np.concatenate([freedom.of(model.tangent(model.rows(self.X[rows])).jvp).min(axis=1) for rows in blocks])
+            return np.full(self.X.shape[0], freedom.most)
+        return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in self.blocks(freedom.width)])
 
 
 class Drawn(Normal):
@@ -392,8 +386,7 @@ class Predictive(TargetDistribution):
         Parameters
         ----------
         n_samples : int
-        functions : RandomState
-        noise : RandomState
+        functions, noise : RandomState
 
         Returns
         -------
@@ -410,8 +403,7 @@ class Predictive(TargetDistribution):
 
         Returns
         -------
-        epistemic : ndarray of shape (n,), or (n, m) for m outputs
-        aleatoric : ndarray of shape (n,), or (n, m) for m outputs
+        epistemic, aleatoric : ndarray of shape (n,), or (n, m) for m outputs
             Around the mean at the raw prediction; for a transformed target, of normal noise with the same variance.
         """
         spread = np.sqrt(self.latent.covariance[:, 0, 0])
@@ -461,7 +453,7 @@ class Predictive(TargetDistribution):
 
         Returns
         -------
-        Predictive
+        Predictive, or JointPredictive for m outputs
         """
         return replace(self, latent=self.latent.scaled(factors))
 

@@ -1,10 +1,4 @@
-"""Class probabilities of normal logits: the mean of a softmax and the quantiles of each of its entries.
-
-Two classes need no nodes: the mean of a sigmoid is a mixture of normal cdfs, and its quantiles are sigmoids of normal
-quantiles. For several classes, the logits' differences to the class with the largest mean are evaluated at antithetic
-pairs of Sobol nodes. The classes of each row are sorted by their mean logits: the first coordinates of the nodes vary
-the most probable classes, and relabelling classes changes nothing unless two mean logits are equal.
-"""
+"""Means and quantiles of class probabilities of normal logits: closed forms for two classes, else Sobol nodes."""
 
 from functools import lru_cache
 
@@ -57,10 +51,7 @@ def logistic_quantiles(f, variance, q):
 
 # ---------------------------------------------------------------------- any number of classes
 def softmax_mean(f, covariance, basis, most_pairs=MOST_PAIRS):
-    """Mean (n, K) of softmax(basis f) for f ~ N(f, covariance), with an error of about 1e-3.
-
-    The shapes are (n, k), (n, k, k) and (K, k); doubling stops at ``most_pairs`` antithetic pairs of nodes.
-    """
+    """Mean (n, K) of softmax(basis f) for f ~ N(f (n, k), covariance (n, k, k)), with an error of about 1e-3."""
     blocks = _blocks(f, covariance, basis, FIRST_PAIRS)
     return np.concatenate([_mean(*block, most_pairs) for block in blocks])
 
@@ -120,6 +111,7 @@ def _blocks(f, covariance, basis, pairs):
 
 def _sorted_log_odds(f, covariance, basis):
     """Order (r, K) of classes by mean logit; means (r, K) and covariance roots (r, K, k) of log-odds to the first."""
+    # sorted, so that the first coordinates of nodes vary the most probable classes, whatever the labels
     eta = f @ basis.T
     order = np.argsort(-eta, axis=1, kind="stable")
     m = np.take_along_axis(eta, order, axis=1)

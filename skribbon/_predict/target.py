@@ -14,14 +14,10 @@ STEP = 1e-5  # step of numerical derivatives relative to y: balances rounding an
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
-    """Monotone map from the scale t that a model was fitted on to the scale of y.
-
-    Beyond the values of the transform, its inverse may turn back (the square of a negative root), jump (the reciprocal
-    around zero) or end (a power transform). So t is limited to ``lower`` and ``upper``, with y at ``ends`` there.
-    """
+    """Monotone map from the scale t that a model was fitted on to the scale of y."""
 
     model: Any = None
-    lower: float = -np.inf
+    lower: float = -np.inf  # bounds of t, beyond which the transform's inverse turns back, jumps or ends
     upper: float = np.inf
     ends: tuple[float, float] = (-np.inf, np.inf)  # y at lower and at upper
     inside: float = 0.0  # some y between the ends

@@ -43,6 +43,15 @@ def check_target(estimator, y):
     return y
 
 
+def class_targets(y):
+    """Check labels y of a classifier; returns the sorted classes, at least two, and the index of each row's class."""
+    check_classification_targets(y)
+    classes, t = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
+    return classes, t
+
+
 def check_observations(y, n):
     """Check observed values of n rows and return them as numbers, (n,), without broadcasting."""
     y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")

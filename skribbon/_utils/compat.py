@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -32,11 +31,7 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):
-    """Property computed once and stored in the instance, without the lock that Python 3.11 holds meanwhile.
-
-    A process forked while another thread holds that lock would wait for it forever. Without a lock, two threads may
-    compute the same value twice.
-    """
+    """Property computed once, without the lock of Python 3.11, for which a forked process would wait forever."""
 
     def __init__(self, func: Callable[[Any], T]):
         super().__init__(func)
@@ -44,16 +39,12 @@ class cached_property(functools.cached_property[T]):
 
 
 def import_when_used(package, **homes):
-    """Return ``__getattr__`` and ``__dir__`` of a package that imports some of its names on first use.
-
-    ``package`` is its ``globals()``, and ``homes`` gives the relative module of each name; a name that is its module's
-    own stands for the module.
-    """
+    """Return ``__getattr__`` and ``__dir__`` of a package, its ``globals()``, that imports ``homes`` on first use."""
 
     def __getattr__(name):
         if name not in homes:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
-        module = import_module(homes[name], package["__name__"])
+        module = import_module(homes[name], package["__name__"])  # homes gives the relative module of each name
         package[name] = module if homes[name] == f".{name}" else getattr(module, name)
         return package[name]
 
@@ -74,30 +65,22 @@ def _libraries():
 def limit_blas(n: float = 0, p: float = 0) -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread for work on n rows of p columns, unless n p^2 or p^3 is large.
 
-    BLAS threads wait for each other after every product. If products are small, waiting takes longer than the work: up
-    to 50 times as long if other programs use the cores.
-
-    On exit, also after an exception or an interrupt, every library that had several threads gets them back. Contexts
-    may be nested, and may overlap in several Python threads without a lock: a library that has one thread is left
-    alone, so the context that set one thread restores the number that it found.
+    Small products wait longer for BLAS threads than they take. Contexts may overlap in several Python threads without a
+    lock: a library that has one thread is left alone, so the context that set one thread restores what it found.
     """
     small = max(n, p) * p**2 <= SMALL_WORK
-    several = [library for library in _libraries() if small and (library.num_threads or 1) > 1]
-    found = list(zip(several, map(attrgetter("num_threads"), several), strict=True))
+    several = [(library, library.num_threads) for library in _libraries() if small and (library.num_threads or 1) > 1]
     try:
-        for library, _ in found:
+        for library, _ in several:
             library.set_num_threads(1)
         yield
     finally:
         try:
-            _restore(found)
+            for library, number in several:
+                library.set_num_threads(number)
         finally:  # an interrupt may have stopped the first attempt
-            _restore(found)
-
-
-def _restore(found):
-    for library, number in found:
-        library.set_num_threads(number)
+            for library, number in several:
+                library.set_num_threads(number)
 
 
 # ---------------------------------------------------------------------- versions

@@ -51,10 +51,7 @@ def fitted_leaf(estimator):
 
 
 def last_step(estimator, X):
-    """Fitted predictor at the end of pipelines and searches, and X as it receives it.
-
-    Pipelines and searches hand on only the methods that scikit-learn knows, and intervals are not among them.
-    """
+    """Fitted predictor at the end of pipelines and searches, which pass no intervals on, and X as it receives it."""
     while True:
         if isinstance(estimator, Pipeline) and not hasattr(estimator, "predict_distribution"):
             X, estimator = (estimator[:-1].transform(X) if len(estimator) > 1 else X), estimator[-1]

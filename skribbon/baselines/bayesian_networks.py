@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
 from numbers import Real
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .._estimators.base_model import adopt
-from .._utils.checks import check_count
+from .._utils.checks import check_count, class_targets
 from .._utils.typing import RandomState
 from ..models.architectures import Activation, mlp
 from ..models.losses import Bernoulli, Categorical, Tweedie
 from ..noise.scale import ConstantNoise, Noise
-from .ensembles import MemberClassification, MemberRegression
+from .ensembles import MemberClassification, MemberRegression, UnweightedFit
 
 
 @dataclass(repr=False, eq=False)
-class BayesianNetwork(BaseEstimator):
+class BayesianNetwork(UnweightedFit):
     """Network with independent normal priors and standardized X; a subclass writes ``_infer`` and ``_fitted``."""
 
     hidden_layer_sizes: tuple[int, ...] = (20,)
@@ -35,20 +32,6 @@ class BayesianNetwork(BaseEstimator):
     n_draws: int = 500
     verbose: int = 0
     random_state: RandomState = None
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Draw networks from the posterior.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-        """
-        return adopt(self, self._fitted(X, y))
 
     def _fit_network(self, X, t, loss, **fields):
         """Draw from the posterior; return fitted attributes and the draws of a regressor's noise, or None."""
@@ -101,10 +84,7 @@ class ClassificationNetwork(ClassifierMixin, MemberClassification, BayesianNetwo
 
     def _fitted(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        classes, t = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
+        classes, t = class_targets(y)
         loss = Bernoulli() if len(classes) == 2 else Categorical(len(classes))
         fitted, _ = self._fit_network(X, t, loss, classes=classes)
         return fitted | {"classes_": classes}
@@ -125,14 +105,11 @@ def _posterior(network, prior_scale):
         "softplus": jax.nn.softplus,
     }
     phi, p, loss = activations[network.activation], len(network.theta), network.loss
+    network = replace(network, output_map=None)  # NumPyro takes the logits of all classes
 
     def model(X, t):
         theta = numpyro.sample("theta", dist.Normal(0.0, prior_scale).expand([p]).to_event(1))
-        weights, biases = network.unpack(theta)
-        a = X
-        for W, b in zip(weights[:-1], biases[:-1], strict=True):
-            a = phi(a @ W + b)
-        f = a @ weights[-1] + biases[-1]
+        _, f = network.propagate(X, theta, phi)
         if isinstance(loss, Tweedie):
             sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
             law = dist.Normal(f[:, 0], sigma)
@@ -213,11 +190,8 @@ class NutsClassifier(_Nuts, ClassificationNetwork):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int, default=(20,)
-    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
-    prior_scale : float, default=1.0
-    n_draws, verbose, random_state : int or None
-    n_warmup, n_chains : int
+    hidden_layer_sizes, activation, prior_scale : tuple of int, str and float
+    n_draws, verbose, random_state, n_warmup, n_chains : int or None
         As in :class:`~skribbon.baselines.NutsRegressor`.
 
     Attributes
@@ -264,11 +238,8 @@ class SviRegressor(_Svi, RegressionNetwork):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int, default=(20,)
-    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
-    prior_scale : float, default=1.0
-    n_draws, verbose, random_state : int or None
-    noise : {"train", "posterior", "heteroskedastic"}, float or Noise, default="train"
+    hidden_layer_sizes, activation, prior_scale : tuple of int, str and float
+    n_draws, verbose, random_state, noise : int or None, and str, float or Noise
         As in :class:`~skribbon.baselines.NutsRegressor`.
     n_steps : int, default=5000
     learning_rate : float, default=0.01
@@ -294,12 +265,8 @@ class SviClassifier(_Svi, ClassificationNetwork):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int, default=(20,)
-    activation : {"tanh", "relu", "logistic", "softplus", "identity"}, default="tanh"
-    prior_scale : float, default=1.0
-    n_draws, verbose, random_state : int or None
-    n_steps : int, default=5000
-    learning_rate : float, default=0.01
+    hidden_layer_sizes, activation, prior_scale : tuple of int, str and float
+    n_draws, verbose, random_state, n_steps, learning_rate : int or None, and float
         As in :class:`~skribbon.baselines.SviRegressor`.
 
     Attributes

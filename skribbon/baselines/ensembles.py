@@ -35,7 +35,7 @@ from .._predict.predictive import Latent
 from .._predict.target import TargetScale
 from .._utils.checks import check_count, check_name, check_target
 from .._utils.compat import safe_indexing
-from .._utils.typing import FloatArray, MatrixLike, RandomState
+from .._utils.typing import MatrixLike, RandomState
 from .._utils.unwrap import innermost
 from ..exceptions import RibbonWarning, warn_user
 from ..models import AutogradClassifier, AutogradRegressor
@@ -134,24 +134,7 @@ class MemberRegression(MemberPredictions, RegressionMethods):
         return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
 
 
-class AveragedClassification(ClassificationMethods):
-    """Predict methods of a classifier whose probabilities are averaged over its parameters."""
-
-    def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log odds of the averaged probabilities, so that they rank rows as :meth:`predict_proba` does.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, K)
-        """
-        return self._log_odds(X)
-
-
-class MemberClassification(MemberPredictions, AveragedClassification):
+class MemberClassification(MemberPredictions, ClassificationMethods):
     """Predict methods of a classifier with members."""
 
     def _with_observations(self, fitted, X, y, weight):
@@ -195,22 +178,11 @@ def indexable(X):
     return X if hasattr(X, "__dataframe__") else np.asarray(X)
 
 
-@dataclass(repr=False, eq=False)
-class Retraining(Wrapper):
-    """Train a base model on all rows, then members by ``_tasks``, which yields functions and their arguments."""
-
-    _reference_is_a_member = False
-    _trains_again = True
-
-    estimator: BaseEstimator | None = None
-    _: KW_ONLY
-    n_members: int = 100
-    n_jobs: int | None = None
-    verbose: int = 0
-    random_state: RandomState = None
+class WeightedFit(Wrapper):
+    """Estimator with sample weights; a subclass writes ``_fitted(X, y, sample_weight)``, its fitted attributes."""
 
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the members.
+        """Fit the base model and the distribution of its parameters.
 
         Parameters
         ----------
@@ -223,7 +195,43 @@ class Retraining(Wrapper):
         -------
         self
         """
-        X, y = indexable(X), check_target(self, y)
+        return adopt(self, self._fitted(X, check_target(self, y), sample_weight))
+
+
+class UnweightedFit(BaseEstimator):
+    """Estimator without sample weights; a subclass writes ``_fitted(X, y)``, its fitted attributes."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train the network and draw members from it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        return adopt(self, self._fitted(X, y))
+
+
+@dataclass(repr=False, eq=False)
+class Retraining(WeightedFit):
+    """Train a base model on all rows, then members by ``_tasks``, which yields functions and their arguments."""
+
+    _reference_is_a_member = False
+    _trains_again = True
+
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    n_members: int = 100
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
+
+    def _fitted(self, X, y, sample_weight):
+        X = indexable(X)
         self._resolve_noise()
         self._check_parameters()
         start = time.perf_counter()
@@ -237,7 +245,7 @@ class Retraining(Wrapper):
             outcomes.append(outcome)
             self._report(outcomes)
         fitted |= {"model_": model, "members_": survivors(outcomes)}
-        return adopt(self, self._with_observations(fitted, X, y, weight))
+        return self._with_observations(fitted, X, y, weight)
 
     def _check_parameters(self):
         check_count(self.n_members, "n_members")
@@ -283,20 +291,15 @@ def attempt(X, function, arguments, seconds=0.0):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model = function(*arguments)
-            _check_finite(model, X)
+            model, some = function(*arguments), safe_indexing(X, slice(0, 1000))  # enough to see a member diverge
+            with np.errstate(all="ignore"):
+                values = np.append(model.theta, model.raw(model.rows(model.prepare(some))))
+            if not np.isfinite(values).all():
+                raise FloatingPointError("its predictions are not finite")
         except Exception as raised:  # whatever a base model raises, other members may succeed
             error = raised
     messages = [(warning.category, str(warning.message)) for warning in caught]
     return Outcome(model, seconds + time.perf_counter() - start, error, messages)
-
-
-def _check_finite(model, X):
-    some = safe_indexing(X, slice(0, 1000))  # enough to see a member diverge, at little cost
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(model.theta).all() and np.isfinite(model.raw(model.rows(model.prepare(some)))).all()
-    if not finite:
-        raise FloatingPointError("its predictions are not finite")
 
 
 def survivors(outcomes):
@@ -467,8 +470,7 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
     ----------
     estimator : estimator, default=None
         The base model, ``LinearRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
-    n_members, n_jobs, verbose, random_state : int or None
-    noise : {"train", "heteroskedastic"}, float or Noise, default="train"
+    n_members, n_jobs, verbose, random_state, noise : int or None, and str, float or Noise
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap.
@@ -499,9 +501,7 @@ class BayesianBootstrapClassifier(_BayesianBootstrap, RetrainedClassifier):
     ----------
     estimator : classifier, default=None
         The base model, ``LogisticRegression()`` if None; for ``start="scratch"`` its ``fit`` must take weights.
-    n_members, n_jobs, verbose, random_state : int or None
-    alpha : float, default=1.0
-    start : {"scratch", "optimum"}, default="scratch"
+    n_members, n_jobs, verbose, random_state, alpha, start : int or None, float and str
         As in :class:`~skribbon.baselines.BayesianBootstrapRegressor`.
 
     Attributes
@@ -569,8 +569,7 @@ class DeepEnsembleRegressor(_DeepEnsemble, RetrainedRegressor):
     ----------
     estimator : estimator, default=None
         The base model; None is a network of one hidden layer with 10 tanh units, by lbfgs.
-    n_members, n_jobs, verbose, random_state : int or None
-    noise : {"train", "heteroskedastic"}, float or Noise, default="train"
+    n_members, n_jobs, verbose, random_state, noise : int or None, and str, float or Noise
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
     Attributes
@@ -619,7 +618,7 @@ class DeepEnsembleClassifier(_DeepEnsemble, RetrainedClassifier):
 
 
 @dataclass(repr=False, eq=False)
-class _MCDropout(Wrapper):
+class _MCDropout(UnweightedFit, Wrapper):
     """Members that are thinned networks: one mask for all rows, so that a draw is one function."""
 
     estimator: BaseEstimator | None = None
@@ -627,18 +626,7 @@ class _MCDropout(Wrapper):
     n_draws: int = 100
     random_state: RandomState = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train the network and draw its passes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-        """
+    def _fitted(self, X, y):
         y = check_target(self, y)
         self._resolve_noise()
         check_count(self.n_draws, "n_draws", 2)
@@ -647,7 +635,7 @@ class _MCDropout(Wrapper):
         rng = check_random_state(self.random_state)
         members = [thinned(model, dropout, rng) for _ in range(self.n_draws)]
         fitted |= {"dropout_": dropout, "model_": model, "members_": members}
-        return adopt(self, self._with_observations(fitted, X, y, weight))
+        return self._with_observations(fitted, X, y, weight)
 
     def _draw(self, n_draws, rng):
         return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
@@ -696,8 +684,7 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     ----------
     estimator : classifier, default=None
         :class:`~skribbon.AutogradClassifier`, with the options of :class:`~skribbon.baselines.MCDropoutRegressor`.
-    n_draws : int, default=100
-    random_state : int, RandomState or None, default=None
+    n_draws, random_state : int or None
         As in :class:`~skribbon.baselines.MCDropoutRegressor`.
 
     Attributes

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from .._core.ribbon import Ribbon
 from .._core.training import Training
-from .._estimators.base_model import Wrapper, adopt, own_copy
+from .._estimators.base_model import adopt, own_copy
+from .._estimators.classifier import ClassificationMethods
 from .._estimators.regressor import RegressionMethods
 from .._estimators.ribbon import parameter_covariance, raw_root, uncertain_latent
 from .._predict.target import TargetScale
-from .._utils.checks import check_target, checked_weight
+from .._utils.checks import checked_weight
 from .._utils.compat import safe_indexing
-from .._utils.typing import CurvatureName, MatrixLike, RandomState
+from .._utils.typing import CurvatureName, RandomState
 from ..curvature import Curvature, resolve_curvature
 from ..models.base import training_rows
 from ..noise.fit import resolve_noise
 from ..noise.scale import Noise
-from .ensembles import AveragedClassification
+from .ensembles import WeightedFit
 
 PRIORS = np.logspace(-4, 4, 25)  # prior precisions tried by "validation": three per decade resolve the best score
 
 
 @dataclass(repr=False, eq=False)
-class _Laplace(Wrapper):
+class _Laplace(WeightedFit):
     """Normal posterior of the parameters; a subclass writes ``_observation`` and ``_log_score``."""
 
     estimator: BaseEstimator | None = None
@@ -43,21 +43,7 @@ class _Laplace(Wrapper):
 
     _latent, _raw_root, covariance_ = uncertain_latent, raw_root, property(parameter_covariance)
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the base model and its Gaussian posterior.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: how often each row was observed.
-
-        Returns
-        -------
-        self
-        """
-        y = check_target(self, y)
+    def _fitted(self, X, y, sample_weight):
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
@@ -66,7 +52,7 @@ class _Laplace(Wrapper):
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
-        return adopt(self, fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision})
+        return fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision}
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -173,7 +159,7 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         return self.estimator_.predict(X)
 
 
-class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
+class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
 
     The distribution of the logits is carried through the softmax itself, not through a linearization of it.
@@ -182,10 +168,7 @@ class LaplaceClassifier(ClassifierMixin, AveragedClassification, _Laplace):
     ----------
     estimator : classifier, default=None
         The base model, ``LogisticRegression()`` if None.
-    prior_precision : {"base", "validation"} or float, default="base"
-    curvature : str or Curvature, default="auto"
-    validation_fraction : float, default=0.2
-    random_state : int, RandomState or None, default=None
+    prior_precision, curvature, validation_fraction, random_state : str or float, str, float and int
         As in :class:`~skribbon.baselines.LaplaceRegressor`.
 
     Attributes

@@ -66,9 +66,8 @@ def coefficients(
     """
     level = check_single_level(confidence_level)
     terms = Terms.of(ribbon, "coefficients", feature_names)
-    model = terms.model
-    additive = not model.loss.n_classes and model.loss.additive
-    if exponentiate and additive and model.target_transformer is None:
+    loss, transformer = terms.model.loss, terms.model.target_transformer
+    if exponentiate and not loss.n_classes and loss.additive and transformer is None:
         raise ValueError(
             "exponentiate=True is for logarithms: coefficients behind a log or logit link, or of a transformed target. "
             "The coefficients of this model are differences of the target itself; leave exponentiate=False."
@@ -89,12 +88,9 @@ def contrast(
 
     Parameters
     ----------
-    ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-    matrix : str or array-like of shape (n_coefficients,) or (n_contrasts, n_coefficients)
-        As ``hypothesis`` in :func:`~skribbon.inspection.wald_test`, likewise ``value``.
-    value : float or array-like of shape (n_contrasts,), default=0.0
-    confidence_level : float, default=0.9
-    feature_names : sequence of str, default=None
+    ribbon : see :func:`~skribbon.inspection.coefficients`
+    matrix, value : see ``hypothesis`` and ``value`` in :func:`~skribbon.inspection.wald_test`
+    confidence_level, feature_names : see :func:`~skribbon.inspection.coefficients`
 
     Returns
     -------
@@ -471,11 +467,10 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
 
 def _facts(ribbon: Any, level: float) -> dict[str, str]:
     """Facts about a fit that its estimator knows, by name."""
-    n_groups = getattr(ribbon, "n_groups_", None)
     facts = {
         "base model": _one_line(fitted_leaf(ribbon.estimator_)),
         "observations": _number(ribbon, "n_observations_"),
-        "groups": None if n_groups is None else f"{n_groups:g}",
+        "groups": _number(ribbon, "n_groups_", "g"),
         "effective parameters": _number(ribbon, "effective_parameters_"),
         "stationarity": _number(ribbon, "stationarity_"),
         "alpha": _number(ribbon, "alpha"),
@@ -488,9 +483,9 @@ def _facts(ribbon: Any, level: float) -> dict[str, str]:
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def _number(ribbon: Any, name: str) -> str | None:
+def _number(ribbon: Any, name: str, digits: str = ".4g") -> str | None:
     value = getattr(ribbon, name, None)
-    return None if value is None else f"{value:.4g}"
+    return None if value is None else f"{value:{digits}}"
 
 
 def _one_line(estimator: Any) -> str:
@@ -503,7 +498,6 @@ def _noise(ribbon: Any) -> dict[str, str]:
     if noise is None:
         return {}
     kind, size, loss = type(noise).__name__, getattr(noise, "dispersion_", None), ribbon.model_.loss
-    additive = loss.additive
     if size is not None:
-        kind += f", standard deviation {np.sqrt(size):.4g}" if additive else f", dispersion {size:.4g}"
-    return {"noise": kind, "law": _one_line(ribbon.law_ if additive else loss)}
+        kind += f", standard deviation {np.sqrt(size):.4g}" if loss.additive else f", dispersion {size:.4g}"
+    return {"noise": kind, "law": _one_line(ribbon.law_ if loss.additive else loss)}

@@ -257,9 +257,9 @@ def infer_means(means: Sequence[Means], ribbon: Any, combine: Any = identity, un
     return Inferred.concatenate(pieces)
 
 
-def infer_rows(response, prepared, ribbon, combine=identity, unit_share=1.0) -> Inferred:
+def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred:
     """Infer a combination of the predictions of each row, (n K,), at one or two prepared X."""
-    model, pieces = response.model, []
+    model, ribbon, pieces = response.model, response.estimator.ribbon_, []
     width = max(model.row_width, max(model.loss.n_outputs, response.n_outputs) * _n_directions(ribbon))
     for rows in row_blocks(prepared[0].shape[0], width):
         tangents = [model.tangent(model.rows(X[rows])) for X in prepared]

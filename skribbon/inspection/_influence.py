@@ -114,17 +114,10 @@ def variance_contributions(
 
     Parameters
     ----------
-    ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
-    X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, ``sample_weight`` and ``groups``.
-    y_train : array-like of shape (n_train,)
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    sample_weight, groups : array-like of shape (n_train,), default=None
+    ribbon, X_train, y_train, X, sample_weight, groups : see :func:`~skribbon.inspection.influence`
     share : bool, default=True
         Whether to return shares, which add up to one, or variances, which add up to the epistemic variance.
-    scale : {"prediction", "raw"}, default="prediction"
-        As in :func:`~skribbon.inspection.influence`, likewise ``top``. Behind a link, by the delta method.
-    top : int, default=None
+    scale, top : see :func:`~skribbon.inspection.influence`; behind a link, by the delta method
 
     Returns
     -------
@@ -168,15 +161,10 @@ def leave_out(
 
     Parameters
     ----------
-    ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
-    X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, weights, groups and ``scale``.
-    y_train : array-like of shape (n_train,)
+    ribbon, X_train, y_train : see :func:`~skribbon.inspection.influence`
     rows : label, array-like of labels or bool array-like of shape (n_train,)
         The rows to leave out: labels from the index of ``X_train``, positions if it has none, or a mask.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    sample_weight, groups : array-like of shape (n_train,), default=None
-    scale : {"prediction", "raw"}, default="prediction"
+    X, sample_weight, groups, scale : see :func:`~skribbon.inspection.influence`
 
     Returns
     -------
@@ -230,10 +218,7 @@ def influence_measures(
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier or RibbonCV
         With a curvature that knows leverages: "hessian", "ggn", "fisher" or "last_layer".
-    X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        As in :func:`~skribbon.inspection.influence`, likewise ``y_train``, ``sample_weight`` and ``groups``.
-    y_train : array-like of shape (n_train,)
-    sample_weight, groups : array-like of shape (n_train,), default=None
+    X_train, y_train, sample_weight, groups : see :func:`~skribbon.inspection.influence`
     dfbetas : bool, default=False
         Also return a column "dfbetas: term" for each coefficient of a linear model.
 
@@ -289,7 +274,6 @@ def _measure_groups(training, terms):
     """Columns of the table of measures, (n_groups,) each."""
     rows, (steps, _) = training.rows, group_left_out(training)
     groups, (E, spread) = rows.groups, _coefficients(training, terms)
-    h, _, _, _, _ = measures(training, E[:, :0])
     distance = training.n * np.einsum("gp,gp->g", steps @ training.H_r.to_dense(), steps)
     move = rows.map(partial(moved, steps))
     residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
@@ -298,7 +282,7 @@ def _measure_groups(training, terms):
     scale, without = _dispersions(training, _sums(groups, rows.weight * squared * ratio), groups.weight)
     each = np.where(groups.weight > 0, groups.weight, 1.0)
     table = {
-        "leverage": _sums(groups, h),
+        "leverage": _sums(groups, measures(training, E[:, :0])[0]),
         "residual": _sums(groups, rows.weight * residual) / each,
         "left_out_residual": _sums(groups, rows.weight * left_out) / each,
         "cooks_distance": distance / scale,
@@ -344,10 +328,9 @@ def _coefficients(training: Training, terms: Terms | None) -> tuple[FloatArray, 
 
 
 def _dfbetas(terms: Terms | None, betas: FloatArray, spread: FloatArray, without: FloatArray) -> dict[str, Any]:
-    if terms is None:
-        return {}
+    names = [] if terms is None else terms.qualified
     scale = np.sqrt(np.where(spread > 0, spread, np.inf) * without[:, None])
-    return {f"dfbetas: {name}": column for name, column in zip(terms.qualified, (betas / scale).T, strict=True)}
+    return {f"dfbetas: {name}": column for name, column in zip(names, (betas / scale).T, strict=True)}
 
 
 def _positions(rows: Any, index: pd.Index | None, n: int) -> NDArray[np.intp]:
@@ -404,12 +387,12 @@ class Question:
         one_logit = scale == "raw" and self.model.loss.n_outputs == 1
         self.outputs = None if one_logit else estimator.model_.classes  # (K,); None if predictions are single numbers
         self._is_linear = scale == "raw" or predicts_raw(estimator.model_)
-        self._blocks = row_blocks(self.X.shape[0], self.model.loss.n_outputs * len(self.model.theta))
 
     @cached_property
     def _tangents(self) -> tuple[FloatArray, FloatArray]:
         """Raw predictions (m, k) and Jacobians (m, k, p) of all rows of X."""
-        pieces = [self.model.tangent(self.model.rows(self.X[rows])) for rows in self._blocks]
+        blocks = row_blocks(self.X.shape[0], self.model.loss.n_outputs * len(self.model.theta))
+        pieces = [self.model.tangent(self.model.rows(self.X[rows])) for rows in blocks]
         return np.concatenate([t.f for t in pieces]), np.concatenate([t.jacobian() for t in pieces])
 
     @property
@@ -444,12 +427,8 @@ class Question:
     def gradients(self) -> FloatArray:
         """Gradients of the predictions in the parameters, (m K, p)."""
         f, J = self._tangents
-        if self.scale == "raw":
-            slopes = _raw_basis(self.estimator.model_)
-        else:
-            slopes = np.concatenate(
-                [Response(self.estimator, self.asking).at(f[rows], self.X[rows])[1] for rows in self._blocks]
-            )
+        is_raw, response = self.scale == "raw", Response(self.estimator, self.asking)
+        slopes = _raw_basis(self.estimator.model_) if is_raw else response.at(f, self.X)[1]
         return (slopes @ J).reshape(-1, J.shape[2])
 
     def checked_top(self, top: int | None) -> int | None:

@@ -76,26 +76,20 @@ def predictions(
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
-    if aggregate is not None:
-        check_name(aggregate, "aggregate", ("mean", "sum"))
     response = Response(ribbon, "predictions")
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
-    labels: dict[str, Any]
-    if aggregate is None:
-        _check_rowwise(by, weights)
-        if kind == "prediction":
-            raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
-        prepared = response.prepared(X)
-        inferred = infer_rows(response, [prepared], response.estimator.ribbon_)
-        labels = {"term": row_labels(X, prepared.shape[0])}
+    groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
+    if groups is None and kind == "prediction":
+        raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
+    prepared = response.prepared(X)
+    if groups is None:
+        inferred, terms = infer_rows(response, [prepared]), row_labels(X, prepared.shape[0])
     else:
-        groups = grouped(X, by, weights, aggregate)
-        means = Means.from_rows(response, response.prepared(X), groups, noise=kind == "prediction")
-        inferred = infer_means([means], response.estimator.ribbon_)
+        means = Means.from_rows(response, prepared, groups, noise=kind == "prediction")
+        inferred, terms = infer_means([means], response.estimator.ribbon_), groups.labels
         inferred = inferred if means.noise is None else inferred.with_noise(means.noise)
-        labels = {"term": groups.labels}
-    return inferred.frame(_with_classes(labels, response), level, tested=kind == "confidence")
+    return inferred.frame(_with_classes({"term": terms}, response), level, tested=kind == "confidence")
 
 
 def comparisons(
@@ -125,11 +119,10 @@ def comparisons(
         A number is a step from each row's own value; the values of a sequence are each compared with the first. None is
         a step of one for numbers, 0 to 1 for columns of only 0 and 1, False to True for booleans, and all categories in
         X. For numeric codes of categories, give a sequence.
-    by : str, int or array-like of shape (n_samples,), default=None
+    by : see :func:`~skribbon.inspection.predictions`
     transform : {"difference", "ratio"}, default="difference"
         "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
-    aggregate, weights, confidence_level : {"mean"} or None, array-like of shape (n_samples,), float
-        As in :func:`~skribbon.inspection.predictions`, likewise ``by``.
+    aggregate, weights, confidence_level : see :func:`~skribbon.inspection.predictions`; no "sum"
 
     Returns
     -------
@@ -173,11 +166,7 @@ def slopes(
 
     Parameters
     ----------
-    ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    column : str or int
-    by, aggregate, weights, confidence_level : optional
-        As in :func:`~skribbon.inspection.comparisons`.
+    ribbon, X, column, by, aggregate, weights, confidence_level : see :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -282,24 +271,19 @@ def partial_dependence(
 def _compare(response, chosen, combine, change, rows, unit_share=1.0):
     """Infer changed values of a column against a reference, None for the column as it is, and label the estimates."""
     (reference, changed, contrasts), (by, aggregate, weights) = change, rows
-    ribbon = response.estimator.ribbon_
-    if aggregate is None:
-        _check_rowwise(by, weights)
-    else:
-        check_name(aggregate, "aggregate", ("mean",))
-        groups = grouped(chosen.X, by, weights, aggregate)
+    groups = _checked_groups(chosen.X, by, weights, aggregate, ("mean",))
     before = response.prepared(chosen.X if reference is None else chosen.replaced(reference))
     after = (response.prepared(chosen.replaced(value)) for value in changed)
-    if aggregate is None:
+    if groups is None:
         name, places = "row", list(row_labels(chosen.X, before.shape[0]))
-        pieces = [infer_rows(response, [X, before], ribbon, combine, unit_share) for X in after]
+        pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        start = Means.from_rows(response, before, groups)
+        start, ribbon = Means.from_rows(response, before, groups), response.estimator.ribbon_
         means = ([Means.from_rows(response, X, groups), start] for X in after)
         pieces = [infer_means(pair, ribbon, combine, unit_share) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
-    if by is not None or aggregate is None:
+    if by is not None or groups is None:
         labels[name] = places * len(contrasts)
     return Inferred.concatenate(pieces), _with_classes(labels, response)
 
@@ -349,11 +333,15 @@ def _grid(column: Column, resolution: int, low: float, high: float) -> list[Any]
     return np.linspace(ends[0], ends[1], resolution).tolist()
 
 
-def _check_rowwise(by: Any, weights: Any) -> None:
-    """Refuse ``by`` and ``weights``, which have no meaning for single rows."""
+def _checked_groups(X: Any, by: Any, weights: Any, aggregate: Any, allowed: Sequence[str]) -> Groups | None:
+    """Groups to aggregate over; None for estimates of single rows, which have neither ``by`` nor ``weights``."""
+    if aggregate is not None:
+        check_name(aggregate, "aggregate", allowed)
+        return grouped(X, by, weights, aggregate)
     for name, given in (("by", by), ("weights", weights)):
         if given is not None:
             raise ValueError(f"{name} is for groups of rows; leave it out with aggregate=None.")
+    return None
 
 
 def row_labels(X: Any, n: int) -> Any:
@@ -371,7 +359,6 @@ def _with_classes(labels: dict[str, Any], response: Response) -> dict[str, Any]:
     return {**repeated, "class": np.tile(response.classes, m)}
 
 
-# ---------------------------------------------------------------------- columns and groups of the user's table
 def as_table(X: Any) -> Any:
     """Return X as a table whose columns can be selected and replaced."""
     if hasattr(X, "iloc") or sparse.issparse(X):

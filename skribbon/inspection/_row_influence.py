@@ -62,7 +62,6 @@ class Contributions:
     gradient: Callable  # corrected gradients (b, k) of the ribbon
     centre: np.ndarray  # (p,), mean score
     factor: float
-    rows_per_unit: float = 1.0
 
     def along(self, block):
         """Compute D' g_i, (b, q)."""
@@ -71,10 +70,6 @@ class Contributions:
     def __call__(self, block):
         c = self.along(block) - self.centre @ self.D
         return self.factor * block.weight[:, None] * c**2, np.zeros(len(c), dtype=bool)
-
-    def of_groups(self, sums):
-        """Compute contributions of whole groups from sums (g, q) over their rows."""
-        return self.factor * (sums / self.rows_per_unit - self.centre @ self.D) ** 2
 
 
 @dataclass(eq=False)
@@ -117,11 +112,12 @@ def contributions(training: Training, gradients: np.ndarray, alpha: float, top: 
     rows, units = training.rows, training.rows.n_units
     gradient, centre = corrected_scores(training)
     D, factor = training.H_r.solve(gradients.T), dirichlet_variance(units, alpha) / units
-    f = Contributions(D, gradient, centre, factor, training.n / units)
+    f = Contributions(D, gradient, centre, factor)
     if rows.groups is None:
         return _all_rows(training, f, len(gradients), top)[0]
     sums = GroupSums(f.along, rows.groups.count).of(rows, _width(training, len(gradients)))
-    return _all_or_top(f.of_groups(sums) * (rows.groups.weight > 0)[:, None], top)
+    values = factor * (sums / (training.n / units) - centre @ D) ** 2
+    return _all_or_top(values * (rows.groups.weight > 0)[:, None], top)
 
 
 def measures(training: Training, E: np.ndarray) -> tuple[np.ndarray, ...]:

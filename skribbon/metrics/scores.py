@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +11,8 @@ from scipy.stats import betabinom, binom, norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from .._laws.numerics import energy_scores
+from .._laws.numerics import energy_scores, points_crps
+from .._utils.checks import check_levels, check_single_level
 from .._utils.typing import FloatArray, MatrixLike, MultiOutput, RandomState
 
 Weights: TypeAlias = ArrayLike | None  # one weight per row, or equal weights
@@ -42,12 +42,6 @@ def check_intervals(y_true, y_interval, outputs=False):
     return y_true, lower, upper
 
 
-def check_level(confidence_level):
-    """Refuse levels that are not strictly between 0 and 1, such as percentages."""
-    if not isinstance(confidence_level, Real) or not 0 < confidence_level < 1:
-        raise ValueError(f"confidence_level must lie strictly between 0 and 1, got {confidence_level!r}.")
-
-
 def average(values, sample_weight, multioutput="uniform_average"):
     """Weighted mean over rows as a float, or one per output, as scikit-learn's ``multioutput`` asks for."""
     means = np.average(values, axis=0, weights=sample_weight)
@@ -62,7 +56,6 @@ def average(values, sample_weight, multioutput="uniform_average"):
     return float(np.average(means, weights=multioutput))
 
 
-# ---------------------------------------------------------------------- intervals and sets
 def interval_coverage_score(
     y_true: ArrayLike,
     y_interval: ArrayLike,
@@ -106,10 +99,7 @@ def mean_interval_width(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    y_interval : array-like of shape (n_samples, 2) or (n_samples, n_outputs, 2)
-    sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+    y_true, y_interval, sample_weight, multioutput : see :func:`~skribbon.metrics.interval_coverage_score`
 
     Returns
     -------
@@ -139,11 +129,9 @@ def mean_interval_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    y_interval : array-like of shape (n_samples, 2) or (n_samples, n_outputs, 2)
+    y_true, y_interval : see :func:`~skribbon.metrics.interval_coverage_score`
     confidence_level : float, default=0.9
-    sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+    sample_weight, multioutput : see :func:`~skribbon.metrics.interval_coverage_score`
 
     Returns
     -------
@@ -156,7 +144,7 @@ def mean_interval_score(
     >>> mean_interval_score([1.0, 6.0], [[0, 2], [1, 5]], confidence_level=0.5)
     5.0
     """
-    check_level(confidence_level)
+    check_single_level(confidence_level)
     y_true, lower, upper = check_intervals(y_true, y_interval, outputs=True)
     missed = np.maximum(lower - y_true, 0) + np.maximum(y_true - upper, 0)
     return average(upper - lower + 2 / (1 - confidence_level) * missed, sample_weight, multioutput)
@@ -183,9 +171,8 @@ def coverage_by_group(
     -------
     labels : ndarray of shape (G,)
         Sorted labels of the groups.
-    coverage : ndarray of shape (G,)
-    weight : ndarray of shape (G,)
-        Total weight of the rows.
+    coverage, weight : ndarray of shape (G,)
+        Fraction inside, and total weight of the rows.
 
     Examples
     --------
@@ -219,9 +206,8 @@ def coverage_by_width(
 
     Returns
     -------
-    width, coverage : ndarray of shape (n_nonempty_bins,)
-    weight : ndarray of shape (n_nonempty_bins,)
-        Total weight of the rows.
+    width, coverage, weight : ndarray of shape (n_nonempty_bins,)
+        Mean width, fraction inside, and total weight of the rows.
 
     Examples
     --------
@@ -240,19 +226,20 @@ def coverage_by_width(
     return mean, covered[filled], total[filled]
 
 
-def _check_sets(y_true, y_set, labels):
-    """Indices (n,) of the true classes, and sets (n, K)."""
-    y_true, y_set = column_or_1d(y_true), check_array(y_set, dtype=None)
-    check_consistent_length(y_true, y_set)
-    if y_set.dtype != bool:
-        raise ValueError(f"y_set must contain True and False, as predict_set returns, got {y_set.dtype}.")
+def _check_classes(y_true, table, labels, name):
+    """True classes (n,), the table ``name`` (n, K), and the label of each of its columns (K,)."""
+    y_true, table = column_or_1d(y_true), check_array(table)
+    check_consistent_length(y_true, table)
     labels = np.unique(y_true) if labels is None else np.asarray(labels)
-    if len(labels) != y_set.shape[1]:
-        raise ValueError(f"y_set has {y_set.shape[1]} columns for {len(labels)} labels; pass labels= for all.")
-    hit = y_true[:, None] == labels
-    if not hit.any(axis=1).all():
-        raise ValueError("y_true has classes that are not among the labels.")
-    return hit.argmax(axis=1), y_set
+    if len(labels) != table.shape[1]:
+        raise ValueError(f"{name} has {table.shape[1]} columns for {len(labels)} labels; pass labels= for all.")
+    return y_true, table, labels
+
+
+def _confidences(y_true, y_proba, labels):
+    """Probability (n,) of the predicted class, and whether that is the true class, (n,)."""
+    y_true, y_proba, labels = _check_classes(y_true, y_proba, labels, "y_proba")
+    return y_proba.max(axis=1), labels[y_proba.argmax(axis=1)] == y_true
 
 
 def set_coverage_score(
@@ -278,8 +265,13 @@ def set_coverage_score(
     >>> set_coverage_score(["a", "b"], [[True, False], [True, False]])
     0.5
     """
-    own, y_set = _check_sets(y_true, y_set, labels)
-    return average(y_set[np.arange(len(own)), own], sample_weight)
+    y_true, y_set, labels = _check_classes(y_true, y_set, labels, "y_set")
+    if y_set.dtype != bool:
+        raise ValueError(f"y_set must contain True and False, as predict_set returns, got {y_set.dtype}.")
+    own = y_true[:, None] == labels
+    if not own.any(axis=1).all():
+        raise ValueError("y_true has classes that are not among the labels.")
+    return average((y_set & own).any(axis=1), sample_weight)
 
 
 def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: Weights = None) -> float:
@@ -287,9 +279,7 @@ def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: Weights
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-    y_set : array-like of bool, of shape (n_samples, K)
-    sample_weight : array-like of shape (n_samples,), default=None
+    y_true, y_set, sample_weight : see :func:`~skribbon.metrics.set_coverage_score`
 
     Returns
     -------
@@ -336,8 +326,8 @@ def coverage_band(
     >>> coverage_band(1000, 0.9, n_calibration=100)
     (0.833, 0.953)
     """
-    check_level(confidence_level)
-    check_level(probability)
+    check_single_level(confidence_level)
+    check_levels(probability, "probability")
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     if n_calibration is None:
         ends = binom.ppf(tails, n_samples, confidence_level)
@@ -350,7 +340,6 @@ def coverage_band(
     return float(lower), float(upper)
 
 
-# ---------------------------------------------------------------------- predictive distributions
 def _gaussian(y_true, y_pred, y_std):
     """Standardized residuals and standard deviations, each (n,) or (n, m)."""
     y_true, y_pred, y_std = (np.asarray(v) if np.ndim(v) == 2 else column_or_1d(v) for v in (y_true, y_pred, y_std))
@@ -376,10 +365,8 @@ def gaussian_nll(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    y_pred : array-like, of the same shape
-        Means.
-    y_std : array-like, of the same shape
-        Standard deviations.
+    y_pred, y_std : array-like, of the shape of y_true
+        Means and standard deviations.
     sample_weight : array-like of shape (n_samples,), default=None
     multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
 
@@ -412,13 +399,7 @@ def crps_gaussian(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    y_pred : array-like, of the same shape
-        Means.
-    y_std : array-like, of the same shape
-        Standard deviations.
-    sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+    y_true, y_pred, y_std, sample_weight, multioutput : see :func:`~skribbon.metrics.gaussian_nll`
 
     Returns
     -------
@@ -450,8 +431,7 @@ def crps_samples(
     y_true : array-like of shape (n_samples,) or (n_samples, n_outputs)
     y_samples : array-like of shape (n_draws, n_samples) or (n_draws, n_samples, n_outputs)
         Draws, as ``predict_samples`` returns them.
-    sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"uniform_average", "raw_values"} or array-like of shape (n_outputs,), default="uniform_average"
+    sample_weight, multioutput : see :func:`~skribbon.metrics.gaussian_nll`
 
     Returns
     -------
@@ -464,11 +444,7 @@ def crps_samples(
     0.5
     """
     y_true, draws = _with_draws(y_true, y_samples)
-    draws = np.sort(draws, axis=0)
-    B = len(draws)
-    ranks = 2 * np.arange(1, B + 1) - B - 1  # sum_ij |a_i - a_j| = 2 sum_i rank_i a_(i)
-    spread = np.tensordot(ranks, draws, axes=1) / B**2
-    return average(np.abs(draws - y_true).mean(axis=0) - spread, sample_weight, multioutput)
+    return average(points_crps(np.moveaxis(draws, 0, -1), y_true), sample_weight, multioutput)
 
 
 def _with_draws(y_true, y_samples):
@@ -561,8 +537,7 @@ def coverage_curve(
 
     Returns
     -------
-    levels : ndarray of shape (L,)
-    coverage : ndarray of shape (L,)
+    levels, coverage : ndarray of shape (L,)
 
     Examples
     --------
@@ -601,9 +576,8 @@ def reliability_curve(
 
     Returns
     -------
-    confidence, accuracy : ndarray of shape (n_nonempty_bins,)
-    weight : ndarray of shape (n_nonempty_bins,)
-        Total weight of the rows.
+    confidence, accuracy, weight : ndarray of shape (n_nonempty_bins,)
+        Mean confidence, fraction correct, and total weight of the rows.
 
     Examples
     --------
@@ -611,13 +585,8 @@ def reliability_curve(
     >>> reliability_curve([0, 1, 1, 1], [[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]])
     (array([0.6, 0.8, 0.9]), array([0.5, 1. , 1. ]), array([2., 1., 1.]))
     """
-    y_true, y_proba = column_or_1d(y_true), check_array(y_proba)
-    check_consistent_length(y_true, y_proba)
-    labels = np.unique(y_true) if labels is None else np.asarray(labels)
-    if len(labels) != y_proba.shape[1]:
-        raise ValueError(f"y_proba has {y_proba.shape[1]} columns for {len(labels)} labels; pass labels= for all.")
-    correct = labels[y_proba.argmax(axis=1)] == y_true
-    return binned(y_proba.max(axis=1), correct, sample_weight, n_bins, strategy)
+    confidence, correct = _confidences(y_true, y_proba, labels)
+    return binned(confidence, correct, sample_weight, n_bins, strategy)
 
 
 def binned(confidence, correct, weight, n_bins, strategy):
@@ -657,14 +626,7 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-    y_proba : array-like of shape (n_samples, K)
-    n_bins : int, default=15
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or with equally many rows.
-    labels : array-like of shape (K,), default=None
-        Labels in the order of the columns; sorted unique values of ``y_true`` if None.
-    sample_weight : array-like of shape (n_samples,), default=None
+    y_true, y_proba, n_bins, strategy, labels, sample_weight : see :func:`~skribbon.metrics.reliability_curve`
 
     Returns
     -------
@@ -676,7 +638,5 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0, 1, 1, 1], [[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]]), 3)
     0.125
     """
-    confidence, accuracy, weight = reliability_curve(
-        y_true, y_proba, n_bins=n_bins, strategy=strategy, labels=labels, sample_weight=sample_weight
-    )
-    return average(np.abs(confidence - accuracy), weight)
+    confidence, correct = _confidences(y_true, y_proba, labels)
+    return calibration_error(confidence, correct, sample_weight, n_bins, strategy)

@@ -1,7 +1,6 @@
 """Ready-made functions f(params, X) for :class:`~skribbon.AutogradRegressor` and :class:`~skribbon.AutogradClassifier`.
 
-They also work if every row has its own copy of the parameters, so that one reverse pass gives the Jacobians of all
-rows: X is then (n, 1, d), a matrix of parameters (n, in, out), a vector (n, 1, out), and f returns (n, 1, k).
+Rows may each have their own parameters: X is then (n, 1, d), a matrix (n, in, out), a vector (n, 1, out), f (n, 1, k).
 """
 
 from __future__ import annotations
@@ -151,16 +150,26 @@ def dropout_mask(shape, dropout, rng):
     return (rng.uniform(size=shape) < stays) / stays
 
 
-def _check_options(network):
-    """Raise ValueError if the activation or dropout of an mlp or a cnn is invalid."""
-    if network.activation not in ACTIVATIONS:
-        raise ValueError(f"activation is {network.activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
-    if not 0 <= network.dropout < 1:
-        raise ValueError(f"dropout is {network.dropout}; it must be at least 0 and less than 1.")
+class Network(Architecture):
+    """Network with ``activation`` and ``dropout``; a subclass writes ``_forward(params, X, mask)``."""
+
+    _forward: Any  # f, with mask applied to the units that may be dropped
+
+    def __post_init__(self):
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {self.activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
+
+    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
+        return self._forward(params, X, lambda a: a)
+
+    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
+        return self._forward(params, X, lambda a: a * dropout_mask(a.shape, self.dropout, rng))
 
 
 @dataclass(frozen=True)
-class mlp(Architecture):
+class mlp(Network):
     r"""Multilayer perceptron with dense layers.
 
     .. math:: z_l = a_{l-1} W_l + b_l, \qquad a_l = \varphi(z_l), \qquad f = z_L,
@@ -189,19 +198,13 @@ class mlp(Architecture):
     dropout: float = 0.0
 
     def __post_init__(self):
-        _check_options(self)
+        super().__post_init__()
         object.__setattr__(self, "hidden", tuple(int(units) for units in np.atleast_1d(self.hidden)))
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"hidden is {self.hidden}; every layer needs at least one unit.")
 
     def init(self, X: FloatArray, n_outputs: int, random_state: np.random.RandomState) -> Any:
         return _glorot(pairwise((X.shape[1], *self.hidden, n_outputs)), self.activation, random_state)
-
-    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
-        return self._forward(params, X, lambda a: a)
-
-    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
-        return self._forward(params, X, lambda a: a * dropout_mask(a.shape, self.dropout, rng))
 
     def _forward(self, params, X, mask):
         phi, a = ACTIVATIONS[self.activation], X
@@ -223,7 +226,7 @@ class mlp(Architecture):
 
 
 @dataclass(frozen=True)
-class cnn(Architecture):
+class cnn(Network):
     """Small convolutional network: convolution, activation and average pooling, repeated, then one dense layer.
 
     Rows of X are flattened images, channels last. Convolutions have no padding; incomplete pooling windows are left
@@ -262,7 +265,7 @@ class cnn(Architecture):
     dropout: float = 0.0
 
     def __post_init__(self):
-        _check_options(self)
+        super().__post_init__()
         shape = tuple(int(length) for length in np.atleast_1d(self.image_shape))
         if len(shape) not in (2, 3):
             raise ValueError(f"image_shape is {shape}; it must be (height, width) or (height, width, channels).")
@@ -292,23 +295,15 @@ class cnn(Architecture):
         dense = int(np.prod(self._final_shape)), n_outputs
         return _glorot([*convolutions, dense], self.activation, random_state)
 
-    def __call__(self, params: Any, X: FloatArray) -> FloatArray:
-        W, b = params[-1]
-        return self._features(params, X) @ W + b
-
-    def noisy(self, params: Any, X: FloatArray, rng: np.random.RandomState) -> FloatArray:
-        (W, b), features = params[-1], self._features(params, X)
-        return (features * dropout_mask(features.shape, self.dropout, rng)) @ W + b
-
-    def _features(self, params, X):
-        """Inputs (n, m) of the dense layer."""
+    def _forward(self, params, X, mask):
         phi, images = ACTIVATIONS[self.activation], np.reshape(X, (-1, *self.image_shape))
         for W, b in params[:-1]:
             windows = patches(images, self.kernel)  # (n, h', w', kernel, kernel, channels)
             # one product for all rows, or one for each row if each has its own W
             z = np.reshape(windows, (*W.shape[:-2], -1, W.shape[-2])) @ W + b
             images = pool(np.reshape(phi(z), (*windows.shape[:3], -1)), self.pool)
-        return np.reshape(images, (*X.shape[:-1], -1))
+        W, b = params[-1]
+        return mask(np.reshape(images, (*X.shape[:-1], -1))) @ W + b
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,7 @@ TRAIN_LONGER = (
 
 
 class Tangent:
-    """Model linearized at a block of rows: the raw prediction f (n, k) and products with its Jacobian J (n, k, p).
-
-    Every product has a default based on ``jacobian``; models with structure override those that can be cheaper.
-    """
+    """Model linearized at a block of rows: f (n, k), and products with its Jacobian, which subclasses make cheaper."""
 
     def __init__(self, f: FloatArray, J: FloatArray) -> None:
         self.f, self._J = f, J
@@ -329,16 +326,8 @@ class OneOutput(ParametricModel):
     whole: ParametricModel
     index: int
 
-    @property
-    def is_linear(self):
-        return self.whole.is_linear
-
-    @property
-    def row_width(self):
-        return self.whole.row_width
-
-    def rows(self, X):
-        return self.whole.rows(X)
+    def __post_init__(self):
+        vars(self).update(is_linear=self.whole.is_linear, row_width=self.whole.row_width, rows=self.whole.rows)
 
     def raw(self, Z, theta=None):
         return self.whole.raw(Z, theta)[:, [self.index]]

@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy import sparse
@@ -16,29 +17,21 @@ from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilo
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
-    """Linear model f = X~ Theta', with X~ = [X - c, 1], Theta (k, d) and theta = Theta.ravel(); sparse X stays sparse.
-
-    The centre c is zero in the estimator's own coordinates. Sums over training rows use the features' means, since the
-    square of a column whose mean is 10^8 times its spread would lose the spread.
-    """
+    """Linear model f = X~ Theta', with X~ = [X - c, 1], Theta (k, d), theta = Theta.ravel(); sparse X stays sparse."""
 
     intercept: bool = True
     columns: np.ndarray | None = None  # the active features; None for all
-    centre: np.ndarray | None = None  # (d,), None for zero
+    centre: np.ndarray | None = None  # c (d,): means of the features, so that sums over rows are exact; None for zero
 
     is_linear = True
     has_hessian = True
 
     def __post_init__(self):
+        super().__post_init__()
         k, separate = self.loss.n_outputs, bool(self.loss.by_output)
         d = len(self.theta) // k
-        width = (
-            (k + 2) * d if separate else max((k + 1) * d, (k + 1) ** 2)
-        )  # rows and scores, or curvatures of the loss
-        derived = {"row_width": width, "outputs_are_separate": separate, "exact_is_psd": self.loss.convex}
-        if self.penalty_gradient is None:
-            derived["penalty_gradient"] = self.l2 * self.theta
-        vars(self).update(derived)
+        width = (k + 2) * d if separate else max((k + 1) * d, (k + 1) ** 2)  # rows and scores, or the loss's curvatures
+        vars(self).update(row_width=width, outputs_are_separate=separate, exact_is_psd=self.loss.convex)
 
     def rows(self, X):
         X = X if self.columns is None else X[:, self.columns]
@@ -91,8 +84,6 @@ class LinearTangent(Tangent):
         return J.reshape(n, k, k * d)
 
     def jvp(self, V):
-        if self._k == 1:
-            return np.asarray(self.Z @ V)[:, None]
         k, d, r = self._k, len(V) // self._k, V.shape[1]
         together = V.reshape(k, d, r).transpose(1, 0, 2).reshape(d, k * r)
         return np.asarray(self.Z @ together).reshape(len(self.f), k, r)
@@ -104,8 +95,6 @@ class LinearTangent(Tangent):
         return np.stack([np.einsum("nd,nd->n", self.Z, block) for block in blocks], axis=1)
 
     def vjp(self, U):
-        if self._k == 1:
-            return np.asarray(self.Z.T @ U[:, 0])
         return np.concatenate([np.asarray(self.Z.T @ U[:, output]) for output in range(self._k)])  # (d, r) each
 
     def scores(self, u):
@@ -114,9 +103,8 @@ class LinearTangent(Tangent):
         return (u[:, :, None] * self.Z[:, None, :]).reshape(len(u), -1)
 
     def gram(self, R):
-        if self._k == 1:
-            return gram(self.Z, np.square(R).sum(axis=(1, 2)))
-        return gram(self.scores(R[:, :, 0])) if R.shape[2] == 1 else self.hessian(batch_gram(R))
+        rank_one = self._k > 1 and R.shape[2] == 1
+        return gram(self.scores(R[:, :, 0])) if rank_one else self.hessian(batch_gram(R))
 
     def squares(self, R):
         squared = self.Z.multiply(self.Z) if sparse.issparse(self.Z) else self.Z * self.Z
@@ -124,29 +112,23 @@ class LinearTangent(Tangent):
 
     def hessian(self, C, u=None):
         """Sum over rows of C_i (x) z_i z_i', for symmetric C (n, k, k); u has no effect, since f is linear."""
-        Z, k, d = self.Z, self._k, self.Z.shape[1]
-        if k == 1:
-            return gram(Z, C[:, 0, 0])
+        k, d = self._k, self.Z.shape[1]
         H = np.empty((k, d, k, d))
-        for i in range(k):
-            for j in range(i, k):
-                H[i, :, j] = H[j, :, i] = gram(Z, C[:, i, j])
+        for i, j in combinations_with_replacement(range(k), 2):
+            H[i, :, j] = H[j, :, i] = gram(self.Z, C[:, i, j])
         return H.reshape(k * d, k * d)
 
 
-@takes_outputs.register(lm.LinearRegression)
-@takes_outputs.register(lm.Ridge)
-@takes_outputs.register(lm.RidgeCV)
+@takes_outputs.register(lm.LinearRegression | lm.Ridge | lm.RidgeCV)
 def _(estimator):
     return not getattr(estimator, "positive", False)  # signs drop other columns for each output
 
 
-@with_theta.register(lm.LinearRegression)
-@with_theta.register(lm.Ridge)
-@with_theta.register(lm.RidgeCV)
+@with_theta.register(lm.LinearRegression | lm.Ridge | lm.RidgeCV)
+@with_theta.register(lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor)
 def with_coefficients(estimator, model, theta, basis=None):
     """Copy a fitted linear estimator with coefficients theta, intercepts last; ``basis`` (K, k) maps to classes."""
-    Theta = theta.reshape(model.loss.n_outputs, -1)
+    Theta = theta.reshape(-1, np.shape(estimator.coef_)[-1] + model.intercept)
     Theta = Theta if basis is None else basis @ Theta
     estimator = copy(estimator)
     coef = Theta[:, :-1] if model.intercept else Theta
@@ -158,19 +140,14 @@ def with_coefficients(estimator, model, theta, basis=None):
 
 
 def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
-    """LinearPredictor of a fitted linear estimator with coef_ and intercept_.
-
-    ``loss`` is for one output or for classes; estimators that take several outputs fit them by least squares. The
-    penalties ``l2``, or (m,) of each output, and ``l1`` are on the scale of the mean loss. ``drop_zeros`` drops zero
-    coefficients with a warning: an L1 penalty or sign constraint has a kink there.
-    """
+    """LinearPredictor of a fitted estimator with ``coef_``; penalties, l2 maybe (m,), are relative to the mean loss."""
     name, columns = type(estimator).__name__, None
     coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=float))
-    if np.ndim(estimator.coef_) > 1 and takes_outputs(estimator):
+    if np.ndim(estimator.coef_) > 1 and takes_outputs(estimator):  # fitted by least squares
         loss = SquaredErrors(len(coef))
     elif len(coef) > 1 and loss.output_map is None:
         raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
-    if drop_zeros:
+    if drop_zeros:  # an L1 penalty or sign constraint has a kink there
         columns = np.flatnonzero(coef[0])
         if len(columns) < coef.shape[1]:
             warn_user(
@@ -213,11 +190,9 @@ def _(estimator, y, sample_weight):
     return linear_model(estimator, Tweedie(), 0.0, drop_zeros=estimator.positive, cure=SCALE_COLUMNS)
 
 
-@as_parametric.register(lm.Ridge)
-@as_parametric.register(lm.RidgeCV)
+@as_parametric.register(lm.Ridge | lm.RidgeCV)
 def _(estimator, y, sample_weight):
-    alpha = estimator.alpha if hasattr(estimator, "alpha") else estimator.alpha_
-    l2 = alpha / sample_weight.sum()  # alpha is on the scale of the sum of squares
+    l2 = fitted_value(estimator, "alpha") / sample_weight.sum()  # alpha is on the scale of the sum of squares
     return linear_model(estimator, Tweedie(), l2, drop_zeros=getattr(estimator, "positive", False))
 
 
@@ -232,9 +207,7 @@ def _(estimator, y, sample_weight):
     return linear_model(estimator, Tweedie(), estimator.lambda_ / (estimator.alpha_ * sample_weight.sum()))
 
 
-@as_parametric.register(lm.ElasticNet)
-@as_parametric.register(lm.ElasticNetCV)
-@as_parametric.register(lm.LassoCV)
+@as_parametric.register(lm.ElasticNet | lm.ElasticNetCV | lm.LassoCV)
 def _(estimator, y, sample_weight):
     alpha, l1_ratio = fitted_value(estimator, "alpha"), fitted_value(estimator, "l1_ratio", 1.0)
     return linear_model(estimator, Tweedie(), alpha * (1 - l1_ratio), alpha * l1_ratio, drop_zeros=True)
@@ -317,34 +290,19 @@ def _(estimator, y, sample_weight):
 def _(estimator, model, theta):
     if not isinstance(model, LocationScale):
         return with_coefficients(estimator, model, theta)
-    estimator = copy(estimator)
-    d = len(estimator.coef_)
-    estimator.coef_, estimator.scale_ = theta[:d].copy(), float(theta[-1])
-    if model.intercept:
-        estimator.intercept_ = float(theta[d])
+    estimator = with_coefficients(estimator, model, theta[:-1])
+    estimator.scale_ = float(theta[-1])
     return estimator
 
 
 # ---------------------------------------------------------------------- generalised linear models and classifiers
-# alpha of these three is on the scale of the mean loss
-for family in (lm.PoissonRegressor, lm.GammaRegressor, lm.TweedieRegressor):
-    with_theta.register(family, with_coefficients)
-
-
-@as_parametric.register(lm.PoissonRegressor)
+@as_parametric.register(lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor)
 def _(estimator, y, sample_weight):
-    return linear_model(estimator, Tweedie(1, "log", is_whole(y)), estimator.alpha)
-
-
-@as_parametric.register(lm.GammaRegressor)
-def _(estimator, y, sample_weight):
-    return linear_model(estimator, Tweedie(2, "log"), estimator.alpha)
-
-
-@as_parametric.register(lm.TweedieRegressor)
-def _(estimator, y, sample_weight):
-    link = {"auto": "identity" if estimator.power <= 0 else "log"}.get(estimator.link, estimator.link)
-    return linear_model(estimator, Tweedie(estimator.power, link, is_whole(y)), estimator.alpha)
+    default = 1 if isinstance(estimator, lm.PoissonRegressor) else 2
+    power, link = getattr(estimator, "power", default), getattr(estimator, "link", "log")
+    if link == "auto":
+        link = "identity" if power <= 0 else "log"
+    return linear_model(estimator, Tweedie(power, link, is_whole(y)), estimator.alpha)  # of the mean loss
 
 
 def class_weights(estimator, y, sample_weight):

@@ -1,7 +1,6 @@
 """Pointwise losses of the raw prediction ``f`` (n, k), before the inverse link, and a target ``y`` (n,) or (n, m).
 
-A loss knows its value and derivatives in f and, by its mean, variance and family of distributions, what an observation
-is given f; the loss of a classifier has ``n_classes`` and ``probabilities(f)``. Losses are per row and unscaled.
+A loss has derivatives in f and a family of distributions of y given f; a classifier's also ``probabilities(f)``.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax, xlogy
 
-from .._laws import LocationFamily, NoiseLaw, NormalLaw, StudentLaw, TweedieFamily
-from .._laws.noise_distributions import NORMAL
+from .._laws.families import TweedieFamily
+from .._laws.noise_distributions import NORMAL, LocationFamily, NoiseLaw, NormalLaw, StudentLaw
 from .._utils.typing import FloatArray
 
 
@@ -105,8 +104,7 @@ class Loss:
 
         Parameters
         ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
+        f, y : ndarray of shape (n, k) and (n,)
 
         Returns
         -------
@@ -132,8 +130,7 @@ class Loss:
 
         Parameters
         ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
+        f, y : ndarray of shape (n, k) and (n,)
 
         Returns
         -------
@@ -150,8 +147,7 @@ class Loss:
 
         Parameters
         ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
+        f, y : ndarray of shape (n, k) and (n,)
 
         Returns
         -------
@@ -164,8 +160,7 @@ class Loss:
 
         Parameters
         ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
+        f, y : ndarray of shape (n, k) and (n,)
 
         Returns
         -------
@@ -178,8 +173,7 @@ class Loss:
 
         Parameters
         ----------
-        f : ndarray of shape (n, k)
-        y : ndarray of shape (n,)
+        f, y : ndarray of shape (n, k) and (n,)
 
         Returns
         -------
@@ -234,8 +228,6 @@ class Tweedie(Loss):
         return self.mean(f) if self._log else np.ones_like(f)
 
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        if self.additive:
-            return (y - f[:, 0]) ** 2
         mu = self.mean(f[:, 0])
         return (y - mu) ** 2 / mu**self.power
 
@@ -255,9 +247,6 @@ class Tweedie(Loss):
         return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
 
     def _derivatives(self, f, y):
-        if self.additive:
-            one = np.ones_like(f)
-            return f - y, one, one
         mu = self.mean(f)
         V = mu**self.power
         dl = (mu - y) / V
@@ -506,11 +495,7 @@ class Bernoulli(ClassLoss):
 
 
 class Categorical(ClassLoss):
-    """Softmax log loss of a class index y, in the k = K - 1 coordinates that determine the probabilities.
-
-    Logits are eta = f B', with B (K, K - 1) an orthonormal basis of the vectors that sum to zero: a common shift of all
-    logits changes no probability.
-    """
+    """Softmax log loss of a class index y; logits f B' sum to zero, with B (K, K - 1) an orthonormal basis of these."""
 
     def __init__(self, n_classes, class_weight=None):
         self.class_weight = class_weight

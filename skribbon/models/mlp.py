@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate, pairwise
 from math import prod
 from operator import add
 
@@ -49,10 +50,6 @@ class MultilayerPerceptron(ParametricModel):
         return max(min(p, 2304), 4 * sum(self.units), (k + 1) ** 2)
 
     @cached_property
-    def _shapes(self):
-        return [*zip(self.units[:-1], self.units[1:], strict=True), *((out,) for out in self.units[1:])]
-
-    @cached_property
     def layers(self):
         """Indices into theta of each dense layer, (in + 1, out), biases last."""
         weights, biases = self.unpack(np.arange(len(self.theta)))
@@ -60,17 +57,17 @@ class MultilayerPerceptron(ParametricModel):
 
     def unpack(self, theta):
         """Lists of weights (..., in, out) and biases (..., out), as views of theta (..., p)."""
-        pieces, start = [], 0
-        for shape in self._shapes:
-            stop = start + prod(shape)
-            pieces.append(theta[..., start:stop].reshape(theta.shape[:-1] + shape))
-            start = stop
+        shapes = [*pairwise(self.units), *((out,) for out in self.units[1:])]
+        places = pairwise([0, *accumulate(map(prod, shapes))])
+        pieces = [
+            theta[..., a:b].reshape(theta.shape[:-1] + shape) for (a, b), shape in zip(places, shapes, strict=True)
+        ]
         n_layers = len(self.units) - 1
         return pieces[:n_layers], pieces[n_layers:]
 
-    def propagate(self, Z, theta):
-        """Compute activations a_0 ... a_{L-1}, (n, units) each, and the raw prediction (n, k)."""
-        phi, activations, (weights, biases) = ACTIVATIONS[self.activation][0], [Z], self.unpack(theta)
+    def propagate(self, Z, theta, phi=None):
+        """Compute activations a_0 ... a_{L-1}, (n, units) each, and f (n, k); another library may bring its own phi."""
+        phi, activations, (weights, biases) = phi or ACTIVATIONS[self.activation][0], [Z], self.unpack(theta)
         for W, b in zip(weights[:-1], biases[:-1], strict=True):
             activations.append(phi(activations[-1] @ W + b))
         z = activations[-1] @ weights[-1] + biases[-1]
@@ -350,8 +347,7 @@ def _(estimator, y, sample_weight):
     return _perceptron(estimator, loss, sample_weight, classes=estimator.classes_, output_map=loss.basis)
 
 
-@with_theta.register(MLPRegressor)
-@with_theta.register(MLPClassifier)
+@with_theta.register(MLPRegressor | MLPClassifier)
 def _(estimator, model, theta):
     estimator = deepcopy(estimator)
     estimator.coefs_, estimator.intercepts_ = ([np.array(a) for a in arrays] for arrays in model.unpack(theta))

@@ -28,10 +28,7 @@ class OutputOf(RegressorMixin, BaseEstimator):
 
 
 class ColumnByColumn:
-    """Fitted transformer of y (n, m) that takes each column for itself, as a StandardScaler does.
-
-    ``y`` and ``t`` (m,) are one row before and after; it fills the other columns if only column ``index`` is given.
-    """
+    """Fitted transformer of y (n, m) by columns; row ``y`` and its image ``t`` fill in for all but column ``index``."""
 
     def __init__(self, transformer, y, t, index=None):
         self.transformer, self.y, self.t, self.index = transformer, y, t, index
@@ -77,9 +74,7 @@ class ColumnByColumn:
         return repr(self.transformer)
 
 
-@takes_outputs.register(Pipeline)
-@takes_outputs.register(TransformedTargetRegressor)
-@takes_outputs.register(FrozenEstimator)
+@takes_outputs.register(Pipeline | TransformedTargetRegressor | FrozenEstimator)
 def _(estimator):
     return takes_outputs(inside(estimator, fitted=False))
 
@@ -111,8 +106,6 @@ def _(estimator, y, sample_weight):
     return replace(model, target_transformer=transformer)
 
 
-@with_theta.register(Pipeline)
-@with_theta.register(FrozenEstimator)
-@with_theta.register(TransformedTargetRegressor)
+@with_theta.register(Pipeline | TransformedTargetRegressor | FrozenEstimator)
 def _(estimator, model, theta):
     return with_inside(estimator, with_theta(inside(estimator), model, theta))

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from .._core import thresholds
 from .._core.output import sampled
 from .._core.rows import some_of
-from .._laws import EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
-from .._laws.noise_distributions import FEWEST, NORMAL, is_spread, sample_quantiles
+from .._laws import noise_distributions as shapes
+from .._laws.noise_distributions import NORMAL, EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .._predict.held_out import HeldOut, HeldOutSummary
 from .._predict.joint import output_latent
 from .._predict.predictive import Predictive
@@ -110,7 +110,7 @@ def leave_one_out(output, latent, loss):
 def warn_of_family(loss, held_out, dispersion):
     """Warn if randomized quantile residuals of held-out rows contradict the family of the base model."""
     weight = held_out.weight[some := some_of(len(held_out), thresholds.FAMILY_ROWS)]
-    if weight.sum() < FEWEST or np.any(weight % 1):  # rates weighted by exposure have another distribution than counts
+    if weight.sum() < shapes.FEWEST or np.any(weight % 1):  # rates weighted by exposure are no counts
         return
     f, y = held_out.f[some, 0], held_out.y[some]
     law = loss.law(dispersion[some]).conditional(f)
@@ -175,7 +175,7 @@ class Standardized:
             return cls(np.zeros(0), np.zeros(0), 1.0)
         share = dispersion[kept] / total[kept]
         z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
-        typical = 0.95 * float(sample_quantiles(share, weight, 0.1))  # most rows have at least this share
+        typical = 0.95 * float(shapes.sample_quantiles(share, weight, 0.1))  # most rows have at least this share
         return cls(z, weight, max(typical, 1e-3))
 
     def of_unit_size(self):
@@ -185,7 +185,7 @@ class Standardized:
 
     def law(self, name):
         """Fit the distribution of this name; "auto" is the first that no later one beats by a standard error."""
-        if name == "normal" or (name == "auto" and not is_spread(self.z, self.weight)):
+        if name == "normal" or (name == "auto" and not shapes.is_spread(self.z, self.weight)):
             return NormalLaw()
         if name == "student":
             return best_student(self.z, self.weight)

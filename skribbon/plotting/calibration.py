@@ -128,9 +128,7 @@ class CoverageDisplay:
         y_true : array-like of shape (n_samples,)
         y_intervals : array-like of shape (n_samples, 2, L)
         confidence_levels : array-like of shape (L,)
-        sample_weight : array-like of shape (n_samples,), default=None
-        band_level : float, default=0.95
-        name, ax : str and matplotlib Axes, default=None
+        sample_weight, band_level, name, ax : see :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns
@@ -272,9 +270,7 @@ class ReliabilityDisplay:
         y : array-like of shape (n_samples,)
         pos_label : label, default=None
             Class of the probability. If None, the second of two classes; with more, the predicted class.
-        n_bins : int, default=15
-        strategy : {"uniform", "quantile"}, default="uniform"
-        sample_weight : array-like of shape (n_samples,), default=None
+        n_bins, strategy, sample_weight : see :func:`skribbon.metrics.reliability_curve`
         band_level : float, default=0.95
         name, ax : str and matplotlib Axes, default=None
         **kwargs : see :meth:`plot`
@@ -316,9 +312,7 @@ class ReliabilityDisplay:
         pos_label : label, default=None
         labels : array-like of shape (K,), default=None
             The classes, in the order of the columns; sorted unique values of ``y_true`` if None.
-        n_bins, strategy, sample_weight, band_level : optional
-            As in :meth:`from_estimator`.
-        name, ax : str and matplotlib Axes, default=None
+        n_bins, strategy, sample_weight, band_level, name, ax : see :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns

@@ -117,9 +117,7 @@ class UncertaintyDecompositionDisplay:
         ----------
         epistemic, aleatoric : array-like of shape (n_samples,)
         x : array-like of shape (n_samples,), default=None
-        x_name : str, default="x"
-        n_groups : int, default=30
-        name, ax : str and matplotlib Axes, default=None
+        x_name, n_groups, name, ax : see the class and :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns

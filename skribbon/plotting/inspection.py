@@ -101,9 +101,7 @@ class CoefficientDisplay:
             Whether to draw the intercept too.
         pos_label : label of one of more than two classes, default=None
         output : label or int of one of several outputs, default=None
-        feature_names : sequence of str, default=None
-            As in :func:`skribbon.inspection.coefficients`.
-        confidence_level : float, default=0.9
+        feature_names, confidence_level : see :func:`skribbon.inspection.coefficients`
         max_coefficients : int, default=30
         name, ax : str and matplotlib Axes, default=None
         **kwargs : see :meth:`plot`
@@ -140,7 +138,7 @@ class CoefficientDisplay:
         """
         from matplotlib.pyplot import rcParams
 
-        n = len(self.shown)
+        n, d = len(self.shown), len(self.coefficients)
         self.ax_, self.figure_ = draw.axes_of(ax, figsize=(6.4, max(2.2, min(4.8, 1.4 + 0.3 * n), 1.2 + 0.21 * n)))
         height, step = np.arange(n)[::-1], 72 * draw.size_of(self.ax_)[1] / (n + 2)  # between two lines, in points
         lower, upper = self.interval[self.shown].T
@@ -158,20 +156,15 @@ class CoefficientDisplay:
             look["label"] = f"{label} ({rows.sum()})"
             points.append(draw.line(self.ax_, values[rows], height[rows], point_kw, **look))
         self.bars_, self.points_ = tuple(bars), tuple(points)
-        self._describe(height, min(rcParams["font.size"], 0.85 * step))
-        return self
-
-    def _describe(self, height: NDArray, font_size: float) -> None:
-        """Write the names of coefficients, the labels of the axes, the title and the legend."""
-        n, d = len(height), len(self.coefficients)
         longest = min(28, int(5 * draw.size_of(self.ax_)[0]))  # characters; a narrow axis has narrow margins
         labels = draw.shortened(without_steps([str(self.names[j]) for j in self.shown]), longest)
         self.ax_.set_yticks(height, labels)
         self.ax_.set(ylim=(-0.7, n - 0.4), xlabel=f"coefficient with {draw.percent(self.confidence_level)} interval")
-        self.ax_.tick_params(axis="y", length=0, labelsize=font_size)
+        self.ax_.tick_params(axis="y", length=0, labelsize=min(rcParams["font.size"], 0.85 * step))
         count = f"the {n} clearest of {d} coefficients" if n < d else draw.counted(d, "coefficient")
         draw.show_title(self.ax_, self.name, count)
         draw.show_legend(self.ax_)
+        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -244,8 +237,7 @@ class PartialDependenceDisplay:
         features : str, int or sequence of them
         pos_label : label of the class, default=None
         output : label or int of one of several outputs, default=None
-        grid_resolution, percentiles, weights, confidence_level : optional
-            As in :func:`skribbon.inspection.partial_dependence`.
+        grid_resolution, percentiles, weights, confidence_level : see :func:`skribbon.inspection.partial_dependence`
         name : str, default=None
         ax : matplotlib Axes or sequence of them, one per feature, default=None
         **kwargs : see :meth:`plot`
@@ -291,8 +283,7 @@ class PartialDependenceDisplay:
         terms = list(dict.fromkeys(self.table["term"]))
         self.axes_ = draw.panels_of(_new_axes(len(terms)) if ax is None else ax, len(terms), "feature")
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        self.lines_: dict[str, Any] = {}
-        self.bands_: dict[str, Any] = {}
+        self.lines_, self.bands_ = {}, {}
         for axis, term in zip(self.axes_, terms, strict=True):
             rows = self.table[self.table["term"] == term]
             values, estimate = rows["value"].infer_objects(), rows["estimate"].to_numpy()
@@ -413,9 +404,7 @@ class InfluenceDisplay:
         Parameters
         ----------
         estimator : fitted RibbonRegressor, RibbonClassifier or RibbonCV
-        X_train : {array-like, sparse matrix} of shape (n_train, n_features)
-        y_train : array-like of shape (n_train,)
-        sample_weight, groups : array-like of shape (n_train,), default=None
+        X_train, y_train, sample_weight, groups : see :func:`skribbon.inspection.influence_measures`
         n_labels : int, default=5
         name, ax : str and matplotlib Axes, default=None
         **kwargs : see :meth:`plot`
@@ -444,15 +433,21 @@ class InfluenceDisplay:
         self.ax_, self.figure_ = draw.axes_of(ax)
         light, strong = draw.grey(self.ax_, 0.55), draw.bright(self.ax_, draw.VERMILION)
         self.zero_ = self.ax_.axhline(0, color=draw.grey(self.ax_), lw=1, ls=":", zorder=0)
-        others = np.setdiff1d(self.shown, self.top)
         points = []
-        for rows, colour in ((others, light), (self.top, strong)):
+        for rows, colour in ((np.setdiff1d(self.shown, self.top), light), (self.top, strong)):
             look = {"facecolors": [draw.tint(self.ax_, colour, 0.35)], "edgecolors": [colour], "linewidths": 0.8}
             look = draw.keywords({"s": self._areas(rows), **look}, point_kw, "collections.PathCollection")
             points.append(self.ax_.scatter(self.leverage[rows], self.left_out_residual[rows], **look))
         self.points_ = tuple(points)
         self.ax_.margins(0.08)
-        self._annotate(strong, label_kw)
+        middle, self.labels_ = np.mean(self.ax_.get_xlim()), []
+        texts = draw.shortened([str(self.labels[row]) for row in self.top])
+        for row, text, area in zip(self.top, texts, self._areas(self.top), strict=True):
+            left, away = self.leverage[row] > middle, 3 + np.sqrt(area) / 2  # text goes away from the nearer edge
+            style: dict[str, Any] = {"xytext": (-away if left else away, 0), "textcoords": "offset points"}
+            style |= {"ha": "right" if left else "left", "va": "center", "color": strong, "fontsize": "small"}
+            point = (self.leverage[row], self.left_out_residual[row])
+            self.labels_.append(self.ax_.annotate(text, point, **{**style, **(label_kw or {})}))
         self.ax_.set(xlabel="leverage", ylabel=f"residual without the {self.noun}")
         count = draw.rows_shown(len(self.shown), len(self.leverage)).replace("row", self.noun)
         draw.show_title(self.ax_, self.name, f"{count}, area is Cook's distance")
@@ -462,16 +457,3 @@ class InfluenceDisplay:
         """Areas of points in square points, from 8 to 420, proportional to Cook's distance above 8."""
         largest = max(float(self.cooks_distance.max(initial=0.0)), np.finfo(float).tiny)
         return 8 + 412 * np.maximum(self.cooks_distance[rows], 0) / largest
-
-    def _annotate(self, colour: Any, given: Keywords) -> None:
-        """Write names beside their points, away from the nearer edge."""
-        middle = np.mean(self.ax_.get_xlim())
-        texts = draw.shortened([str(self.labels[row]) for row in self.top])
-        self.labels_ = []
-        for row, text, area in zip(self.top, texts, self._areas(self.top), strict=True):
-            left = self.leverage[row] > middle
-            away = 3 + np.sqrt(area) / 2
-            style: dict[str, Any] = {"xytext": (-away if left else away, 0), "textcoords": "offset points"}
-            style |= {"ha": "right" if left else "left", "va": "center", "color": colour, "fontsize": "small"}
-            point = (self.leverage[row], self.left_out_residual[row])
-            self.labels_.append(self.ax_.annotate(text, point, **{**style, **(given or {})}))

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.typing import MatrixLike
-from ..metrics import interval_coverage_score
 from ..metrics.scores import check_intervals
 from . import _drawing as draw
 from ._drawing import Axes, Fields, Keywords
@@ -71,9 +70,9 @@ class IntervalDisplay:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        self.coverage = float(interval_coverage_score(self.y_true, self.y_interval))
-        lower, upper = self.y_interval.T
-        self._covered = (lower <= self.y_true) & (self.y_true <= upper)
+        y_true, lower, upper = check_intervals(self.y_true, self.y_interval)
+        self._covered = (lower <= y_true) & (y_true <= upper)
+        self.coverage = float(self._covered.mean())
         self._is_constant = self.x is None and np.ptp(self.y_pred) <= 1e-6 * np.ptp(self.y_interval)
 
     @classmethod
@@ -138,9 +137,7 @@ class IntervalDisplay:
         x : array-like of shape (n_samples,), default=None
             The input if there is only one; line and bands then join the rows.
         confidence_interval : array-like of shape (n_samples, 2), default=None
-        confidence_level : float, default=0.9
-        x_name : str, default="x"
-        name, ax : str and matplotlib Axes, default=None
+        confidence_level, x_name, name, ax : see the class and :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns
@@ -387,8 +384,7 @@ class ProbabilityIntervalDisplay:
         y_true, y_proba : array-like of shape (n_samples,)
         y_interval : array-like of shape (n_samples, 2)
         pos_label : label, default=1
-        confidence_level : float, default=0.9
-        name, ax : str and matplotlib Axes, default=None
+        confidence_level, name, ax : see :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns

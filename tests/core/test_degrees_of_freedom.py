@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core import thresholds
-from skribbon._laws import Estimate
+from skribbon._laws.base import Estimate
 
 rng = np.random.default_rng(0)
 

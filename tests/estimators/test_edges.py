@@ -40,8 +40,8 @@ from sklearn.preprocessing import (
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core.linalg import row_covariances
-from skribbon._laws import CompoundPoissonGamma
 from skribbon._laws.families import TweedieFamily
+from skribbon._laws.tweedie import CompoundPoissonGamma
 from skribbon._predict.classes import ClassProbabilities
 from skribbon._predict.predictive import Latent
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning

@@ -9,8 +9,9 @@ from scipy import integrate, special, stats
 from scipy.special import ndtr
 
 from skribbon import _laws as laws
-from skribbon._laws import CompoundPoissonGamma, EmpiricalLaw, LocationFamily, Mixture, StudentLaw, TweedieFamily
-from skribbon._laws.families import UncertainMean, halfway, rank
+from skribbon._laws.families import Mixture, TweedieFamily, UncertainMean, halfway, rank
+from skribbon._laws.noise_distributions import EmpiricalLaw, LocationFamily, StudentLaw
+from skribbon._laws.tweedie import CompoundPoissonGamma
 
 N_DRAWS = 200_000
 MEANS = np.array([0.7, 3.0, 12.0])
@@ -322,9 +323,9 @@ def _many_located():
     f, variance, n = 3 * rng.normal(size=(3, 700)), rng.exponential(size=(3, 700)), 700
     variance[0, :5] = 0.0  # points
     shape = EmpiricalLaw(rng.exponential(size=300) - 1, share=0.8)
-    yield "normal", laws.Normal(f, variance)
+    yield "normal", laws.base.Normal(f, variance)
     for name, low in (("student", 2 + 1e-9), ("estimate", 1.0)):
-        Law = {"student": laws.Student, "estimate": laws.Estimate}[name]
+        Law = {"student": laws.base.Student, "estimate": laws.base.Estimate}[name]
         yield f"{name}, alike", Law(f, variance, 4.5)
         yield f"{name}, much alike", Law(f, variance, rng.uniform(5, 6, n))
         yield f"{name}, of all tails", Law(f, variance, np.r_[np.inf, 1e7, 1e6, 1 / rng.uniform(0, 1 / low, n - 3)])
@@ -351,7 +352,7 @@ ERROR = _error_of_student_quantiles()
 def test_quantiles_of_many_rows_share_standard_quantiles(name, q):
     """Whole arrays against each element on its own, at levels in any order."""
     law, q = LOCATED[name], np.array(q)
-    quantiles, expected = law.ppf(q), laws.Law.ppf(law, q)
+    quantiles, expected = law.ppf(q), laws.base.Law.ppf(law, q)
     finite = np.isfinite(law.parameters[0])
     np.testing.assert_array_equal(quantiles[~finite], expected[~finite])
     quantiles, expected, centre = quantiles[finite], expected[finite], law.parameters[0][finite][:, None]
@@ -363,11 +364,11 @@ def test_quantiles_of_many_rows_share_standard_quantiles(name, q):
 
 
 @pytest.mark.parametrize("tails", [4.0, 1e7])
-@pytest.mark.parametrize("Law", [laws.Normal, laws.Student, laws.Estimate, "empirical"])
+@pytest.mark.parametrize("Law", [laws.base.Normal, laws.base.Student, laws.base.Estimate, "empirical"])
 def test_single_distribution_has_quantiles_at_many_levels(Law, tails):
     q = np.random.default_rng(0).uniform(size=300)
     shape = EmpiricalLaw(np.random.default_rng(0).exponential(size=300) - 1)
-    more = (tails,) if Law in (laws.Student, laws.Estimate) else ()
+    more = (tails,) if Law in (laws.base.Student, laws.base.Estimate) else ()
     alone, among = (
         shape.marginal(f, 2.0, 0.0) if Law == "empirical" else Law(f, 2.0, *more) for f in (1.5, np.full(1, 1.5))
     )
@@ -386,9 +387,9 @@ def test_normal_scores_of_whole_arrays(odd):
     variance[1, :2] = 0.0 if odd == "point" else np.inf if odd == "infinite variance" else 1.0
     f[:2] = np.inf if odd == "infinite mean" else 1e308 if odd == "huge mean" else y[:2]
     y[:2] = np.inf if odd == "infinite y" else np.nan if odd == "no y" else y[:2]
-    law = laws.Normal(f, variance)
-    for method in (laws.Normal.logpdf, laws.Normal.crps):
-        expected = getattr(laws.Law, method.__name__)(law, y)
+    law = laws.base.Normal(f, variance)
+    for method in (laws.base.Normal.logpdf, laws.base.Normal.crps):
+        expected = getattr(laws.base.Law, method.__name__)(law, y)
         np.testing.assert_allclose(method(law, y), expected, rtol=1e-12, atol=1e-14)
 
 

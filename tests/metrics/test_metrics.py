@@ -202,6 +202,7 @@ def test_scorers_in_cross_validate_and_after_pickling():
     assert np.isfinite([results["test_brier"], results["test_ece"], results["test_nll"]]).all()
     scorer = metrics.make_interval_scorer("width", confidence_level=0.5)
     assert pickle.loads(pickle.dumps(scorer)).confidence_level == 0.5
+    assert pickle.loads(pickle.dumps(metrics.neg_nll_scorer)) is metrics.neg_nll_scorer
     assert "width" in repr(scorer)
 
 

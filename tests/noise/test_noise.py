@@ -10,7 +10,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
 
 from skribbon import AutogradRegressor, RibbonRegressor
-from skribbon._laws import LocationFamily, StudentLaw
+from skribbon._laws.noise_distributions import LocationFamily, StudentLaw
 from skribbon.metrics import interval_coverage_score, neg_nll_scorer
 from skribbon.models import StudentT
 from skribbon.models.architectures import mlp

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..._utils.checks import class_targets
 from ..._utils.typing import FloatArray
 from ...exceptions import SlowDerivativeWarning, warn_user
 from ..architectures import Tree
@@ -186,20 +186,11 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     loss : "log_loss" or callable, default="log_loss"
         A callable ``loss(f, y)`` in autograd.numpy takes logits, (n,) for two classes and (n, K) with zero row sums for
         more, and class indices y; it returns the loss of each row, (n,).
-    l2 : float or nest of floats, default=0.0
-        Penalty; this and all that follows as in :class:`AutogradRegressor`.
-    solver : {"lbfgs", "adam"}, default="lbfgs"
-    jac : callable, default=None
-    polish : bool, default=False
-    max_iter : int, default=200
-    tol : float, default=1e-6
-    batch_size : int, default=200
-    learning_rate : float, default=1e-3
-    early_stopping : bool, default=False
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int, default=10
-    random_state : int, RandomState or None, default=None
-    verbose : int, default=0
+    l2, solver, jac, polish : float or nest of floats, {"lbfgs", "adam"}, callable and bool
+    max_iter, tol, batch_size, learning_rate : int, float, int and float
+    early_stopping, validation_fraction, n_iter_no_change : bool, float and int
+    random_state, verbose : int, RandomState or None, and int
+        As in :class:`AutogradRegressor`, with the same defaults.
 
     Attributes
     ----------
@@ -221,10 +212,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
 
     def _validated(self, X, y):
         X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, t = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}; a classifier needs at least two.")
+        self.classes_, t = class_targets(y)
         return X, y, t.astype(float)
 
     def _named_loss(self, t):
@@ -270,8 +258,7 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
         return self.classes_[most_probable]
 
 
-@as_parametric.register(AutogradRegressor)
-@as_parametric.register(AutogradClassifier)
+@as_parametric.register(AutogradRegressor | AutogradClassifier)
 def _(estimator, y, sample_weight):
     check_is_fitted(estimator)
     model = estimator._analytic_model(estimator.params_)
@@ -298,8 +285,7 @@ def _(estimator):
     return estimator.loss == "squared_error"
 
 
-@with_theta.register(AutogradRegressor)
-@with_theta.register(AutogradClassifier)
+@with_theta.register(AutogradRegressor | AutogradClassifier)
 def _(estimator, model, theta):
     tree, flat = Tree.of(estimator.params_)
     order = np.arange(len(flat))

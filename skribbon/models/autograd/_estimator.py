@@ -1,11 +1,9 @@
 """Base class of the autograd estimators: start, check, train, and build the parametric model."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -17,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._utils.checks import checked_weight
+from ..._utils.checks import check_count, checked_weight
 from ..._utils.compat import VersionedEstimator
 from ..._utils.typing import RandomState
 from ...exceptions import warn_user
@@ -85,12 +83,11 @@ class AutogradEstimator(StoresFunctions, VersionedEstimator):
         return self
 
     def _check_settings(self):
-        integers, numbers = ("max_iter", "batch_size", "n_iter_no_change"), ("tol", "learning_rate")
-        for name, kind, lowest in [(name, Integral, 1) for name in integers] + [(name, Real, 0) for name in numbers]:
-            value = getattr(self, name)
-            if not isinstance(value, kind) or not value >= lowest:
-                what = "an integer" if kind is Integral else "a number"
-                raise ValueError(f"{name} must be {what} >= {lowest}, got {value!r}.")
+        for name in ("max_iter", "batch_size", "n_iter_no_change"):
+            check_count(getattr(self, name), name)
+        for name in ("tol", "learning_rate"):
+            if not isinstance(value := getattr(self, name), Real) or not value >= 0:
+                raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
         if self.solver not in ("lbfgs", "adam"):
             raise ValueError(f"solver must be 'lbfgs' or 'adam', got {self.solver!r}.")
         if self.early_stopping and self.solver != "adam":
@@ -228,11 +225,7 @@ def lbfgs(objective, theta, max_iter, tol, verbose=0):
 
 
 def adam(objective, theta, rng, settings, validation):
-    """Parameters (p,) of Adam's best epoch, the number of epochs, and their losses in training and validation.
-
-    Training stops after ``n_iter_no_change`` epochs that do not lower the loss of the ``validation`` Objective, or if
-    None the mean loss of the minibatches, by more than ``tol``.
-    """
+    """Parameters (p,) of Adam's best epoch, the number of epochs, and their losses in training and validation."""
     n, max_iter = len(objective.y), settings.max_iter
     mean, square, step = np.zeros_like(theta), np.zeros_like(theta), 0
     beta_1, beta_2, epsilon = 0.9, 0.999, 1e-8  # decay rates of both running means; the usual values
@@ -305,9 +298,8 @@ def check_rows_are_separate(f, params, X):
     one_by_one = np.concatenate([np.ravel(f(params, row[None])) for row in X])
     if not np.isfinite(together).all():
         return  # check_start raises
-    if one_by_one.shape != together.shape or not np.allclose(
-        together, one_by_one, rtol=1e-6, atol=1e-6 * np.abs(together).max()
-    ):
+    largest = np.abs(together).max()
+    if one_by_one.shape != together.shape or not np.allclose(together, one_by_one, rtol=1e-6, atol=1e-6 * largest):
         raise ValueError(
             "f(params, X) mixes rows: the prediction of a row changes with the other rows of X, as it does with "
             "X - X.mean(axis=0) inside f. Do that in a transformer before the model, such as StandardScaler."
@@ -337,7 +329,6 @@ def check_differentiable(function, at, name):
 
 def check_loss_per_row(loss, f, y):
     """Raise an error unless a user's loss returns one number per row and autograd can differentiate it."""
-    f, y = f[:FEW], y[:FEW]
     shape = np.shape(loss.value(f, y))
     if shape != y.shape:
         raise ValueError(

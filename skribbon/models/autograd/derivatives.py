@@ -18,7 +18,7 @@ from ..._core.linalg import gram
 from ..._utils.compat import cached_property
 from ..architectures import Tree, join, open_nest
 from ..base import ParametricModel, Tangent
-from ..losses import Loss
+from ..losses import ClassLoss, Loss
 
 ROWS = None  # the number of rows in a layout
 CHUNK_FLOATS = 2**18  # floats of the gradients formed at a time: 2 MB stay in the cache
@@ -73,14 +73,12 @@ class Route:
 
 @dataclass(frozen=True)
 class Replicated(Route):
-    """Route that gives each row its own parameters, so that one reverse pass gives the gradients of all rows.
+    """Route that gives each row its own parameters, so that one reverse pass gives the gradients of all rows."""
 
-    ``stacked`` passes X as (n, 1, d), for functions written as ``X @ W + b``; otherwise X is (n, d), for formulas in
-    the columns ``X[:, j]``. ``layouts`` are the shapes of the leaves, with ROWS for the axis of rows.
-    """
-
-    stacked: bool
-    layouts: tuple
+    stacked: (
+        bool  # whether X is passed as (n, 1, d), for functions like X @ W + b, or as (n, d), for formulas in X[:, j]
+    )
+    layouts: tuple  # shapes of the leaves, with ROWS for the axis of rows
 
     def pullback(self, f, tree, theta, Z, n_outputs):
         size = max(MIN_CHUNK, CHUNK_FLOATS // len(theta))
@@ -146,11 +144,9 @@ class Supplied(StoresFunctions, Route):
 
 def _leaves_along(skeleton, tree):
     """Leaves of ``tree`` in the order of ``skeleton``; dicts may be in another order."""
-    if isinstance(skeleton, dict):
-        return [leaf for key, branch in skeleton.items() for leaf in _leaves_along(branch, tree[key])]
-    if isinstance(skeleton, list | tuple):
-        return [leaf for a, b in zip(skeleton, tree, strict=True) for leaf in _leaves_along(a, b)]
-    return [tree]
+    if (nest := open_nest(skeleton)) is None:
+        return [tree]
+    return [leaf for key in nest[0] for leaf in _leaves_along(skeleton[key], tree[key])]
 
 
 def fastest_route(f, tree, theta, probe, n_outputs):
@@ -262,8 +258,8 @@ class AutogradModel(StoresFunctions, ParametricModel):
             return self
         (tree, start), f = last, OnlyLast(self.f, self.tree.unpack(self.theta))
         arrays = {name: getattr(self, name)[start:] for name in ("theta", "l2", "penalty_gradient")}
-        route = self.route
-        route = route if route.loops else fastest_route(f, tree, arrays["theta"], self.probe, self.n_columns)
+        loops = self.route.loops
+        route = self.route if loops else fastest_route(f, tree, arrays["theta"], self.probe, self.n_columns)
         return replace(self, f=f, tree=tree, route=route, **arrays)
 
     def raw(self, Z, theta=None):
@@ -364,32 +360,26 @@ class OnlyLast(StoresFunctions):
 
 
 class AutogradLoss(StoresFunctions, Loss):
-    """User's ``loss(f, y)``, differentiated by autograd; ``family`` is the log loss of a classifier.
-
-    The Gauss-Newton weight is the positive part of the Hessian in f, since the distribution of y given x is unknown.
-    """
+    """User's ``loss(f, y)``, differentiated by autograd; ``family`` is the log loss of a classifier."""
 
     _functions = ("function",)
     convex = False
+    curvature_trace = ClassLoss.curvature_trace
 
     def __init__(self, function, n_outputs=1, family=None):
-        self.function, self.n_outputs, self.family = function, n_outputs, family
+        self.function, self.n_outputs = function, n_outputs
         self.curvature_rank, self.additive = n_outputs, family is None
         if family is not None:
-            self.n_classes, self.output_map = family.n_classes, family.output_map
+            self.n_classes, self.output_map, self.probabilities = (
+                family.n_classes,
+                family.output_map,
+                family.probabilities,
+            )
 
     def _rows(self, f, y):
         if self.output_map is not None:
             return self.function(f @ self.output_map.T, y)
         return self.function(f[:, 0] if self.n_outputs == 1 else f, y)
-
-    def probabilities(self, f):
-        """Probabilities (n, K, ...) at raw predictions (n, k, ...), for a classifier."""
-        return self.family.probabilities(f)
-
-    def curvature_trace(self, f, y):
-        """Trace (n,) of the positive part of the Hessian in f."""
-        return np.square(self.curvature_root(f, y)).sum(axis=(1, 2))
 
     def value(self, f, y):
         return np.asarray(self._rows(f, y), dtype=float)
@@ -404,6 +394,7 @@ class AutogradLoss(StoresFunctions, Loss):
         return np.stack(columns, axis=2)
 
     def curvature_root(self, f, y):
+        """Root of the positive part of the Hessian in f, since the distribution of y given x is unknown."""
         H = self.hessian(f, y)
         if self.n_outputs == 1:
             return np.sqrt(np.maximum(H, 0))
