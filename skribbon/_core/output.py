@@ -21,7 +21,7 @@ class Output:
     index: int = 0  # column of y; 0 if there is only one
     some: np.ndarray | None = None  # indices of the rows, if not all of them
 
-    @property
+    @cached_property
     def n(self):
         """Number of observations, also if the rows are a sample."""
         return self.training.n
@@ -31,12 +31,12 @@ class Output:
         """Sum of squared residuals over all rows."""
         return float(np.atleast_2d(self.training.moments.chi2)[self.index, self.index])
 
-    @property
+    @cached_property
     def mean_leverage(self):
         """Effective parameters per observation."""
         return float(self.training.mean_leverages[self.index])
 
-    @property
+    @cached_property
     def has_exact_leverages(self):
         """Whether leverages are exact, not estimates."""
         return self.training.curvature.knows_leverages

@@ -247,7 +247,7 @@ class Tweedie(Loss):
         return np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p)) - y * mu ** (1 - p) / (1 - p) + mu ** (2 - p) / (2 - p)
 
     def _derivatives(self, f, y):
-        mu = self.mean(f)
+        mu = self.mean(f) if self._log else f
         V = mu**self.power
         dl = (mu - y) / V
         d2l = 1 / V - self.power * dl / mu if self.power else np.ones_like(mu)

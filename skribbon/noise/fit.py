@@ -42,7 +42,8 @@ def fit_noise(noise, law, training, latent, model):
     fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), models))
     noises, laws, dispersions, records = zip(*fits, strict=True)
     targets = tuple(TargetScale.of(own, part.rows.targets()) for own, part in zip(models, outputs, strict=True))
-    summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
+    first = records[0]
+    summary = None if first is None else HeldOutSummary(first.origin, len(first), first.n_fits)
     if not several:
         return {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
     if correlation is None:
