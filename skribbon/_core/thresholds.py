@@ -22,6 +22,7 @@ STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns
 STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
 NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
 NETWORK_GRADIENT = 0.05  # gradient above which Dask fits of networks warn: kinks allow no better, intervals hardly move
+FEWER_OBSERVATIONS = 0.9  # weights that sum to a smaller share of the rows are advised to be scaled, by judgement
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
 
 # ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
@@ -43,6 +44,9 @@ MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from,
 
 # ---------------------------------------------------------------------- noise and law, doc/defaults.md
 FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
+LINEAR_NOISE_COLUMNS = 50  # columns up to which the scale may be log-linear in x, with ten rows each, by judgement
+TREE_NOISE_ROWS = 400  # rows from which boosted trees may scale the noise: trees need many rows, by judgement
+TREE_NOISE_COLUMNS = 200  # columns up to which they may: they take dense columns, by judgement
 MAX_NOISE_LEVERAGE = 0.5  # mean leverage up to which noise="auto" may depend on x, by judgement
 NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt from: enough for both, by judgement
 MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction
@@ -53,6 +57,7 @@ KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the fami
 # ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md
 UNDETERMINED_TOL = 1e-3  # warn if a row moves farther along an undetermined direction; training rows move by about one
 SINGLE_ROW_TOL = 0.5  # warn if one training row, or group, determines more than this share of a prediction
+SLOW_ROWS = 1000  # rows from which a derivative by a loop over rows warns: fewer rows are fast enough, by judgement
 CERTAIN = 1 - 1e-9  # warn if a leverage is above: rounding leaves nothing of the fit without the row
 SAME_ROWS = 0.01  # warn if calibration rows have a smaller gradient, in standard errors: other rows have about one
 SAME_GRADIENT = 1e-3  # refuse rows as other training rows if their gradient differs by more: rounding is smaller

@@ -302,7 +302,7 @@ def _warn_of_leverage(training, what):
     """Warn that leverages are capped, and advise against weights that sum to less than the number of rows."""
     n, n_rows, cap = training.n, training.rows.n_rows, thresholds.MAX_LEVERAGE
     cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
-    if n < 0.9 * n_rows and training.effective_parameters < cap * n_rows:
+    if n < thresholds.FEWER_OBSERVATIONS * n_rows and training.effective_parameters < cap * n_rows:
         cure = (
             f"sample_weight means frequency: these weights sum to {n:.3g}, and stand for that many observations in "
             f"place of {n_rows}. Scale them to sum to the number of rows."

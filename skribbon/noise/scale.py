@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from .._core.thresholds import LINEAR_NOISE_COLUMNS, TREE_NOISE_COLUMNS, TREE_NOISE_ROWS
 from .._predict.held_out import HeldOut
 from .._utils.compat import cached_property, limit_blas
 from .._utils.typing import FloatArray, MatrixLike
@@ -262,8 +263,8 @@ class HeteroskedasticNoise(Noise):
         """Regressors to try, each with a faster regressor that is tried in one fold first, or None."""
         if self.regressor is not None:
             return [(self.regressor, None)]
-        found = [(LogLinearScale(), None)] if d <= min(50, total / 10) else []  # ten rows for each coefficient
-        if n >= 400 and d <= 200:  # trees need many rows, and take dense columns
+        found = [(LogLinearScale(), None)] if d <= min(LINEAR_NOISE_COLUMNS, total / 10) else []
+        if n >= TREE_NOISE_ROWS and d <= TREE_NOISE_COLUMNS:
             from sklearn.ensemble import HistGradientBoostingRegressor
 
             trees = HistGradientBoostingRegressor(

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..._core.thresholds import SLOW_ROWS
 from ..._utils.checks import class_targets
 from ..._utils.typing import FloatArray
 from ...exceptions import SlowDerivativeWarning, warn_user
@@ -270,7 +271,7 @@ def _(estimator, y, sample_weight):
         route = check_supplied(estimator.jac, f, tree, theta, probe, columns)
     else:
         route = fastest_route(f, tree, theta, probe, columns)
-        if route.loops and len(y) >= 1000:  # for fewer rows a loop is fast enough
+        if route.loops and len(y) >= SLOW_ROWS:
             warn_user(
                 "Derivatives of f are computed a few rows at a time, which is slow. One pass suffices if f is written "
                 "as products X @ W + b and elementwise functions, with sums over the last axis (axis=-1), or as a "
