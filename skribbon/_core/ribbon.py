@@ -80,6 +80,7 @@ class Ribbon:
     shifts: np.ndarray | None = None  # (p, B), drawn Delta theta_w; None for the Gaussian limit
     exact: bool = False  # whether predictions evaluate the model at drawn parameters, or follow its tangent
     freedom: Any = None  # degrees of freedom of variances; None for infinitely many
+    alpha: float = 1.0  # Dirichlet concentration
 
     @classmethod
     def closed_form(cls, H_r, H_Fc, units, alpha, single):
@@ -110,10 +111,11 @@ class Ribbon:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.root @ self.root.T
 
-    def scaled(self, factor):
-        """Multiply the covariance by ``factor``."""
-        c = np.sqrt(factor)
-        return replace(self, root=c * self.root, shifts=None if self.shifts is None else c * self.shifts)
+    def at_alpha(self, alpha):
+        """Rescale the covariance, and drawn shifts, to another alpha."""
+        c = np.sqrt(rescaling(self.units, self.alpha, alpha))
+        shifts = None if self.shifts is None else c * self.shifts
+        return replace(self, root=c * self.root, shifts=shifts, alpha=alpha)
 
     def degrees_of_freedom(self, function):
         """Degrees of freedom (...) of functionals; ``function`` takes directions (p, r) to their values (..., r)."""

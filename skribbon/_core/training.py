@@ -195,7 +195,7 @@ class Training:
         else:
             shifts = (newton_shifts if newton else linear_shifts)(self, gradient, alpha, n_draws, seed)
             ribbon = Ribbon.from_shifts(self.H_r, shifts, self.rows.n_units, single, mean=None if newton else 0.0)
-        return replace(ribbon, freedom=degrees_of_freedom(self))
+        return replace(ribbon, freedom=degrees_of_freedom(self), alpha=alpha)
 
 
 def _is_easy(training):

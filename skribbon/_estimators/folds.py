@@ -76,7 +76,7 @@ class Fold:
         observed = np.asarray(targets_of(ribbon.model_, y), dtype=float) if classes is None else classes
         weight = np.ones(len(observed)) if weight is None else weight
         rows = distribution, distribution.latent.f, observed, weight, group
-        return cls(ribbon, X, y, HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.alpha))
+        return cls(ribbon, X, y, HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.ribbon_.alpha))
 
     def at(self, alpha, temperature=None):
         """Fitted Ribbon of the fold at another alpha and temperature."""

@@ -591,7 +591,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     correction_ : str
         The correction that was used: HC0 to HC3, or with ``groups`` CR0 to CR3.
     held_out_ : HeldOutSummary or None
-        Source of the held-out predictions that the noise was learnt from, if any.
+        Source of the held-out predictions from which scale and distribution of the noise were learnt, or a GLM's family
+        checked; None if that needed no such predictions.
     stationarity_ : float
         Size of the training gradient, in its own standard errors; near zero at an optimum.
     loo_distribution_ : Predictive or JointPredictive

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
-from .._core.ribbon import rescaling
 from .._core.rows import Moments, row_blocks
 from .._core.thresholds import MAX_PARAMETERS_PER_ROW, SAME_GRADIENT, SAME_ROWS, SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._core.training import Training, damped, is_flexible
@@ -244,7 +243,7 @@ class BaseRibbon(Wrapper):
         """Fitted choices by name; empty before a fit."""
         if not hasattr(self, "ribbon_"):
             return {}
-        facts = {"alpha": f"{self.alpha:.4g}", "correction": self.correction_}
+        facts = {"alpha": f"{self.ribbon_.alpha:.4g}", "correction": self.correction_}
         if hasattr(self, "noise_"):
             facts |= {"noise": type(self.noise_).__name__, "law": type(self.law_).__name__}
         if hasattr(self, "temperature"):
@@ -281,7 +280,7 @@ class BaseRibbon(Wrapper):
         other.__dict__.pop("conformal_", None)  # conformity scores depend on alpha
         other.alpha = alpha
         shared_settings(other)  # checks alpha
-        other.ribbon_ = self.ribbon_.scaled(rescaling(self.ribbon_.units, self.alpha, alpha))
+        other.ribbon_ = self.ribbon_.at_alpha(alpha)
         if hasattr(self, "_loo_"):
             other._loo_ = self._loo_.at_alpha(alpha)
         return other
@@ -328,7 +327,9 @@ class BaseRibbon(Wrapper):
         """
         rows = self._rows_again(X, y, sample_weight, groups)
         rng = check_random_state(random_state)
-        return compare_with_refits(rows, self.curvature_, self.alpha, check_count(n_refits, "n_refits"), rng, verbose)
+        return compare_with_refits(
+            rows, self.curvature_, self.ribbon_.alpha, check_count(n_refits, "n_refits"), rng, verbose
+        )
 
     def _rows_again(self, X, y, sample_weight, groups):
         """Training rows passed again; refuses another number of observations or groups."""

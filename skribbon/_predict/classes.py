@@ -16,7 +16,7 @@ from .predictive import Distribution, Drawn, Latent
 from .softmax import MOST_PAIRS, logistic_mean, logistic_quantiles, softmax_mean, softmax_quantiles
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassProbabilities(Distribution):
     """Distribution of the class probabilities at n rows, made by a classifier's ``predict_distribution``.
 

@@ -12,8 +12,8 @@ from .._utils.compat import cached_property
 from .classes import ClassProbabilities
 
 ORIGINS = {
-    "loo": "each row by the fit to all other rows, in closed form",
-    "folds": "each row by a refit without its fold",
+    "loo": "each by the fit without the row, or its group, in closed form",
+    "folds": "each by a refit without its fold",
     "calibration": "rows that were passed in addition to the training rows",
 }
 

@@ -83,7 +83,7 @@ def by_output(method: Any) -> Any:
     return stacked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointPredictive(TargetDistribution):
     r"""Distribution of m outputs at each of n rows, made by ``predict_distribution`` if y has several columns.
 

@@ -164,6 +164,9 @@ class Distribution:
     def __len__(self):
         return len(self.latent.f)
 
+    def __repr__(self):
+        return f"{type(self).__name__}({len(self)} rows)"
+
     def quantile(self, q: Levels) -> FloatArray:
         """Quantiles at the given levels.
 
@@ -231,7 +234,7 @@ class TargetDistribution(Distribution):
         return self.drawn(n_samples, rng, rng)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictive(TargetDistribution):
     r"""Distribution of an observation, or of the mean function, at n rows, made by ``predict_distribution``.
 

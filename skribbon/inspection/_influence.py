@@ -135,7 +135,7 @@ def variance_contributions(
     """
     asked = Question("variance_contributions", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
     top = asked.checked_top(top)
-    found = contributions(asked.training, asked.gradients, float(asked.estimator.alpha), top)
+    found = contributions(asked.training, asked.gradients, asked.estimator.ribbon_.alpha, top)
     if share:
         total = found.total if isinstance(found, Top) else found.sum(axis=0)
         total = np.where(total > 0, total, 1.0)

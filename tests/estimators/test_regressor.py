@@ -611,3 +611,17 @@ def test_text_input_has_no_n_features_in():
     counts = vectoriser.fit_transform(texts)
     expected = RibbonRegressor(Ridge(1.0)).fit(counts, y).predict_interval(counts)
     np.testing.assert_allclose(ribbon.predict_interval(texts), expected, rtol=1e-8)
+
+
+def test_with_alpha_starts_from_the_alpha_of_the_fit():
+    X, y = load_diabetes(return_X_y=True)
+    ribbon = RibbonRegressor(Ridge()).fit(X, y)
+    expected = ribbon.with_alpha(4.0).predict_interval(X, kind="confidence")
+    changed = ribbon.set_params(alpha=9.0).with_alpha(4.0)
+    np.testing.assert_allclose(changed.predict_interval(X, kind="confidence"), expected, rtol=1e-12)
+
+
+def test_predictive_distributions_print_in_one_line():
+    X, y = load_diabetes(return_X_y=True)
+    assert repr(RibbonRegressor(Ridge()).fit(X, y).predict_distribution(X[:3])) == "Predictive(3 rows)"
+    assert repr(RibbonRegressor(Ridge()).fit(X, np.c_[y, y]).predict_distribution(X[:3])) == "JointPredictive(3 rows)"

@@ -139,7 +139,7 @@ def test_held_out_attribute_names_origin_rows_and_fits(tuned, expected):
 
 
 def test_summary_prints_as_a_sentence():
-    assert str(HeldOutSummary("folds", 120, 4)) == "120 rows, each row by a refit without its fold (4 refits)"
+    assert str(HeldOutSummary("folds", 120, 4)) == "120 rows, each by a refit without its fold (4 refits)"
 
 
 def test_record_is_kept_only_if_store_loo_asks_for_it(monkeypatch):
