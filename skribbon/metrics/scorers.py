@@ -21,7 +21,7 @@ def _require(estimator, method, scorer):
     if not hasattr(estimator, method):
         raise TypeError(
             f"{scorer} needs {method}, but {type(estimator).__name__} has none; wrap the model in a Ribbon, and score "
-            "classifiers with neg_nll_scorer, neg_brier_scorer or neg_ece_scorer."
+            "classifiers with neg_nll_scorer, neg_brier_scorer or neg_ece_scorer, regressors with any other."
         )
 
 
@@ -178,6 +178,7 @@ def neg_energy_scorer(estimator, X, y, sample_weight):
 @ModelScorer
 def neg_brier_scorer(estimator, X, y, sample_weight):
     r"""Minus the Brier score of a classifier, :math:`-\frac1n \sum_i \sum_k (p_{ik} - 1[y_i = k])^2`."""
+    _require(estimator, "predict_proba", "neg_brier_scorer")
     proba, labels = estimator.predict_proba(X), estimator.classes_
     return -brier_score_loss(y, proba, sample_weight=sample_weight, labels=labels, scale_by_half=False)
 
@@ -185,5 +186,6 @@ def neg_brier_scorer(estimator, X, y, sample_weight):
 @ModelScorer
 def neg_ece_scorer(estimator, X, y, sample_weight):
     """Minus the expected calibration error of a classifier."""
+    _require(estimator, "predict_proba", "neg_ece_scorer")
     labels = estimator.classes_
     return -scores.expected_calibration_error(y, estimator.predict_proba(X), labels=labels, sample_weight=sample_weight)

@@ -223,3 +223,10 @@ def test_likelihood_scorer_refuses_a_plain_regressor():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(TypeError, match=r"neg_nll_scorer needs log_density, but Ridge has none; wrap the model"):
         metrics.neg_nll_scorer(Ridge().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("name", ["neg_brier_scorer", "neg_ece_scorer"])
+def test_scorers_of_classifiers_refuse_regressors(name):
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(TypeError, match=f"{name} needs predict_proba, but RibbonRegressor has none.*regressors with"):
+        getattr(metrics, name)(RibbonRegressor().fit(X, y), X, y)
