@@ -245,7 +245,8 @@ class BaseRibbon(Wrapper):
             return {}
         facts = {"alpha": f"{self.ribbon_.alpha:.4g}", "correction": self.correction_}
         if hasattr(self, "noise_"):
-            facts |= {"noise": type(self.noise_).__name__, "law": type(self.law_).__name__}
+            law = type(self.law_).__name__ if self.model_.loss.additive else repr(self.model_.loss)
+            facts |= {"noise": type(self.noise_).__name__, "law": law}
         if hasattr(self, "temperature"):
             facts["temperature"] = f"{self.temperature:.4g}"
         facts |= {

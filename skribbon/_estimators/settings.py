@@ -56,6 +56,9 @@ def shared_settings(ribbon):
     """Check the parameters that all Ribbons have; returns a dict."""
     cure = "It is the Dirichlet concentration: 1 is the Bayesian bootstrap, larger values give narrower intervals."
     check_positive(ribbon.alpha, "alpha", cure)
+    if str(ribbon.correction) in ("CR0", "CR1", "CR2", "CR3"):
+        name = ribbon.correction.replace("CR", "HC")
+        raise ValueError(f"correction={name!r} is {ribbon.correction} in a fit with groups; pass {name!r}.")
     check_name(ribbon.correction, "correction", get_args(Correction))
     check_name(ribbon.predictive, "predictive", get_args(PredictiveName))
     for name in ("clip_scores", "clip_steps"):

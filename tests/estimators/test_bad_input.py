@@ -515,3 +515,8 @@ def test_covariance_larger_than_memory_is_refused(regressor, monkeypatch):
     with pytest.raises(MemoryError, match=r"4 parameters have a covariance of .* GB; use its root, ribbon_\.root"):
         _ = regressor.covariance_
     np.testing.assert_allclose(regressor.ribbon_.root @ regressor.ribbon_.root.T, regressor.ribbon_.covariance)
+
+
+def test_correction_named_after_clusters():
+    with pytest.raises(ValueError, match="correction='HC2' is CR2 in a fit with groups; pass 'HC2'"):
+        RibbonRegressor(correction="CR2").fit(X, Y)

@@ -483,6 +483,11 @@ def test_html_diagram_shows_chosen_settings(estimator):
     assert eval(repr(estimator)).get_params().keys() == estimator.get_params().keys()  # still says how to make it
 
 
+def test_html_diagram_shows_the_family_of_a_glm():
+    html = RibbonRegressor(PoissonRegressor()).fit(X, COUNT)._repr_html_()
+    assert "<th>law</th><td>Tweedie(power=1, link=&#x27;log&#x27;)</td>" in html
+
+
 PICKLED_SAFELY = {
     "regressor": (RibbonRegressor(Ridge()), Y),
     "network": (RibbonRegressor(MLPRegressor(solver="lbfgs", hidden_layer_sizes=(3,), random_state=0)), Y),
