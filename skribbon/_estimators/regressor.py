@@ -49,7 +49,7 @@ from .._utils.typing import (
 )
 from ..conformal.calibration import Calibration, calibrate, conformal_bounds, conformal_interval
 from ..conformal.left_out import Jackknife
-from ..curvature import Curvature
+from ..curvature import Curvature, machine_bytes
 from ..models.outputs import OutputOf
 from ..noise.fit import fit_noise
 from ..noise.scale import Noise
@@ -164,6 +164,11 @@ class RegressionMethods:
         distribution = self.predict_distribution(X)
         if isinstance(distribution, JointPredictive):
             return distribution.covariance()
+        if 2 * 8 * len(distribution) ** 2 > machine_bytes() / 2:
+            raise MemoryError(
+                f"return_cov=True needs two {len(distribution)} x {len(distribution)} arrays, more than half of this "
+                "machine's memory. For means and totals of rows use skribbon.inspection.predictions."
+            )
         root = distribution.slope()[:, None] * self._raw_root(self._prepared(X))[:, 0]
         return root @ root.T + np.diag(distribution.standard_errors()[1] ** 2)
 

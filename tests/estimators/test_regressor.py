@@ -625,3 +625,12 @@ def test_predictive_distributions_print_in_one_line():
     X, y = load_diabetes(return_X_y=True)
     assert repr(RibbonRegressor(Ridge()).fit(X, y).predict_distribution(X[:3])) == "Predictive(3 rows)"
     assert repr(RibbonRegressor(Ridge()).fit(X, np.c_[y, y]).predict_distribution(X[:3])) == "JointPredictive(3 rows)"
+
+
+def test_joint_covariance_beyond_half_of_the_memory_is_refused(monkeypatch):
+    X, y = load_diabetes(return_X_y=True)
+    ribbon = RibbonRegressor(Ridge()).fit(X, y)
+    monkeypatch.setattr("skribbon._estimators.regressor.machine_bytes", lambda: 2 * 2 * 8 * 100**2)
+    assert ribbon.predict(X[:100], return_cov=True)[1].shape == (100, 100)
+    with pytest.raises(MemoryError, match=r"two 101 x 101 arrays.*inspection.predictions"):
+        ribbon.predict(X[:101], return_cov=True)
