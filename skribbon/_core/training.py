@@ -183,10 +183,9 @@ class Training:
             _warn_of_few_groups(self)
         elif self.correction == "auto" or self.correction_used in ("HC1", "HC2"):
             _ = self.mean_leverages  # warns if there are as many parameters as observations
-        own = exact and self.correction_used not in (
-            ("HC0", "HC1") if grouped else ("HC0",)
-        )  # each unit by its leverage
-        units = self.checked_units if own else self.units if exact and not grouped else None
+        uniform = ("HC0", "HC1") if grouped else ("HC0",)  # corrections without the leverages of single units
+        by_leverage = exact and self.correction_used not in uniform
+        units = self.checked_units if by_leverage else self.units if exact and not grouped else None
         single = np.zeros((len(self.rows.model.theta), 0)) if units is None else units.single.T
         gradient, centre = corrected_scores(self)
         if closed_form:
@@ -249,12 +248,8 @@ def _hc1_factor(training):
 
 def second_moment(training, gradient, centre):
     """H_Fc, the second moment (p, p) of corrected scores around the centre, in units of one row's score."""
-    correction, rows, n, clipped = (
-        training.correction_used,
-        training.rows,
-        training.n,
-        training.clip.scores is not None,
-    )
+    correction, rows, n = training.correction_used, training.rows, training.n
+    clipped = training.clip.scores is not None
     if rows.groups is not None:
         unbounded = not clipped and np.isinf(rows.model.loss.gradient_bound(np.zeros(1))).all()
         if POWERS[correction] and unbounded:

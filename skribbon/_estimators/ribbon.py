@@ -78,11 +78,10 @@ def fit_ribbon(settings, training):
     ribbon = training.ribbon(settings.alpha, closed_form, settings.n_draws, seed, newton)
     exact = settings.predictive == "direct" or (newton and not rows.model.is_linear)
     ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
+    prefix = "HC" if rows.groups is None else "CR"
     return {
         "ribbon_": ribbon.mapped(rows.model.uncentred),
-        "correction_": training.correction_used
-        if rows.groups is None
-        else training.correction_used.replace("HC", "CR"),
+        "correction_": training.correction_used.replace("HC", prefix),
         "effective_parameters_": float(training.effective_parameters),
         "n_observations_": float(training.n),
         "n_groups_": None if rows.groups is None else rows.groups.n,
@@ -201,7 +200,10 @@ class BaseRibbon(Wrapper):
         self._check_kind(estimator)
         if sample_weight is not None or table.weighted:
             self._route_weight(estimator, np.ones(1))  # raises if the base model takes none
-        fit_on = lambda start, X, y, weight: self._fit_base(X, y, weight, start)[0]  # noqa: E731
+
+        def fit_on(start, X, y, weight):
+            return self._fit_base(X, y, weight, start)[0]
+
         return lazy.fit_base_lazily(table, estimator, fit_on, parametric_model, isinstance(self, ClassifierMixin))
 
     @property

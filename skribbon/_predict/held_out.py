@@ -43,12 +43,12 @@ class HeldOut:
     f: np.ndarray  # (m, k) raw predictions
     y: np.ndarray  # (m,) or (m, n_outputs) observed values, or positions of the classes
     weight: np.ndarray  # (m,) frequencies
-    group: np.ndarray | None = None  # (m,) labels of rows that depend on each other
+    group: np.ndarray | None = None  # (m,) labels of dependent rows; of calibration rows, of groups with own guarantees
     origin: str = "folds"  # or "loo", "calibration"
     n_fits: int = 0  # number of base fits that the record took
     units: float = 1.0  # number of Dirichlet weights at which the epistemic covariance was computed
     alpha: float = 1.0  # concentration of these weights
-    squared: np.ndarray | None = None  # (m,) squared residuals with the variance of the noise alone as their mean
+    squared: np.ndarray | None = None  # (m,) squares with the noise variance alone as their mean; only of origin "loo"
     leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
 
     def __len__(self):

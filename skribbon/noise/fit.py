@@ -42,8 +42,7 @@ def fit_noise(noise, law, training, latent, model):
     fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), models))
     noises, laws, dispersions, records = zip(*fits, strict=True)
     targets = tuple(TargetScale.of(own, part.rows.targets()) for own, part in zip(models, outputs, strict=True))
-    first = records[0]
-    summary = None if first is None else HeldOutSummary(first.origin, len(first), first.n_fits)
+    summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
     if not several:
         return {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
     if correlation is None:
@@ -104,7 +103,10 @@ def leave_one_out(output, latent, loss):
     rows, f = output.rows, output.left_out
     group = None if rows.groups is None else rows.groups.code
     squared = output.squared_residuals * output.growth
-    predict = lambda: Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())  # noqa: E731
+
+    def predict():
+        return Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())
+
     return HeldOut(predict, f, rows.y, rows.weight, group, "loo", squared=squared, leverage=output.leverages)
 
 
@@ -204,7 +206,7 @@ class Standardized:
 def _residual_columns(record, alpha):
     """Residuals, dispersions, epistemic variances and weights of one record, (m,) each.
 
-    Rows with a leverage above 0.5 get weight zero: their residuals are uninformative about the noise.
+    Rows with a leverage of MAX_INFORMATIVE_LEVERAGE or more get weight zero: their residuals show little of the noise.
     """
     own, factor = record.distribution, 1.0 if alpha is None else record.factors([alpha])[0]
     dispersion = np.broadcast_to(own.dispersion, len(record))

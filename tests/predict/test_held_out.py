@@ -146,6 +146,8 @@ def test_record_is_kept_only_if_store_loo_asks_for_it(monkeypatch):
     monkeypatch.setattr(HeldOut, "__reduce__", lambda self: pytest.fail("a HeldOut record was stored"))
     for estimator in (RibbonRegressor(Ridge()), RibbonCV(Ridge(), cv=3, store_folds=True)):
         pickle.dumps(clone(estimator).fit(X, y))
+    with pytest.raises(pytest.fail.Exception, match="a HeldOut record was stored"):  # so the test notices one
+        pickle.dumps(RibbonRegressor(Ridge(), store_loo=True).fit(X, y))
 
 
 @pytest.mark.parametrize("scoring", ["nll", "crps"])
