@@ -178,3 +178,21 @@ def test_cross_conformal_scores_count_by_their_weights():
     repeated = RibbonCV(Ridge(), cv=PredefinedSplit(fold[rows]), store_folds=True).fit(X[rows], y[rows])
     ours, theirs = (one.predict_interval(X[:20], kind="cv+") for one in (weighted, repeated))
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_with_alpha_rescales_ribbon_and_leave_one_out_record_from_their_own_alpha():
+    fits = {a: RibbonRegressor(Ridge(), alpha=a, noise=3000.0, store_loo=True).fit(X, y) for a in (0.05, 2.0)}
+    for moved in (fits[0.05].with_alpha(2.0), fits[0.05].with_alpha(7.0).with_alpha(2.0)):
+        np.testing.assert_allclose(moved.predict_interval(X), fits[2.0].predict_interval(X), rtol=1e-12)
+        np.testing.assert_allclose(moved.covariance_, fits[2.0].covariance_, rtol=1e-10)
+        assert moved.loo_score_ == pytest.approx(fits[2.0].loo_score_, rel=1e-12)
+    assert fits[0.05].loo_score_ != pytest.approx(fits[2.0].loo_score_, rel=1e-4)
+
+
+def test_leave_one_out_scores_count_rows_by_their_weights():
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    rows, tuned = np.repeat(np.arange(len(y)), weight), RibbonCV(RibbonRegressor(Ridge(), noise=3000.0), cv="loo")
+    weighted = clone(tuned).fit(X, y, sample_weight=weight).cv_results_
+    repeated = clone(tuned).fit(X[rows], y[rows]).cv_results_
+    for name in ("nll", "coverage", "width"):
+        np.testing.assert_allclose(weighted[f"mean_test_{name}"], repeated[f"mean_test_{name}"], rtol=1e-9)
