@@ -9,6 +9,7 @@ from scipy import integrate, special, stats
 from scipy.special import ndtr
 
 from skribbon import _laws as laws
+from skribbon._laws.base import Normal
 from skribbon._laws.families import Mixture, TweedieFamily, UncertainMean, halfway, rank
 from skribbon._laws.noise_distributions import EmpiricalLaw, LocationFamily, StudentLaw
 from skribbon._laws.tweedie import CompoundPoissonGamma
@@ -794,3 +795,9 @@ def test_density_of_far_counts_is_an_integral(y):
     expected = sum(integrate.quad(joint, a, b, epsabs=0, limit=200)[0] for a, b in pairwise(sorted([-6, f, bend, 9])))
     law = TweedieFamily(np.ones(1), 1, "log").marginal(np.array([f]), np.array([sd**2]))
     assert np.exp(law.logpdf(np.array([y])))[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_quantile_of_a_mixture_is_the_first_point_of_a_plateau():
+    mixture = Mixture(Normal(np.array([[0.0, 10.0, 20.0, 30.0]]), 1e-4))
+    quantiles = mixture.ppf(np.array([0.25, 0.5, 0.75]))[0]
+    np.testing.assert_allclose(quantiles, [0.0, 10.0, 20.0], atol=0.1)  # the cdf stays at each level for almost ten
