@@ -205,7 +205,7 @@ def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monke
 
 def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an_output():
     X, Y = rng.normal(size=(3000, 3)), rng.normal(size=(3000, 2))
-    ribbon = RibbonRegressor(Ridge(alpha=[0.0, 1e5]), noise="dof").fit(X, Y)
+    ribbon = RibbonRegressor(Ridge(alpha=np.array([0.0, 1e5])), noise="dof").fit(X, Y)
     joint = ribbon.predict_distribution(X[:4], kind="confidence")
     first, second = (own.latent.df for own in joint.outputs)
     assert (first < second).all()  # a strong penalty leaves fewer parameters
