@@ -39,6 +39,7 @@ from .thresholds import MAX_FLAT_DRAWS, MIN_CURVATURE
 from .units import leverages_are_small, pass_width, shortened
 
 GROUPS_PER_GENERATOR = 64  # groups whose weights one random generator draws, so that blocks may cut the table anywhere
+DOMINATING = 0.4  # leverage from which a row may contribute more than half of a variance, with room for a penalty
 MOST_DIRECTIONS = 24  # coordinates up to which pairs of them are faster than 1,000 rows: 300 pairs, 0.7 MB
 
 
@@ -306,6 +307,8 @@ class Freedom:
     :math:`\mathrm{df} = (\sum_i c_i^2)^2 / \sum_i c_i^4 - 1`, which is m - 1 for the mean of a category of m rows. The
     sum of fourth powers is a quadratic form in products of pairs of coordinates. It is kept in that form for few
     parameters, else by the directions of influential rows. All other rows contribute as normal features would.
+
+    If one row contributes most, the estimated variance is not that uncertain: all others bound it from below.
     """
 
     basis: np.ndarray  # (p, L), coordinates of a functional, or r directions of each influential row
@@ -314,6 +317,8 @@ class Freedom:
     root: np.ndarray | None = None  # (p, r), root of the sum of c_i^2 over all rows, if the forms leave out some
     others: float = 1.0  # number of observations that they leave out
     most: float = np.inf  # upper bound of the degrees of freedom
+    top: np.ndarray | None = None  # (p, r m), directions of the rows, or groups, that may contribute most of a variance
+    rank: int = 1  # r, directions of each of them
 
     @classmethod
     def constant(cls, p, df=np.inf):
@@ -321,24 +326,26 @@ class Freedom:
         return cls(np.zeros((p, 0)), None, np.zeros(0), most=max(df, 1.0))
 
     @classmethod
-    def from_contributions(cls, M, E, copies, root, others, most):
+    def from_contributions(cls, M, E, copies, n, root, others, most):
         """Build from contributions c_i^2 = |E_i M' v|^2 to v (p,), E (m, r, q), of units of frequencies ``copies``."""
+        dominating = E[np.square(E).sum(axis=(1, 2)) > DOMINATING * n]  # no share of a variance exceeds the leverage
+        rest = root, others, most, _directions(M, dominating), E.shape[1]
         if M.shape[1] > MOST_DIRECTIONS:
-            return cls(M @ E.reshape(-1, M.shape[1]).T, None, copies, root, others, most)
+            return cls(_directions(M, E), None, copies, *rest)
         first, other = np.triu_indices(M.shape[1])
         B = np.einsum("mrq,mrs->mqs", E, E)  # c_i^2 = z' B_i z with z = M' v
         products = B[:, first, other] * np.where(first == other, 1.0, 2.0) * np.sqrt(copies)[:, None]
-        return cls(M, np.linalg.qr(products, mode="r"), np.einsum("mqs,m->qs", B, copies), root, others, most)
+        return cls(M, np.linalg.qr(products, mode="r"), np.einsum("mqs,m->qs", B, copies), *rest)
 
     @property
     def width(self):
         """Floats that a functional takes in :meth:`of`; zero if all have the same degrees of freedom."""
-        return self.basis.shape[1] + sum(0 if A is None else A.shape[1] for A in (self.quartic, self.root))
+        return self.basis.shape[1] + sum(0 if A is None else A.shape[1] for A in (self.quartic, self.root, self.top))
 
     def mapped(self, function):
         """Express in other coordinates: ``function`` takes directions (p, r) there."""
-        root = None if self.root is None else function(self.root)
-        return replace(self, basis=function(self.basis), root=root)
+        root, top = (None if A is None else function(A) for A in (self.root, self.top))
+        return replace(self, basis=function(self.basis), root=root, top=top)
 
     def of(self, function):
         """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
@@ -360,7 +367,28 @@ class Freedom:
             total = np.maximum(np.square(function(self.root) / size).sum(axis=-1), kept)
         fourth = fourth + 3 * (total - kept) ** 2 / self.others
         df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1
+        if self.top is not None and self.top.shape[1]:
+            c2 = np.square(function(self.top) / size).reshape(*total.shape, -1, self.rank).sum(axis=-1).max(axis=-1)
+            df = _with_one_dominating(df, c2, total, fourth)
         return np.clip(df, 1.0, self.most)
+
+
+def _directions(M, E):
+    """Directions (p, m r) whose squared inner products with v are the contributions |E_i M' v|^2 of E (m, r, q)."""
+    return M @ E.reshape(-1, M.shape[1]).T
+
+
+def _with_one_dominating(df, largest, total, fourth):
+    """Degrees of freedom of a variance with one contribution above half of it, and the bound from all others.
+
+    The formula is within 10% of the degrees at which Student's t has the 95% quantile of N(0, 1) over the root of
+    b + (1 - b) chi^2_1, with the share b of all others.
+    """
+    with np.errstate(all="ignore"):
+        b = np.clip(1 - largest / total, 0.0, 0.5)
+        others = (total - largest) ** 2 / np.maximum(fourth - largest**2, 0.0)
+        bounded = np.minimum(others, (1 + 1.9 * np.sqrt(b) * (1 - 0.73 * b)) / (1 - b) ** 2)
+        return np.where(bounded > df, df + np.minimum(2 - 4 * b, 1.0) * (bounded - df), df)  # from b = 1/2 on df
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,4 +473,5 @@ def _freedom_of(training, own, mean_leverage):
         return Freedom.constant(len(M), most)
     M = M[:, along]
     root = None if few else expected_root(M, training.curvature.shift(training.rows.model)[own], training.n)
-    return Freedom.from_contributions(M, E, copies, root, max(n - copies.sum(), 1.0), max(most, 1.0))
+    others = max(n - copies.sum(), 1.0)
+    return Freedom.from_contributions(M, E, copies, training.n, root, others, max(most, 1.0))

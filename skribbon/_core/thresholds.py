@@ -55,6 +55,8 @@ KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the
 KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
 
 # ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md
+NORMAL_SHARE = 0.01  # epistemic share of the variance below which it is normal in a prediction: 5 df widen it by 0.25%
+NORMAL_PER_DEGREE = 5e-4  # ... and share per degree of freedom: half-widths at 90% change by less than 0.05%
 UNDETERMINED_TOL = 1e-3  # warn if a row moves farther along an undetermined direction; training rows move by about one
 SINGLE_ROW_TOL = 0.5  # warn if one training row, or group, determines more than this share of a prediction
 SLOW_ROWS = 1000  # rows from which a derivative by a loop over rows warns: fewer rows are fast enough, by judgement

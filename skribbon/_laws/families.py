@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri
 
 from .base import POINT, Law, Normal, as_floats, in_order
-from .numerics import integrate_crps, normals_crps, points_crps, spline_quantiles
+from .numerics import find_root, integrate_crps, normals_crps, points_crps, spline_quantiles
 from .tweedie import POISSON, TINY, CompoundPoissonGamma, Counts, Gamma, InverseGaussian
 
 REACH = 7.0  # standard deviations of f on either side that carry all but 3e-12 of its mass
@@ -320,9 +320,10 @@ class Mixture(Law):
         return self.law._cdf_at(y[..., None], closed).mean(axis=-1)
 
     def _ppf(self, q):
-        # between the components' smallest and largest quantile; only halving is safe if they are narrow and far apart
         ends = self._quantiles(q)
         low, high, rows = ends.min(axis=-1), ends.max(axis=-1), np.arange(q.size)
+        if self.real:
+            rows = self._interpolate(q, low, high)
         for _ in range(70):  # 64 halvings separate all floats, and some are for rounding to whole numbers
             resolution = np.maximum(np.spacing(high), 1.0) if self.discrete else 1e-13 * np.abs(high)
             rows = rows[(high - low > resolution)[rows]]
@@ -334,6 +335,26 @@ class Mixture(Law):
             enough = law._cdf_at(middle) >= q[rows]
             high[rows[enough]], low[rows[~enough]] = middle[enough], middle[~enough]
         return np.where(self._cdf_at(low) >= q, low, high)
+
+    def _interpolate(self, q, low, high):
+        """Set ends (m,) of brackets to the quantile by interpolation; returns the rows at which only halving is safe.
+
+        These are mixtures of components so narrow and far apart that the cdf jumps, or is flat at the level.
+        """
+        span = high - low
+        some = np.flatnonzero((span > 0) & np.isfinite(span) & (self._cdf_at(low) < q))
+
+        def residual(u, rows):
+            rows = some[rows]
+            law = self if rows.size == q.size else self.take(rows)
+            return law._cdf_at(low[rows] + u * span[rows]) - q[rows]
+
+        every, a, b = np.arange(some.size), np.zeros(some.size), np.ones(some.size)
+        u = find_root(residual, a, b, residual(a, every), residual(b, every))
+        steep = (residual(u - 1e-9, every) < -1e-12) & (residual(u + 1e-9, every) >= 0)
+        found, u = some[steep], u[steep]
+        low[found] = high[found] = low[found] + u * span[found]
+        return np.delete(np.arange(q.size), found)
 
     def _quantiles(self, q):
         """Quantiles (m, B) of the components at levels q (m,)."""

@@ -264,17 +264,17 @@ class Tabulated(LocationScale):
 
     def _cdf(self, y):
         z, nodes, i, left, right = self._placed(y)
-        inside = left + np.clip((z - nodes[i]) / (nodes[i + 1] - nodes[i]), 0, 1) * (right - left)
-        below = left * stdtr(TAIL, np.minimum(z, nodes[0]) / TAIL_SCALE) / stdtr(TAIL, nodes[0] / TAIL_SCALE)
-        above = (1 - right) * stdtr(TAIL, -np.maximum(z, nodes[-1]) / TAIL_SCALE)
-        above = 1 - above / stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
-        return np.where(z < nodes[0], below, np.where(z > nodes[-1], above, inside))
+        value = left + np.clip((z - nodes[i]) / (nodes[i + 1] - nodes[i]), 0, 1) * (right - left)
+        below, above = z < nodes[0], z > nodes[-1]
+        value[below] = left[below] * _tail(-z[below]) / _tail(-nodes[0])
+        value[above] = 1 - (1 - right[above]) * _tail(z[above]) / _tail(nodes[-1])
+        return value
 
     def _logpdf(self, y):
         z, nodes, i, left, right = self._placed(y)
         density = (right - left) / (nodes[i + 1] - nodes[i])
-        below = left * tail_density(z) / stdtr(TAIL, nodes[0] / TAIL_SCALE)
-        above = (1 - right) * tail_density(z) / stdtr(TAIL, -nodes[-1] / TAIL_SCALE)
+        below = left * tail_density(z) / _tail(-nodes[0])
+        above = (1 - right) * tail_density(z) / _tail(nodes[-1])
         density = np.where(z < nodes[0], below, np.where(z > nodes[-1], above, density))
         return np.log(density) - np.log(self._scale())
 
@@ -364,6 +364,11 @@ def kernel_density(x, centres, widths, tail, skip_itself=False):
     if skip_itself:
         kernels[..., np.arange(len(x)), np.arange(len(x))] = 0.0
     return (1 - tail) * kernels.sum(axis=-1) / (len(centres) - skip_itself) + tail * tail_density(x)
+
+
+def _tail(x):
+    """Probability that TAIL_SCALE times Student's t with TAIL degrees of freedom exceeds x."""
+    return stdtr(TAIL, -x / TAIL_SCALE)
 
 
 def tail_density(x):

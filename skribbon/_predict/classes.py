@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from .._laws.base import in_order, student_ratio
@@ -97,7 +98,7 @@ class ClassProbabilities(Distribution):
         values, tails = np.empty((len(self), self.loss.n_classes, len(q))), np.log(np.minimum(q, 1 - q)).round(9)
         for tail in np.unique(tails):  # levels q and 1 - q share a scale
             same = tails == tail
-            values[..., same] = self._normal_quantiles(q[same], student_ratio(q[same][0], self.latent.df) ** 2)
+            values[..., same] = self._normal_quantiles(q[same], student_ratio(ndtri(q[same][0]), self.latent.df) ** 2)
         return in_order(values, q)
 
     def _normal_quantiles(self, q, factor):

@@ -212,7 +212,7 @@ class JointPredictive(TargetDistribution):
 
     @like(Predictive.drawn)
     def drawn(self, n_samples, functions, noise):
-        draws = self.latent.source(check_count(n_samples, "n_samples"), functions)  # (n, m, n_samples)
+        draws = self.latent.joint_draws(check_count(n_samples, "n_samples"), functions)  # (n, m, n_samples)
         if self.kind == "prediction":
             e = noise.standard_normal(draws.shape)
             e = np.einsum("jk,nks->njs", np.linalg.cholesky(_regular(self.correlation)), e)

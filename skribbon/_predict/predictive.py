@@ -10,14 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import chdtri, ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
 
+from .._core import thresholds
 from .._core.linalg import LARGEST
 from .._core.rows import row_blocks
 from .._laws.base import Estimate, Law, Normal, normal_levels
 from .._laws.families import Mixture
 from .._laws.noise_distributions import NoiseLaw
+from .._laws.widened import Patched, Widened
 from .._utils.checks import check_count, check_levels, check_observations
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, Levels, RandomState
@@ -34,8 +36,8 @@ def no_draws(n_samples: int, rng: Any) -> FloatArray:
     raise ValueError("Leave-one-out predictions have no joint draws, because each comes from another fit.")
 
 
-def _some_degrees(latent, rows):
-    return latent.df[rows]
+def _degrees_among(freedom, index, rows):
+    return freedom(index[rows])
 
 
 def _divided_draws(source, temperature, n_samples, rng):
@@ -50,12 +52,12 @@ class Latent:
     covariance: FloatArray  # (..., n, k, k), J_x Cov(Delta theta_w) J_x' row by row; a leading axis is a path of alphas
     draws: FloatArray | None = None  # (..., n, k, B) at the stored parameter draws; None for the Gaussian limit
     source: Callable[[int, Any], FloatArray] = no_draws  # source(n_samples, rng): joint draws (n, k, n_samples)
-    freedom: Callable[[], FloatArray] | None = None  # degrees of freedom (n,) of the covariance, unless infinite
+    freedom: Callable[[Any], FloatArray] | None = None  # degrees of freedom of the covariance of rows, unless infinite
 
     @cached_property
     def df(self):
         """Degrees of freedom (n,) of the covariance."""
-        return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom()
+        return np.full(len(self.f), np.inf) if self.freedom is None else self.freedom(slice(None))
 
     def scaled(self, factors):
         """Raw predictions with the covariance multiplied by a factor; several factors (A,) add a leading axis."""
@@ -68,8 +70,22 @@ class Latent:
     def take(self, rows):
         """Raw predictions of some rows, without joint draws."""
         draws = None if self.draws is None else self.draws[rows]
-        freedom = None if self.freedom is None else partial(_some_degrees, self, rows)
+        index = np.arange(len(self.f))[rows]
+        freedom = None if self.freedom is None else partial(_degrees_among, self.freedom, index)
         return Latent(self.f[rows], self.covariance[rows], draws, freedom=freedom)
+
+    def widened(self, rows, ratio):
+        """Raw predictions of some rows with deviations multiplied by a ratio (m,) for each."""
+        part, ratio = self.take(rows), ratio[:, None, None]
+        draws = None if part.draws is None else part.f[:, :, None] + ratio * (part.draws - part.f[:, :, None])
+        return Latent(part.f, part.covariance * ratio**2, draws)
+
+    def joint_draws(self, n_samples, rng):
+        """Joint draws (n, k, n_samples) with Student's t distribution at each row; each is one function of the rows."""
+        draws, f = self.source(n_samples, rng), self.f[:, :, None]
+        if self.freedom is None:
+            return draws
+        return f + student_scales(self.df, rng.uniform(size=n_samples))[:, None] * (draws - f)
 
     def moved_to(self, f):
         """Other raw predictions with the same deviations, without joint draws."""
@@ -109,13 +125,23 @@ class RawDraws(PreparedRows):
 
 
 class Degrees(PreparedRows):
-    """Degrees of freedom (n,) of the variance of raw predictions of prepared rows X, the fewest of a row's outputs."""
+    """Degrees of freedom of the variance of raw predictions of some of the prepared rows, the fewest of the outputs."""
 
-    def __call__(self):
-        freedom = self.ribbon.freedom
-        if not freedom.width:
-            return np.full(self.X.shape[0], freedom.most)
-        return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in self.blocks(freedom.width)])
+    def __call__(self, rows):
+        freedom, part = self.ribbon.freedom, replace(self, X=self.X[rows])
+        if not freedom.width or not part.X.shape[0]:
+            return np.full(part.X.shape[0], freedom.most)
+        return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in part.blocks(freedom.width)])
+
+
+def student_scales(df, levels):
+    """Factors (n, S) that make normal deviations Student's t with df (n,), by quantiles of chi-squared at levels (S,)."""
+    knots = np.geomspace(1.0, 1e4, 81)  # between them, factors are nearly lines in log df
+    table = np.sqrt(knots[:, None] / np.maximum(chdtri(knots[:, None], levels), 1e-300))
+    place = np.interp(np.log(df), np.log(knots), np.arange(len(knots)))
+    left = np.minimum(place.astype(int), len(knots) - 2)
+    along = (place - left)[:, None]
+    return (1 - along) * table[left] + along * table[left + 1]
 
 
 class Drawn(Normal):
@@ -280,12 +306,35 @@ class Predictive(TargetDistribution):
             if draws is not None:
                 return Drawn(draws[..., 0, :], self.latent.df)
             return Normal(f, variance) if self.latent.freedom is None else Estimate(f, variance, self.latent.df)
-        if draws is None:
-            return self.loss.law(self.dispersion, self.shape).marginal(f, variance)
-        if not np.any(self.dispersion):
-            return Drawn(self.loss.mean(draws[..., 0, :]))
-        family = self.loss.law(np.asarray(self.dispersion)[..., None], self.shape)
-        return Mixture(family.conditional(draws[..., 0, :]))
+        law, (rows, df) = self._observed(self.latent, self.dispersion), self._heavy_rows()
+        return Patched(law, rows, Widened(self._widened, rows, df)) if rows.size else law
+
+    def _observed(self, latent, dispersion):
+        """Distribution of an observation, given raw predictions and dispersions."""
+        if latent.draws is None:
+            return self.loss.law(dispersion, self.shape).marginal(latent.f[:, 0], latent.covariance[..., 0, 0])
+        draws = latent.draws[..., 0, :]
+        if not np.any(dispersion):
+            return Drawn(self.loss.mean(draws))
+        return Mixture(self.loss.law(np.asarray(dispersion)[..., None], self.shape).conditional(draws))
+
+    def _widened(self, rows, ratio):
+        """Distribution of observations at some rows with deviations of raw predictions multiplied by ratios."""
+        return self._observed(self.latent.widened(rows, ratio), np.broadcast_to(self.dispersion, len(self))[rows])
+
+    def _heavy_rows(self):
+        """Rows at which degrees of freedom of the raw prediction change the distribution of y, and these degrees."""
+        if self.latent.freedom is None or self.latent.covariance.ndim > 3:
+            return np.zeros(0, dtype=int), np.zeros(0)
+        f = self.latent.f[:, 0]
+        with np.errstate(all="ignore"):
+            epistemic = self.loss.mean_derivative(f) ** 2 * self.latent.covariance[:, 0, 0]
+            noise = self.loss.law(self.dispersion, self.shape).conditional(f).var()
+            share = np.where(epistemic > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
+        rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE)
+        df = self.latent.freedom(rows)
+        heavy = share[rows] >= thresholds.NORMAL_PER_DEGREE * df
+        return rows[heavy], df[heavy]
 
     def mean(self) -> FloatArray:
         """Mean at each row.
@@ -324,8 +373,10 @@ class Predictive(TargetDistribution):
         -------
         ndarray, of the shape of y
         """
-        inner = scale_of(self).encode(_checked(self, y))
-        return self.law.cdf(inner) if self.target.increasing else 1 - self.law.cdf_below(inner)
+        y = _checked(self, y)
+        inner = scale_of(self).encode(y)
+        value = self.law.cdf(inner) if self.target.increasing else 1 - self.law.cdf_below(inner)
+        return np.where(y >= max(self.target.ends), 1.0, value)
 
     def cdf_below(self, y: ArrayLike) -> FloatArray:
         """P(Y < y): less than :meth:`cdf` for counts, and at other values of positive probability.
@@ -338,8 +389,10 @@ class Predictive(TargetDistribution):
         -------
         ndarray, of the shape of y
         """
-        inner = scale_of(self).encode(_checked(self, y))
-        return self.law.cdf_below(inner) if self.target.increasing else 1 - self.law.cdf(inner)
+        y = _checked(self, y)
+        inner = scale_of(self).encode(y)
+        value = self.law.cdf_below(inner) if self.target.increasing else 1 - self.law.cdf(inner)
+        return np.where(y <= min(self.target.ends), 0.0, value)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Logarithm of the density, or of the probability for counts.
@@ -395,7 +448,7 @@ class Predictive(TargetDistribution):
         -------
         ndarray of shape (n_samples, n), or (n_samples, n, m) for m outputs
         """
-        draws = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
+        draws = self.latent.joint_draws(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
         if self.kind == "prediction":
             family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
             draws = family.conditional(draws).sample(noise)

@@ -40,7 +40,7 @@ class Curvature(BaseEstimator):
     >>> from skribbon.metrics import neg_nll_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor(curvature=Hessian())
-    >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1e-3]}, scoring=neg_nll_scorer).fit(X, y)
+    >>> search = GridSearchCV(ribbon, {"curvature__damping": [0.0, 1.0]}, scoring=neg_nll_scorer).fit(X, y)
     >>> search.best_params_
     {'curvature__damping': 0.0}
     """

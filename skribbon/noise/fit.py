@@ -192,7 +192,8 @@ class Standardized:
             return NormalLaw()
         if name == "student":
             return best_student(self.z, self.weight)
-        empirical = EmpiricalLaw(self.z, self.weight, self.share)
+        # noise has mean zero at every x, so that the sum of predictions is the mean of the sum of observations
+        empirical = EmpiricalLaw(self.z - np.average(self.z, weights=self.weight), self.weight, self.share)
         if name == "empirical":
             return empirical
         laws, at = [NormalLaw(), best_student(self.z, self.weight)], empirical.centres  # quantiles of the sample

@@ -167,7 +167,7 @@ def test_jackknife_survives_pickling_and_another_alpha():
 
 
 # ---------------------------------------------------------------------- CV+
-NORMAL = {"noise": "dof", "law": "normal"}
+NORMAL = {"noise": "dof", "law": "normal", "correction": "HC0"}  # no degrees of freedom
 
 
 @pytest.mark.parametrize("grouped", [False, True])

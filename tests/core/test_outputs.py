@@ -212,7 +212,7 @@ def test_covariance_for_one_output():
 
 
 def test_normal_laws_make_a_multivariate_normal_law():
-    ribbon = RibbonRegressor(noise="dof").fit(X, Y)
+    ribbon = RibbonRegressor(noise="dof", correction="HC3").fit(X, Y)  # without degrees of freedom
     distribution = ribbon.predict_distribution(NEW)
     rng = np.random.default_rng(0)
     y = ribbon.predict(NEW) + rng.normal(size=(len(NEW), 3))
@@ -232,7 +232,7 @@ def test_normal_laws_make_a_multivariate_normal_law():
 
 
 def test_functions_are_drawn_jointly_over_rows_and_outputs():
-    ribbon = RibbonRegressor(noise="dof").fit(X, Y)
+    ribbon = RibbonRegressor(noise="dof", correction="HC3").fit(X, Y)  # without degrees of freedom
     draws = ribbon.predict_samples(NEW[:2], 20_000, kind="confidence", random_state=0).reshape(20_000, -1)
     J = np.stack([np.kron(np.eye(3), np.append(row, 1.0)) for row in NEW[:2]]).reshape(6, 12)
     expected = J @ ribbon.covariance_ @ J.T

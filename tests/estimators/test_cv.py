@@ -58,8 +58,9 @@ SCORERS = {
 def test_alpha_path_equals_grid_search_with_refits(diabetes, base, scoring):
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.1, 1.0, 10.0]
-    tuned = RibbonCV(base, alphas=alphas, scoring=scoring, cv=cv).fit(X, y)
-    search = GridSearchCV(RibbonRegressor(base), {"alpha": alphas}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
+    ribbon = RibbonRegressor(base, correction="HC0")  # scores along the path have no degrees of freedom
+    tuned = RibbonCV(ribbon, alphas=alphas, scoring=scoring, cv=cv).fit(X, y)
+    search = GridSearchCV(ribbon, {"alpha": alphas}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
     for k in range(3):
         ours, theirs = tuned.cv_results_[f"split{k}_test_{scoring}"], search.cv_results_[f"split{k}_test_score"]
         np.testing.assert_allclose(ours, -theirs, rtol=1e-6)
@@ -88,8 +89,9 @@ def test_classifier_alpha_path_equals_grid_search(noisy_iris, classes):
 def test_callable_and_sklearn_scorers_choose_the_alpha_of_the_built_in_score(diabetes, noisy_iris):
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.01, 0.3, 3.0]
-    built_in = RibbonCV(Ridge(0.1), alphas=alphas, scoring="nll", cv=cv).fit(X, y)
-    called = RibbonCV(Ridge(0.1), alphas=alphas, scoring=metrics.neg_nll_scorer, cv=cv).fit(X, y)
+    ribbon = RibbonRegressor(Ridge(0.1), correction="HC3")  # scores along the path have no degrees of freedom
+    built_in = RibbonCV(ribbon, alphas=alphas, scoring="nll", cv=cv).fit(X, y)
+    called = RibbonCV(ribbon, alphas=alphas, scoring=metrics.neg_nll_scorer, cv=cv).fit(X, y)
     assert called.alpha_ == built_in.alpha_
     assert called.best_score_ == pytest.approx(built_in.best_score_, rel=1e-10)
     X, y = noisy_iris
@@ -280,10 +282,12 @@ def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
     X, y = diabetes[0][:441], diabetes[1][:441]  # folds of one size, whose mean scikit-learn does not weigh
     CountingRidge.fits = 0
     dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
-    tuned = RibbonCV(CountingRidge(alpha=1e-3), dampings=dampings, alphas=alphas, scoring="nll", cv=3).fit(X, y)
+    ribbon = RibbonRegressor(CountingRidge(alpha=1e-3), correction="HC3")  # no degrees of freedom, as along the path
+    tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=3).fit(X, y)
     assert CountingRidge.fits == 4
     grid = {"damping": dampings, "alpha": alphas}
-    search = GridSearchCV(RibbonRegressor(Ridge(alpha=1e-3)), grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
+    ribbon = RibbonRegressor(Ridge(alpha=1e-3), correction="HC3")
+    search = GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
     assert tuned.alpha_ == search.best_params_["alpha"]
     assert tuned.estimator_.damping == search.best_params_["damping"]
     frame = pd.DataFrame(tuned.cv_results_)

@@ -114,7 +114,7 @@ def test_pit_is_uniform_under_the_right_model():
 
 def test_scorers_agree_with_the_metrics():
     X, y = load_diabetes(return_X_y=True)
-    ribbon = RibbonRegressor(Ridge(0.1)).fit(X, y)
+    ribbon = RibbonRegressor(Ridge(0.1), correction="HC3").fit(X, y)  # normal, without degrees of freedom
     mean, std = ribbon.predict(X, return_std=True)
     assert metrics.neg_nll_scorer(ribbon, X, y) == pytest.approx(-metrics.gaussian_nll(y, mean, std), rel=1e-10)
     # the scorer averages 99 quantiles: a midpoint rule
