@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -85,7 +85,7 @@ class Latent:
         draws, f = self.source(n_samples, rng), self.f[:, :, None]
         if self.freedom is None:
             return draws
-        return f + student_scales(self.df, rng.uniform(size=n_samples))[:, None] * (draws - f)
+        return f + student_scales(self.df, rng.standard_normal(n_samples))[:, None] * (draws - f)
 
     def moved_to(self, f):
         """Other raw predictions with the same deviations, without joint draws."""
@@ -134,14 +134,21 @@ class Degrees(PreparedRows):
         return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in part.blocks(freedom.width)])
 
 
-def student_scales(df, levels):
-    """Factors (n, S) that make normal deviations Student's t with df (n,), by quantiles of chi-squared at levels (S,)."""
-    knots = np.geomspace(1.0, 1e4, 81)  # between them, factors are nearly lines in log df
-    table = np.sqrt(knots[:, None] / np.maximum(chdtri(knots[:, None], levels), 1e-300))
-    place = np.interp(np.log(df), np.log(knots), np.arange(len(knots)))
+@cache
+def _student_table():
+    """Log degrees of freedom (41,), normal scores (129,), and log factors of deviations at both, (41, 129)."""
+    df, score = np.geomspace(1.0, 1e4, 41), np.linspace(-5.5, 5.5, 129)
+    return np.log(df), score, np.log(df[:, None] / chdtri(df[:, None], ndtr(score))) / 2
+
+
+def student_scales(df, score):
+    """Factors (n, S) that make normal deviations Student's t with df (n,): chi-squared quantiles at scores (S,)."""
+    knots, scores, table = _student_table()
+    table = np.array([np.interp(score, scores, row) for row in table])
+    place = np.interp(np.log(df), knots, np.arange(len(knots)))
     left = np.minimum(place.astype(int), len(knots) - 2)
     along = (place - left)[:, None]
-    return (1 - along) * table[left] + along * table[left + 1]
+    return np.exp((1 - along) * table[left] + along * table[left + 1])
 
 
 class Drawn(Normal):
