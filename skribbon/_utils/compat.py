@@ -43,7 +43,7 @@ class cached_property(functools.cached_property[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
         if "__getstate__" not in vars(owner):
-            owner.__getstate__ = state_without_caches  # type: ignore[method-assign]
+            owner.__getstate__ = state_without_caches  # type: ignore[assignment, method-assign]
 
 
 def state_without_caches(instance):
