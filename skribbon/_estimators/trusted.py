@@ -1,6 +1,7 @@
 """Types of this package that a fitted estimator may hold, by the names that skops asks for."""
 
 from importlib import import_module
+from inspect import isclass
 from pkgutil import walk_packages
 
 from .. import _core, _estimators, _laws, _predict, conformal, curvature, models, noise
@@ -19,5 +20,5 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(
     f"{module}.{name}"
     for room in (_core, _laws, _predict, conformal, curvature, models, noise, _estimators)
     for module, name, value in _members(room)
-    if (isinstance(value, type) or value is no_draws) and value.__module__ == module
+    if (isclass(value) or value is no_draws) and value.__module__ == module
 )

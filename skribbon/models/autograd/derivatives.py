@@ -355,6 +355,7 @@ class OnlyLast(StoresFunctions):
     """Function f of the last entry of its parameters, with the others held fixed."""
 
     _functions = ("f",)
+    is_network = True
 
     def __init__(self, f, params):
         self.f, self.params = f, params
