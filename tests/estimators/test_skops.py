@@ -89,12 +89,21 @@ def test_skops_keeps_guarantees():
     np.testing.assert_array_equal(stored_and_loaded(classes).predict_set(X), classes.predict_set(X))
 
 
+def saturation(params, X):
+    return params["top"] * X[:, 0] / (params["half"] + X[:, 0])
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_skops_keeps_formulas():
-    x = RNG.uniform(0.1, 5, size=(80, 1))
-    y = 2 * x[:, 0] / (0.5 + x[:, 0]) + 0.1 * RNG.normal(size=80)
-    fitted = RibbonRegressor(AutogradRegressor(michaelis_menten(), polish=True)).fit(x, y)
-    np.testing.assert_array_equal(stored_and_loaded(fitted).predict_interval(x), fitted.predict_interval(x))
+@pytest.mark.parametrize(
+    ("f", "init", "others"),
+    [(michaelis_menten(), None, []), (saturation, {"top": 1.0, "half": 1.0}, [f"{__name__}.saturation"])],
+)
+def test_skops_keeps_formulas(f, init, others):
+    x = np.random.default_rng(1).uniform(0.1, 5, size=(80, 1))
+    y = 2 * x[:, 0] / (0.5 + x[:, 0]) + 0.1 * np.random.default_rng(2).normal(size=80)
+    fitted = RibbonRegressor(AutogradRegressor(f, init, polish=True)).fit(x, y)
+    loaded = stored_and_loaded(fitted, *others)
+    np.testing.assert_array_equal(loaded.predict_interval(x), fitted.predict_interval(x))
 
 
 def test_cached_values_are_not_pickled():
