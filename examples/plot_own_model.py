@@ -34,7 +34,7 @@ start = {"log_v": np.log(rate.max()), "log_k": np.log(np.median(concentration))}
 enzyme = RibbonRegressor(AutogradRegressor(michaelis_menten, start)).fit(concentration[:, None], rate)
 
 # %%
-# :func:`~skribbon.inspection.coefficients` shows the parameters by name, here back from their logarithms. Standard errors
+# :func:`~skribbon.inspection.coefficients` shows parameters by name, here back from their logarithms. Standard errors
 # hold for any noise; curve_fit's formula assumes the same noise in every row. Here both are right, and nearly agree.
 table = coefficients(enzyme, exponentiate=True)
 print(table[["term", "estimate", "std_error", "conf_low", "conf_high"]].round(4))
