@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradRegressor, RibbonRegressor
+from skribbon.inspection import coefficients
 from skribbon.models.architectures import mlp
 
 rng = np.random.default_rng(2)
@@ -33,13 +34,12 @@ start = {"log_v": np.log(rate.max()), "log_k": np.log(np.median(concentration))}
 enzyme = RibbonRegressor(AutogradRegressor(michaelis_menten, start)).fit(concentration[:, None], rate)
 
 # %%
-# ``covariance_`` is the sandwich covariance of the parameters, which holds for any noise; curve_fit's formula assumes
-# the same noise in every row. Here both are right, and nearly agree.
-v, k = (np.exp(enzyme.estimator_.params_[name]) for name in ("log_v", "log_k"))
-ours = np.sqrt(np.diag(enzyme.covariance_)) * [v, k]  # from log parameters to parameters
+# :func:`~skribbon.inspection.coefficients` shows parameters by name, here back from their logarithms. Standard errors
+# hold for any noise; curve_fit's formula assumes the same noise in every row. Here both are right, and nearly agree.
+table = coefficients(enzyme, exponentiate=True)
+print(table[["term", "estimate", "std_error", "conf_low", "conf_high"]].round(4))
 theirs, covariance = curve_fit(lambda x, v, k: v * x / (k + x), concentration, rate, p0=[rate.max(), 0.1])
-for name, value, error, other in zip("vk", (v, k), ours, np.sqrt(np.diag(covariance)), strict=True):
-    print(f"{name} = {value:8.4f}, standard error {error:.4f}, by curve_fit {other:.4f}")
+print("curve_fit:", theirs.round(4), "standard errors", np.sqrt(np.diag(covariance)).round(4))
 
 
 # %%

@@ -15,11 +15,13 @@ from ._utils.compat import import_when_used, show_versions
 
 if TYPE_CHECKING:
     from . import baselines, inspection, plotting
+    from ._estimators.trusted import TRUSTED_TYPES
     from .models.autograd import AutogradClassifier, AutogradRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "TRUSTED_TYPES",
     "AutogradClassifier",
     "AutogradRegressor",
     "ClassProbabilities",
@@ -48,6 +50,7 @@ __getattr__, __dir__ = import_when_used(
     globals(),
     AutogradClassifier=".models.autograd",
     AutogradRegressor=".models.autograd",
+    TRUSTED_TYPES="._estimators.trusted",
     baselines=".baselines",
     inspection=".inspection",
     plotting=".plotting",

@@ -166,8 +166,9 @@ class CalibrationWarning(RibbonWarning):
 class SlowDerivativeWarning(RibbonWarning):
     """A user's function is written so that autograd can differentiate it only a few rows at a time.
 
-    Raised by ``fit`` of a Ribbon around an autograd model with a thousand rows or more. Write the function as products
-    ``X @ W + b`` and functions of single elements, or as a formula in the columns ``X[:, j]``, or supply ``jac``.
+    Raised by ``fit`` of a Ribbon around an autograd model of more than 100 parameters with a thousand rows or more.
+    Write the function as products ``X @ W + b`` and functions of single elements, or as a formula in the columns
+    ``X[:, j]``, or supply ``jac``.
     """
 
 

@@ -31,11 +31,25 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):
-    """Property computed once, without the lock of Python 3.11, for which a forked process would wait forever."""
+    """Property computed once, and again after loading: its value is neither pickled nor stored by skops.
+
+    There is no lock as in Python 3.11, for which a forked process would wait forever.
+    """
 
     def __init__(self, func: Callable[[Any], T]):
         super().__init__(func)
         self.lock = nullcontext()
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if "__getstate__" not in vars(owner):
+            owner.__getstate__ = state_without_caches  # type: ignore[assignment, method-assign]
+
+
+def state_without_caches(instance):
+    """State of an object for a pickle, without the values of its cached properties; its ``__getstate__``."""
+    kind = type(instance)
+    return {k: v for k, v in vars(instance).items() if not isinstance(getattr(kind, k, None), cached_property)}
 
 
 def import_when_used(package, **homes):

@@ -1,4 +1,4 @@
-"""Coefficients of linear models: their table, contrasts between them, Wald's test, and the summary of a fit."""
+"""Coefficients of linear models, parameters of users' functions: table, contrasts, Wald's test, summary of a fit."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ def coefficients(
     exponentiate: bool = False,
     feature_names: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Coefficients of a linear base model with robust standard errors, tests and intervals.
+    """Coefficients of a linear base model, or parameters of your own function, with standard errors and intervals.
 
-    Coefficients belong to the features that the linear model sees, after the transformers of a pipeline, and are on the
-    scale of the link or of the transformed target; with two classes they are log odds of the second. In a penalised
-    model a coefficient is about the minimiser of the penalised expected loss, not about an unbiased effect.
+    Parameters of a function f(params, X) of :class:`~skribbon.AutogradRegressor` have the names of their nest: "K",
+    "rates.in", or "W[0, 1]" in an array. Coefficients of a linear model belong to the features that it sees, after the
+    transformers of a pipeline, and are on the scale of the link or of the transformed target; with two classes they are
+    log odds of the second. In a penalised model a coefficient is about the minimiser of the penalised expected loss,
+    not about an unbiased effect.
 
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
     confidence_level : float, default=0.9
     exponentiate : bool, default=False
-        Show exp(coefficient): odds ratios in a logistic model, rate ratios with a log link. The interval is
-        exponentiated, std_error is by the delta method, and statistic and p_value stay on the log scale.
+        Show exp(coefficient): odds ratios in a logistic model, rate ratios with a log link, or parameters of your own
+        that are logarithms. The interval is exponentiated, std_error is by the delta method, and statistic and p_value
+        stay on the log scale.
     feature_names : sequence of str, default=None
         Names of the features that the linear model sees. If None, they come from ``feature_names_in_`` and the
         transformers, without a ColumnTransformer's prefixes if names stay distinct.
@@ -67,7 +70,7 @@ def coefficients(
     level = check_single_level(confidence_level)
     terms = Terms.of(ribbon, "coefficients", feature_names)
     loss, transformer = terms.model.loss, terms.model.target_transformer
-    if exponentiate and not loss.n_classes and loss.additive and transformer is None:
+    if exponentiate and not terms.own and not loss.n_classes and loss.additive and transformer is None:
         raise ValueError(
             "exponentiate=True is for logarithms: coefficients behind a log or logit link, or of a transformed target. "
             "The coefficients of this model are differences of the target itself; leave exponentiate=False."
@@ -189,6 +192,7 @@ class Terms:
     names: list[str]  # names of the d coefficients of one output, the intercept last
     classes: NDArray[Any] | None  # (K,) if each class has coefficients of its own
     outputs: NDArray[Any] | None = None  # (m,) if each output has coefficients of its own
+    own: bool = False  # whether they are parameters of a user's function
 
     @classmethod
     def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Terms:
@@ -198,9 +202,12 @@ class Terms:
         if not has_coefficients(model):
             raise TypeError(
                 f"{type(model).__name__} has no coefficients that belong to features: {asking} needs a linear base "
-                "model, such as Ridge or LogisticRegression. For any other model, skribbon.inspection.slopes and "
-                "comparisons show how its predictions change along a column."
+                "model, such as Ridge or LogisticRegression, or a formula in an AutogradRegressor. For any other "
+                "model, skribbon.inspection.slopes and comparisons show how its predictions change along a column."
             )
+        if is_formula(model):
+            names = _checked_names(model.tree.names if feature_names is None else feature_names, len(model.theta))
+            return cls(inner.ribbon_, model, names, None, own=True)
         several = model.classes is not None and len(model.classes) > 2
         d = len(model.theta) - 1 if isinstance(model, LocationScale) else len(model.theta) // model.loss.n_outputs
         names = _names(inner, model, d, feature_names)
@@ -272,8 +279,14 @@ def _written(row: FloatArray, terms: Sequence[str]) -> str:
 
 
 def has_coefficients(model: Any) -> bool:
-    """Whether the parameters of a model belong to features one by one."""
-    return isinstance(model, LinearPredictor | LocationScale) and not isinstance(model, LastLayer)
+    """Whether the parameters of a model belong to features one by one, or have names of their own."""
+    linear = isinstance(model, LinearPredictor | LocationScale) and not isinstance(model, LastLayer)
+    return linear or is_formula(model)
+
+
+def is_formula(model: Any) -> bool:
+    """Whether a model is a function that a user wrote, with a nest of parameters."""
+    return hasattr(model, "tree") and not getattr(model.f, "is_network", False)
 
 
 def _names(estimator: Any, model: Any, d: int, feature_names: Sequence[str] | None) -> list[str]:
@@ -286,9 +299,14 @@ def _names(estimator: Any, model: Any, d: int, feature_names: Sequence[str] | No
         names = [f"x{j}" for j in range(last)]
     if columns is not None and len(names) > n_features:
         names = [names[j] for j in columns]
-    if len(names) != n_features:
-        raise ValueError(f"feature_names must have {n_features} names, one per coefficient, got {len(names)}.")
+    names = _checked_names(names, n_features)
     return [*names, "intercept"] if model.intercept else names
+
+
+def _checked_names(names: Sequence[str], d: int) -> list[str]:
+    if len(names) != d:
+        raise ValueError(f"feature_names must have {d} names, one per coefficient, got {len(names)}.")
+    return list(map(str, names))
 
 
 def _feature_names(estimator: Any, model: Any) -> list[str] | None:

@@ -135,12 +135,13 @@ class Inferred:
 
 
 class Response:
-    """Predictions of a fitted estimator at its parameters: the mean of y, or K class probabilities."""
+    """Predictions of a fitted estimator at its parameters: the mean of y, or probabilities of K chosen classes."""
 
-    def __init__(self, ribbon, asking):
+    def __init__(self, ribbon, asking, class_=None):
         self.estimator = estimator = fitted_ribbon(ribbon, asking)
         self.model, self.prepared = estimator.model_, estimator._prepared
-        self.classes = self.model.classes
+        self.chosen = chosen_classes(self.model.classes, class_)
+        self.classes = None if self.model.classes is None else self.model.classes[self.chosen]
         self.n_outputs = 1 if self.classes is None else len(self.classes)
 
     def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray]:
@@ -150,7 +151,8 @@ class Response:
             temperature = getattr(self.estimator, "temperature", 1.0)
             P = loss.probabilities(f / temperature)
             basis = np.array([[0.0], [1.0]]) if loss.output_map is None else loss.output_map  # (K, k)
-            return P, P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
+            slopes = P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
+            return P[:, self.chosen], slopes[:, self.chosen]
         slopes = np.zeros((len(f), 1, f.shape[1]))  # zero for the scale beside a location
         if self.estimator.target_scale_.is_identity:
             slopes[:, 0, 0] = loss.mean_derivative(f[:, 0])
@@ -167,6 +169,18 @@ class Response:
         estimator, k = self.estimator, f.shape[1]
         latent = Latent(f, np.zeros((len(f), k, k)))
         return predictive(self.model, latent, estimator.noise_, estimator.law_, X, estimator.target_scale_)
+
+
+def chosen_classes(classes: Any, class_: Any) -> slice | list[int]:
+    """Positions of the classes with labels ``class_``; if None, of the second of two, or of all of more."""
+    if class_ is None:
+        return slice(1, 2) if classes is not None and len(classes) == 2 else slice(None)
+    labels = [class_] if np.ndim(class_) == 0 else list(class_)
+    known = [] if classes is None else classes.tolist()
+    if unknown := [label for label in labels if label not in known]:
+        cure = f"the classes are {listed(known)}" if known else "a regressor has none, so leave class_ out"
+        raise ValueError(f"class_={unknown[0]!r} is not a class; {cure}.")
+    return [known.index(label) for label in labels]
 
 
 @dataclass(frozen=True, eq=False)

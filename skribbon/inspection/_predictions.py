@@ -31,6 +31,7 @@ def predictions(
     kind: IntervalKind = "confidence",
     weights: ArrayLike | None = None,
     confidence_level: float = 0.9,
+    class_: Any = None,
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
 
@@ -57,6 +58,8 @@ def predictions(
     weights : array-like of shape (n_samples,), default=None
         Multiply each row's prediction, such as the exposure of a rate; in a mean they are normalized.
     confidence_level : float, default=0.9
+    class_ : label or sequence of labels, default=None
+        Classes whose probabilities are shown. None is the second of two classes, ``classes_[1]``, or all of more.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def predictions(
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
-    response = Response(ribbon, "predictions")
+    response = Response(ribbon, "predictions", class_)
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
@@ -103,6 +106,7 @@ def comparisons(
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
     confidence_level: float = 0.9,
+    class_: Any = None,
 ) -> pd.DataFrame:
     """How predictions change when one column changes and all others stay the same, averaged over rows.
 
@@ -122,7 +126,7 @@ def comparisons(
     by : see :func:`~skribbon.inspection.predictions`
     transform : {"difference", "ratio"}, default="difference"
         "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
-    aggregate, weights, confidence_level : see :func:`~skribbon.inspection.predictions`; no "sum"
+    aggregate, weights, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`; no "sum"
 
     Returns
     -------
@@ -141,7 +145,7 @@ def comparisons(
     """
     level = check_single_level(confidence_level)
     check_name(transform, "transform", ("difference", "ratio"))
-    response, chosen = Response(ribbon, "comparisons"), Column.of(X, column)
+    response, chosen = Response(ribbon, "comparisons", class_), Column.of(X, column)
     combine = difference if transform == "difference" else log_ratio
     change = _contrasts(chosen, values, transform, response.model.preprocess)
     inferred, labels = _compare(response, chosen, combine, change, (by, aggregate, weights))
@@ -157,6 +161,7 @@ def slopes(
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
     confidence_level: float = 0.9,
+    class_: Any = None,
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
 
@@ -166,7 +171,7 @@ def slopes(
 
     Parameters
     ----------
-    ribbon, X, column, by, aggregate, weights, confidence_level : see :func:`~skribbon.inspection.comparisons`
+    ribbon, X, column, by, aggregate, weights, confidence_level, class_ : see :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -182,7 +187,7 @@ def slopes(
     0  bmi       5.6        0.7
     """
     level = check_single_level(confidence_level)
-    response, chosen = Response(ribbon, "slopes"), Column.of(X, column)
+    response, chosen = Response(ribbon, "slopes", class_), Column.of(X, column)
     if not chosen.is_numeric:
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
@@ -209,6 +214,7 @@ def partial_dependence(
     custom_values: Mapping[Any, ArrayLike] | None = None,
     weights: ArrayLike | None = None,
     confidence_level: float = 0.9,
+    class_: Any = None,
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
 
@@ -226,7 +232,7 @@ def partial_dependence(
         Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
         Maps a feature to a grid of your own.
-    weights, confidence_level : array-like of shape (n_samples,) and float
+    weights, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`
 
     Returns
     -------
@@ -249,7 +255,7 @@ def partial_dependence(
     low, high = percentiles
     if not 0 <= low < high <= 1:
         raise ValueError(f"percentiles must be two increasing numbers from 0 to 1, got {percentiles!r}.")
-    response = Response(ribbon, "partial_dependence")
+    response = Response(ribbon, "partial_dependence", class_)
     chosen = Column.several(X, features, "features")
     if not chosen:
         raise ValueError("features must name at least one column of X, got an empty sequence.")

@@ -68,6 +68,7 @@ class Architecture:
     """
 
     dropout: float = 0.0  # probability with which ``noisy`` drops a unit
+    is_network: bool = False  # whether single parameters mean nothing, so that there is no table of them
 
     def __call__(self, params: Any, X: FloatArray) -> FloatArray:
         """Compute f(params, X) (n, k), each row from that row of X alone."""
@@ -153,6 +154,7 @@ def dropout_mask(shape, dropout, rng):
 class Network(Architecture):
     """Network with ``activation`` and ``dropout``; a subclass writes ``_forward(params, X, mask)``."""
 
+    is_network = True
     _forward: Any  # f, with mask applied to the units that may be dropped
 
     def __post_init__(self):
@@ -399,6 +401,7 @@ class monotone(Architecture):
 
     increasing: tuple[int, ...] = (0,)
     hidden: int = 16
+    is_network = True
 
     def __post_init__(self):
         object.__setattr__(self, "increasing", tuple(int(index) for index in np.atleast_1d(self.increasing)))
@@ -521,6 +524,13 @@ class Tree:
         ends = [0, *accumulate(prod(shape) for shape in self.shapes)]
         return [slice(start, stop) for start, stop in pairwise(ends)]
 
+    @property
+    def names(self):
+        """Names of the parameters: keys of the nest and indices in arrays, such as "K", "rates.in" or "W[0, 1]"."""
+        paths = [path.removeprefix("params.") for path in _paths(self.skeleton, "params")]
+        pairs = zip(paths, self.shapes, strict=True)
+        return [f"{path}{list(index) or ''}" for path, shape in pairs for index in numpy.ndindex(shape)]
+
     def rebuild(self, leaves):
         """Nest with these leaves, a sequence."""
         return map_leaves(lambda number: leaves[number], self.skeleton)
@@ -540,6 +550,15 @@ class Tree:
         branch = self.skeleton[nest[0][-1]]
         first = leaves_of(branch)[0]
         return Tree(map_leaves(lambda i: i - first, branch), self.shapes[first:]), self.slices[first].start
+
+
+def _paths(nest, path):
+    """Paths to the leaves of a nest: ".key" for text, "[key]" for other keys."""
+    if (opened := open_nest(nest)) is None:
+        return [path]
+    fields = zip(opened[0], getattr(nest, "_fields", opened[0]), strict=True)
+    inside = [(nest[key], f".{field}" if field == str(field) else f"[{field}]") for key, field in fields]
+    return [found for branch, step in inside for found in _paths(branch, path + step)]
 
 
 def spread(prefix, params, name="l2"):

@@ -85,8 +85,10 @@ class LinearTangent(Tangent):
 
     def jvp(self, V):
         k, d, r = self._k, len(V) // self._k, V.shape[1]
-        together = V.reshape(k, d, r).transpose(1, 0, 2).reshape(d, k * r)
-        return np.asarray(self.Z @ together).reshape(len(self.f), k, r)
+        blocks = V.reshape(k, d, r)
+        if d * r > self.Z.size:  # reading Z once for all outputs would take a copy of V, which is larger
+            return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
+        return np.asarray(self.Z @ blocks.transpose(1, 0, 2).reshape(d, k * r)).reshape(len(self.f), k, r)
 
     def along(self, D):
         blocks = D.reshape(len(D), self._k, -1).transpose(1, 0, 2)  # (k, n, d)

@@ -248,11 +248,11 @@ class PartialDependenceDisplay:
         """
         estimator, _, name = draw.one_output(estimator, None, output, name)
         asked: Fields = {"grid_resolution": grid_resolution, "percentiles": percentiles, "weights": weights}
-        table = partial_dependence(estimator, X, features, confidence_level=confidence_level, **asked)
         response = "mean prediction"
-        if "class" in table:
-            label = estimator.classes_[draw.class_position(estimator.classes_, pos_label)]
-            table, response = table[table["class"] == label], f"mean P({draw.named(label)})"
+        if hasattr(estimator, "classes_"):
+            asked["class_"] = estimator.classes_[draw.class_position(estimator.classes_, pos_label)]
+            response = f"mean P({draw.named(asked['class_'])})"
+        table = partial_dependence(estimator, X, features, confidence_level=confidence_level, **asked)
         columns, tenths = Column.several(X, features), np.arange(1, 10) / 10
         numbers = (column for column in columns if column.is_numeric)
         deciles = {column.name: np.nanquantile(column.values.to_numpy(dtype=float), tenths) for column in numbers}

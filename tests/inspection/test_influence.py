@@ -348,3 +348,14 @@ def test_influence_of_ribbon_cv_equals_its_ribbon():
     tuned = RibbonCV(Ridge(), cv=3).fit(X, Y)
     parts = variance_contributions(tuned, X, Y, NEW, share=False)
     assert_allclose(parts.sum(), tuned.estimator_.predict_std(NEW, kind="epistemic") ** 2, rtol=1e-9)
+
+
+def test_variance_contributions_of_two_classes_add_up_to_both_variances():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + rng.logistic(size=60) > 0, "yes", "no")
+    ribbon = RibbonClassifier(LogisticRegression(tol=1e-10), correction="HC0").fit(X, y)
+    found = variance_contributions(ribbon, X, y, X[:3], share=False)
+    rows = predictions(ribbon, X[:3], aggregate=None, class_=["no", "yes"])
+    assert list(found.columns.get_level_values("class")) == ["no", "yes"] * 3
+    assert_allclose(found.sum(), rows["std_error"] ** 2, rtol=1e-6)

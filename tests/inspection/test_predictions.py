@@ -7,7 +7,7 @@ import oracles
 import pandas as pd
 import pytest
 import sklearn.inspection
-from oracles import MAKERS, case, check, predicted, replaced
+from oracles import MAKERS, case, check, replaced
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
@@ -23,6 +23,12 @@ from skribbon.inspection import coefficients, comparisons, partial_dependence, p
 
 every_case = pytest.mark.parametrize("name", MAKERS)
 COLUMNS = ["estimate", "std_error", "statistic", "df", "p_value", "conf_low", "conf_high"]
+
+
+def predicted(ribbon, base, X):
+    """Predictions (n, K) that tables show: those of the second of two classes, and of all of more."""
+    values = oracles.predicted(ribbon, base, X)
+    return values[:, 1:] if values.shape[1] == 2 else values
 
 
 def groups_of(X):
@@ -276,14 +282,39 @@ def test_predictions_by_column_array_and_category():
 
 def test_names_of_rows_groups_and_classes():
     c = case("logistic")
-    assert list(predictions(c.ribbon, c.X)["term"]) == ["all", "all"]
-    assert list(predictions(c.ribbon, c.X)["class"]) == ["ill", "well"]
-    assert list(predictions(c.ribbon, c.X, aggregate=None)["term"][:3]) == ["person 0", "person 0", "person 1"]
-    table = comparisons(c.ribbon, c.X, "smoker", by="urban")
+    assert list(predictions(c.ribbon, c.X, class_=["ill", "well"])["term"]) == ["all", "all"]
+    rows = predictions(c.ribbon, c.X, aggregate=None, class_=c.ribbon.classes_)
+    assert list(rows["term"][:3]) == ["person 0", "person 0", "person 1"]
+    table = comparisons(c.ribbon, c.X, "smoker", by="urban", class_=c.ribbon.classes_)
     assert list(table.columns) == ["term", "contrast", "group", "class", *COLUMNS]
     assert list(table["contrast"]) == ["sometimes - no"] * 4 + ["yes - no"] * 4
     assert list(table["group"]) == [False, False, True, True] * 2
     np.testing.assert_allclose(table.groupby(["contrast", "group"])["estimate"].sum(), 0, atol=1e-12)
+
+
+def test_tables_of_two_classes_show_the_second_or_the_chosen():
+    c, three = case("logistic"), case("multinomial")
+    tables = {
+        predictions: (),
+        comparisons: (c.column, c.values),
+        slopes: (c.numeric,),
+        partial_dependence: (c.numeric,),
+    }
+    for function, arguments in tables.items():
+        both = function(c.ribbon, c.X, *arguments, class_=["ill", "well"])
+        assert list(both["class"][:2]) == ["ill", "well"]
+        for label, asked in (("well", {}), ("ill", {"class_": "ill"})):
+            expected = both[both["class"] == label].reset_index(drop=True)
+            found = function(c.ribbon, c.X, *arguments, **asked)
+            pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-14)
+    assert list(predictions(three.ribbon, three.X)["class"]) == list(three.ribbon.classes_)
+    last = three.ribbon.classes_[-1]
+    assert list(predictions(three.ribbon, three.X, class_=last)["class"]) == [last]
+    with pytest.raises(ValueError, match="class_='dead' is not a class; the classes are ill, well"):
+        predictions(c.ribbon, c.X, class_="dead")
+    numbers = case("ridge")
+    with pytest.raises(ValueError, match="class_=1 is not a class; a regressor has none, so leave class_ out"):
+        slopes(numbers.ribbon, numbers.X, 0, class_=1)
 
 
 def test_comparisons_default_values():

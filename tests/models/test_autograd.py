@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import warnings
 
 import autograd.numpy as anp
 import numpy as np
@@ -190,14 +191,36 @@ def test_l2_as_a_nest_reaches_biases_of_an_architecture():
     assert estimator._penalties(estimator.params_) == [(1.0, 0.5), (1.0, 1.0)]
 
 
-def test_slow_derivatives_warn():
+@pytest.mark.parametrize(("units", "warns"), [(2, False), (26, True)])
+def test_slow_derivatives_of_many_parameters_warn(units, warns):
     def f(params, X):
         return anp.sum(anp.tanh(X @ params[0]) * params[1], axis=1)
 
-    many = np.random.default_rng(0).normal(size=(1000, 3))
-    estimator = AutogradRegressor(f, (RNG.normal(size=(3, 2)), RNG.normal(size=2)), l2=0.1).fit(many, many[:, 0])
-    with pytest.warns(SlowDerivativeWarning, match="axis=-1"):
+    many, rng = np.random.default_rng(0).normal(size=(1000, 3)), np.random.default_rng(1)
+    init = (rng.normal(size=(3, units)), rng.normal(size=units))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator = AutogradRegressor(f, init, l2=0.1, max_iter=2).fit(many, many[:, 0])
         as_parametric(estimator, many[:, 0], np.ones(1000))
+    slow = [str(w.message) for w in caught if issubclass(w.category, SlowDerivativeWarning)]
+    assert ["axis=-1" in message for message in slow] == [True] * warns
+
+
+def test_derivatives_of_few_parameters_take_few_passes():
+    """A product with a slice of the columns fits no layout, and is differentiated without a loop over rows."""
+    calls = []
+
+    def f(params, X):
+        calls.append(len(X))
+        return X[:, :-1] @ params["w"] + params["b"]
+
+    many = np.random.default_rng(0).normal(size=(500, 3))
+    estimator = AutogradRegressor(f, {"w": np.zeros(2), "b": 0.0}).fit(many, many[:, 0])
+    model = as_parametric(estimator, many[:, 0], np.ones(500))
+    calls.clear()
+    J = model.tangent(many).jacobian()
+    assert_allclose(J[:, 0], np.c_[many[:, :-1], np.ones(500)], rtol=1e-12)
+    assert len(calls) < 10
 
 
 def test_a_supplied_jacobian_is_used_and_checked():

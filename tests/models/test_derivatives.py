@@ -75,6 +75,7 @@ LOOPED = {
         lambda q, X: anp.exp(-anp.sum((X[:, None, :] - q[0][None]) ** 2, axis=2)) @ q[1],
         (random(4, D), random(4)),
     ),
+    "slice": (lambda q, X: anp.tanh(X[:, 1:] @ q[0]) @ q[1] + X[:, 0] * q[2], (random(D - 1, 4), random(4), random())),
     "no forward derivative": (lambda q, X: gammaln(1 + anp.exp(anp.dot(X, q[0]))), (random(D),)),
 }
 FUNCTIONS = {**STACKED, **ELEMENTWISE, **LOOPED}
@@ -130,6 +131,7 @@ def name(request):
 def model(request, name, monkeypatch):
     if request.param != "block":
         monkeypatch.setattr(derivatives, "WIDE", 0)
+        monkeypatch.setattr(derivatives, "FEW_PARAMETERS", 0)  # a loop over rows
     return model_of(name)
 
 

@@ -1,5 +1,6 @@
 """Every registered model against its loss written a second time, from the estimator's own attributes."""
 
+import tracemalloc
 from dataclasses import dataclass
 
 import autograd.numpy as anp
@@ -21,6 +22,7 @@ from skribbon._core.rows import Moments, Rows
 from skribbon.curvature import GaussNewton, Hessian
 from skribbon.models import as_parametric
 from skribbon.models.base import raw_and_covariance
+from skribbon.models.linear import LinearTangent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.SelectionWarning")
 
@@ -508,3 +510,19 @@ def test_integer_weights_are_repeated_rows(fitted):
         assert_same_matrix(once.curvature, many.curvature, 1e-11)
         assert_allclose(once.g, many.g, rtol=0, atol=1e-11 * np.sqrt(many.g2 * many.n).max())
         assert_allclose(once.chi2, many.chi2, rtol=1e-11)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_jvp_of_few_rows_copies_no_directions(form):
+    """Directions of all classes are read in place, and give the products with the Jacobian."""
+    rng = np.random.default_rng(0)
+    Z, V = form(rng.normal(size=(4, 100))), rng.normal(size=(300, 500))
+    tangent = LinearTangent(Z, np.zeros((4, 3)))
+    expected = tangent.jacobian() @ V
+    tracemalloc.start()
+    products = tangent.jvp(V)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert_allclose(products, expected, atol=1e-12)
+    assert_allclose(tangent.jvp(V[:, :2]), expected[:, :, :2], atol=1e-12)
+    assert peak < V.nbytes / 4

@@ -21,7 +21,7 @@ from ..architectures import Tree
 from ..base import as_parametric, is_whole, takes_outputs, with_theta
 from ..losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
 from ._estimator import AutogradEstimator, RegressionLoss, check_columns
-from .derivatives import AutogradLoss, AutogradModel, check_supplied, fastest_route
+from .derivatives import FEW_PARAMETERS, AutogradLoss, AutogradModel, check_supplied, fastest_route
 
 # Losses by name; 1.35 is scikit-learn's default for Huber's loss: 95% efficient for normal noise.
 REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
@@ -271,7 +271,7 @@ def _(estimator, y, sample_weight):
         route = check_supplied(estimator.jac, f, tree, theta, probe, columns)
     else:
         route = fastest_route(f, tree, theta, probe, columns)
-        if route.loops and len(y) >= SLOW_ROWS:
+        if route.loops and len(theta) > FEW_PARAMETERS and len(y) >= SLOW_ROWS:
             warn_user(
                 "Derivatives of f are computed a few rows at a time, which is slow. One pass suffices if f is written "
                 "as products X @ W + b and elementwise functions, with sums over the last axis (axis=-1), or as a "

@@ -22,6 +22,7 @@ from ..losses import ClassLoss, Loss
 
 ROWS = None  # the number of rows in a layout
 CHUNK_FLOATS = 2**18  # floats of the gradients formed at a time: 2 MB stay in the cache
+FEW_PARAMETERS = 100  # parameters up to which a forward pass of all rows for each costs less than a loop over rows
 MIN_CHUNK = 32  # least rows of a chunk: the overhead of autograd dominates shorter passes
 PROBES = (5, 7)  # rows on which a route is verified: two numbers, so that no axis has the right length by chance
 WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
@@ -116,11 +117,15 @@ class Replicated(Route):
 
 @dataclass(frozen=True)
 class Looped(Route):
-    """Route through autograd.jacobian, a few rows at a time: correct for every function, and slow."""
+    """Route by one forward pass per parameter, or autograd.jacobian of a few rows at a time, for every function."""
 
     loops = True
 
     def jacobian(self, f, tree, theta, Z, n_outputs):
+        if len(theta) <= FEW_PARAMETERS:
+            shape = (len(Z), n_outputs)
+            push = _pushforward(lambda leaves: anp.reshape(f(tree.rebuild(leaves), Z), shape), tree.split(theta))
+            return np.stack([push(tree.split(unit)) for unit in np.eye(len(theta))], axis=2)
         chunks = [Z[start : start + 10] for start in range(0, len(Z), 10)]  # the work grows with the square of 10
         blocks = [jacobian(lambda theta, X=X: anp.ravel(f(tree.unpack(theta), X)))(theta) for X in chunks]
         return np.concatenate(blocks).reshape(len(Z), n_outputs, len(theta))
@@ -350,6 +355,7 @@ class OnlyLast(StoresFunctions):
     """Function f of the last entry of its parameters, with the others held fixed."""
 
     _functions = ("f",)
+    is_network = True
 
     def __init__(self, f, params):
         self.f, self.params = f, params
