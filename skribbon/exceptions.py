@@ -27,6 +27,7 @@ __all__ = [
     "SolverWarning",
     "UndeterminedDirectionWarning",
     "VersionWarning",
+    "WeightWarning",
 ]
 
 
@@ -176,6 +177,15 @@ class VersionWarning(RibbonWarning):
 
     Raised when a pickle, or a file of joblib or skops, is loaded. Predictions may differ between versions, or fail. Fit
     the estimator again, or install the version that stored it.
+    """
+
+
+class WeightWarning(RibbonWarning):
+    """Weights that are not whole numbers were taken as frequencies.
+
+    Raised by ``fit`` with the default ``weight_type="frequency"``: the sum of the weights counts as the number of
+    observations. Use ``weight_type="importance"`` for survey weights and inverse propensities, ``"exposure"`` for
+    exposures and precisions. If such weights are frequencies, for instance shares of a day, ignore the warning.
     """
 
 

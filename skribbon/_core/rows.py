@@ -28,16 +28,16 @@ class Block:
 
     Rows ``Z`` (b, d) as the model's tangent takes them, targets ``y`` as the loss sees them and frequencies ``weight``,
     (b,) each; ``index`` of the block, which seeds its random draws; number of each row's ``group`` and the row's
-    ``share`` in the weight of that group, (b,) each or None.
+    ``share`` in the weight of that group, (b,) each or None; ``importance`` that multiplies each row's loss, (b,) or 1.
     """
 
-    def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, importance=1.0):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
-        self.group, self.share = group, share
+        self.group, self.share, self.importance = group, share, importance
 
     def at(self, model):
         """Block of the same rows with another model."""
-        return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
+        return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share, self.importance)
 
     def reweighted(self, weight):
         """Copy with other weights (zeros stay zero); cached derivatives are kept."""
@@ -57,26 +57,40 @@ class Block:
 
     @cached_property
     def u(self):
-        """Gradients of the loss in f, (b, k)."""
+        """Gradients of the loss in f times the importance, (b, k)."""
+        return self._important(self.slopes)
+
+    @cached_property
+    def slopes(self):
+        """Gradients in f of the loss of a row of importance one, (b, k): the residuals of least squares."""
         return self._counted(self.model.loss.gradient(self.f, self.y))
 
     @cached_property
     def R(self):
         """Root of the expected curvature of the loss in f, (b, k, r)."""
-        return self._counted(self.model.loss.curvature_root(self.f, self.y))
+        return self._important(self._counted(self.model.loss.curvature_root(self.f, self.y)), 0.5)
 
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
-        return self._counted(self.model.loss.hessian(self.f, self.y))
+        return self._important(self._counted(self.model.loss.hessian(self.f, self.y)))
 
     @cached_property
     def squared_residuals(self):
         """Pearson's squared residuals (b, q), one column per column of y; zero for classifiers."""
         loss = self.model.loss
         if loss.by_output:
-            return self.u**2
+            return self.slopes**2
         return (np.zeros(len(self.y)) if loss.n_classes else loss.squared_residuals(self.f, self.y))[:, None]
+
+    @property
+    def mass(self):
+        """Weight of each row in sums of losses and of squared residuals, (b,)."""
+        return self.weight * self.importance
+
+    def _important(self, A, power=1.0):
+        """A times a power of the importance."""
+        return A if np.ndim(self.importance) == 0 else A * (self.importance**power).reshape(-1, *[1] * (A.ndim - 1))
 
     def _counted(self, A):
         """A, with zeros for rows of weight zero, whose loss need not be finite."""
@@ -133,7 +147,7 @@ class Block:
 
     def kronecker_sums(self):
         """Sums over rows of the products of each dense layer's inputs, and of its outputs."""
-        return self.tangent.kronecker_sums(self.weighted(self.R), self.weight)
+        return self.tangent.kronecker_sums(self.weighted(self.R), self.mass)
 
 
 def row_blocks(n, row_width, most=None):
@@ -187,6 +201,8 @@ class Rows:
     weight: np.ndarray  # (n_rows,), frequencies
     groups: Groups | None = None
     first: int = 0  # index of the first block, if these rows are a part of a table
+    importance: np.ndarray | None = None  # (n_rows,), multiplies the loss of each row; None for one
+    exposure: float | None = None  # weight of a row of importance one, if noise variances are inverse to weights
 
     in_memory = True
 
@@ -200,6 +216,22 @@ class Rows:
         """Number of rows, whatever their weights."""
         return len(self.y)
 
+    @property
+    def mass(self):
+        """Weight of each row in sums of losses and of squared residuals, (n_rows,)."""
+        return self.weight if self.importance is None else self.weight * self.importance
+
+    @property
+    def fractional(self):
+        """Whether some frequencies are not whole numbers."""
+        return are_fractional(self.weight)
+
+    def with_importance(self, unit, groups, exposure):
+        """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
+        counted = self.weight > 0
+        importance, exposure = np.where(counted, self.weight / unit, 1.0), unit if exposure else None
+        return replace(self, weight=counted.astype(float), groups=groups, importance=importance, exposure=exposure)
+
     @cached_property
     def n_units(self):
         """Number of Dirichlet weights: the number of groups, or of observations without groups."""
@@ -208,20 +240,23 @@ class Rows:
     def blocks(self, width=None):
         """Iterate over the blocks; a single one is kept, so that all passes share its derivatives."""
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
-        return (self._whole,) if len(slices) == 1 else map(self._block, count(self.first), slices)
+        return (self.whole,) if len(slices) == 1 else map(self._block, count(self.first), slices)
 
     @cached_property
-    def _whole(self):
+    def whole(self):
+        """All rows as one block."""
         return self._block(self.first, slice(None))
 
     def _block(self, index, rows):
-        if self.groups is None:
-            return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], self.weight[rows], index)
-        rows = rows if self.groups.order is None else self.groups.order[rows]
-        group, weight = self.groups.code[rows], self.weight[rows]
-        total = self.groups.weight[group]
-        share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-        return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], weight, index, group, share)
+        group = share = None
+        if self.groups is not None:
+            rows = rows if self.groups.order is None else self.groups.order[rows]
+            group, weight = self.groups.code[rows], self.weight[rows]
+            total = self.groups.weight[group]
+            share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+        importance = 1.0 if self.importance is None else self.importance[rows]
+        Z = self.model.rows(self.X[rows])
+        return Block(self.model, Z, self.y[rows], self.weight[rows], index, group, share, importance)
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
@@ -242,7 +277,10 @@ class Rows:
     def take(self, index):
         """Copy of some of the rows; ``count`` and ``weight`` of their groups still refer to all rows."""
         groups = None if self.groups is None else replace(self.groups, code=self.groups.code[index])
-        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
+        importance = None if self.importance is None else self.importance[index]
+        return replace(
+            self, X=self.X[index], y=self.y[index], weight=self.weight[index], groups=groups, importance=importance
+        )
 
     def at(self, model):
         """Copy of the rows with another model."""
@@ -255,6 +293,33 @@ class Rows:
     def targets(self):
         """Targets of enough rows to show their distribution, including the smallest and the largest."""
         return self.y
+
+
+def count_once(rows, exposure):
+    """Rows that count once each, with their weights over the mean weight as factors of the loss.
+
+    If ``exposure``, the variance of each observation is inverse to its weight, too.
+    """
+    n_groups = 0 if rows.groups is None else len(rows.groups.count)
+    counted = rows.sum(partial(_counted_rows, n_groups))
+    groups = None if rows.groups is None else replace(rows.groups, weight=counted)
+    return rows.with_importance(rows.n / counted.sum(), groups, exposure)
+
+
+def _counted_rows(n_groups, block):
+    """Number of rows of positive weight, in each group, (G,), or in all."""
+    counted = (block.weight > 0).astype(float)
+    return counted.sum() if block.group is None else np.bincount(block.group, counted, n_groups)
+
+
+def are_fractional(weight):
+    """Whether some weights are not whole numbers, beyond rounding."""
+    return bool(np.any(np.abs(weight - np.round(weight)) > 1e-6))
+
+
+def effective_frequencies(weight):
+    """Weights in proportion, whose sum is Kish's effective number of rows: that of equal weights as informative."""
+    return weight * (weight.sum() / (weight @ weight))
 
 
 class Sums(tuple):
@@ -292,9 +357,9 @@ class Moments:
         squared_scores, loss = np.zeros(2), block.model.loss
         if loss.n_classes:
             expected = block._counted(loss.curvature_trace(block.f, block.y))
-            squared_scores = np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ expected])
+            squared_scores = np.array([block.mass @ (block.slopes**2).sum(axis=1), block.mass @ expected])
         squared = block._counted(block.squared_residuals[:, 0])
-        chi2 = gram(block.weighted(block.u)) if loss.by_output else float(block.weight @ squared)
+        chi2 = gram(np.sqrt(block.mass)[:, None] * block.slopes) if loss.by_output else float(block.mass @ squared)
         H = 0.0 if curvature is None else curvature.of_block(block)
         return cls(block.weight.sum(), block.score_sum(block.u), block.score_squares(block.u), H, chi2, squared_scores)
 

@@ -103,6 +103,7 @@ class DaskRows:
     index: np.ndarray  # indices of these rows in the table, ascending
     groups: Groups | None = None  # without codes, which are on the partitions
     passes: list[str] | None = None  # names of the passes so far; None to print nothing
+    unit: float | None = None  # weight of a row of importance one; None if weights are frequencies
 
     in_memory = False
     n_units, at = Rows.n_units, Rows.at
@@ -125,6 +126,23 @@ class DaskRows:
         return self.survey.total
 
     @property
+    def fractional(self):
+        """Whether some frequencies are not whole numbers."""
+        return self.unit is None and bool(self.survey.n_fractional)
+
+    @property
+    def exposure(self):
+        """Weight of a row of importance one, if noise variances are inverse to weights."""
+        return self.sample.exposure
+
+    def with_importance(self, unit, groups, exposure):
+        """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
+        sampled = None if groups is None else replace(groups, code=self.sample.groups.code)
+        sample, survey = self.sample.with_importance(unit, sampled, exposure), self.survey
+        survey = survey._replace(total=survey.total / unit)
+        return replace(self, sample=sample, survey=survey, groups=groups, unit=unit)
+
+    @property
     def n_rows(self):
         """Number of rows, whatever their weights."""
         return self.survey.n_rows
@@ -143,7 +161,8 @@ class DaskRows:
     def _run(self, verb, f, width, gather):
         """Compute Rows.sum or Rows.map on every partition and gather the results; print a line if verbose."""
         start, name = time.perf_counter(), _name(f)
-        tasks = over_partitions(partial(_run_on_part, verb, self.model, self.groups, f, width), self.parts, name)
+        run = partial(_run_on_part, verb, self.model, self.groups, self.unit, f, width)
+        tasks = over_partitions(run, self.parts, name)
         result = computed(gather(tasks), self.parts)
         if self.passes is not None:
             self.passes.append(name)
@@ -197,12 +216,14 @@ def _table_groups(model, table, survey):
     return pd.Index(list(survey.groups)), Groups(np.zeros(0, dtype=int), count, weight)
 
 
-def _run_on_part(verb, model, groups, f, width, part, k):
+def _run_on_part(verb, model, groups, unit, f, width, part, k):
     """Apply Rows.sum or Rows.map to the rows of the k-th partition; None if it has none."""
     X, y, weight, code = part
     groups = None if groups is None else replace(groups, code=code)
     first = k << 20  # no partition has a million blocks, so every block of the table has its own index
-    return verb(Rows(model, X, y, weight, groups, first), f, width) if len(y) else None
+    rows = Rows(model, X, y, weight, groups, first)
+    rows = rows if unit is None else rows.with_importance(unit, groups, False)
+    return verb(rows, f, width) if len(y) else None
 
 
 def _name(f):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
-from .._core.rows import Moments, row_blocks
+from .._core.rows import Moments, count_once, row_blocks
 from .._core.thresholds import MAX_PARAMETERS_PER_ROW, SAME_GRADIENT, SAME_ROWS, SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._core.training import Training, damped, is_flexible
 from .._core.units import NO_CLIP, Clip
@@ -28,6 +28,7 @@ from ..exceptions import (
     FlexibleModelWarning,
     LeverageWarning,
     UndeterminedDirectionWarning,
+    WeightWarning,
     warn_user,
 )
 from ..models.base import raw_and_covariance, training_rows
@@ -103,7 +104,8 @@ def loo_record(settings, fitted, training, y, predict):
     latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(training.record.left_out)
     group = None if rows.groups is None else rows.groups.code
     known = {"origin": "loo", "units": fitted["ribbon_"].units, "alpha": settings.alpha}
-    return HeldOut(predict(latent), latent.f, y, rows.weight, group, **known)
+    weight = rows.mass * (rows.exposure or 1.0)
+    return HeldOut(predict(latent), latent.f, y, weight, group, **known).weighed(settings.weight_type)
 
 
 # ---------------------------------------------------------------------- predict
@@ -183,12 +185,29 @@ class BaseRibbon(Wrapper):
     def _fit_base_model(self, X, y, sample_weight, groups):
         """Fit the base model; returns its fitted attributes as a dict, and its training rows."""
         if is_lazy(X):
-            return self._fit_lazily(X, y, sample_weight, groups)
-        checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
-        fitted, model, weight = self._fit_base(X, y, sample_weight)
-        X = own_copy(fitted["estimator_"], X) if model.preprocess else X
-        group = checked_groups(groups, len(y), weight)
-        return fitted, training_rows(model, X, targets_of(model, y), weight, group)
+            fitted, rows = self._fit_lazily(X, y, sample_weight, groups)
+            rows = rows if self.weight_type == "frequency" else count_once(rows, self.weight_type == "exposure")
+        else:
+            checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
+            fitted, model, weight = self._fit_base(X, y, sample_weight)
+            X = own_copy(fitted["estimator_"], X) if model.preprocess else X
+            rows = self._weighed_rows(model, X, targets_of(model, y), weight, groups)
+        if rows.fractional:
+            warn_user(
+                f"sample_weight has fractions, but it counts as frequencies: {rows.n_rows} rows are taken as "
+                f"{rows.n:.6g} observations, and the width of intervals follows from that number. Try: "
+                "weight_type='importance' for survey weights and inverse propensities, weight_type='exposure' for "
+                "exposures and precisions.",
+                WeightWarning,
+            )
+        return fitted, rows
+
+    def _weighed_rows(self, model, X, y, weight, groups):
+        """Training rows whose weights mean what ``weight_type`` says."""
+        if self.weight_type == "frequency":
+            return training_rows(model, X, y, weight, checked_groups(groups, len(y), weight))
+        rows = training_rows(model, X, y, weight, checked_groups(groups, len(y), weight > 0))
+        return count_once(rows, self.weight_type == "exposure")
 
     def _fit_lazily(self, X, y, sample_weight, groups):
         """Fit the base model to Dask collections, partition by partition."""
@@ -339,15 +358,15 @@ class BaseRibbon(Wrapper):
         X, y = validated(self, X), targets_of(self.model_, check_target(self, y))
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        if not np.isclose(weight.sum(), self.n_observations_):
+        rows = self._weighed_rows(self.model_, X, y, weight, groups)
+        if not np.isclose(rows.n, self.n_observations_):
             raise ValueError(
                 "X, y and sample_weight must be those that the estimator was fitted on: "
-                f"{self.n_observations_:g} observations, got {weight.sum():g}."
+                f"{self.n_observations_:g} observations, got {rows.n:g}."
             )
-        group = checked_groups(groups, len(y), weight)
-        if (None if group is None else len(np.unique(group[weight > 0]))) != self.n_groups_:
+        if (None if rows.groups is None else rows.groups.n) != self.n_groups_:
             raise ValueError("groups must be those that the estimator was fitted with.")
-        return training_rows(self.model_, X, y, weight, group)
+        return rows
 
     def _training_again(self, X, y, sample_weight, groups):
         """Training of the training rows passed again; refuses rows with another gradient."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.ribbon import rescaling
+from .._core.rows import effective_frequencies
 from .._utils.compat import cached_property
 from .classes import ClassProbabilities
 
@@ -50,6 +51,7 @@ class HeldOut:
     alpha: float = 1.0  # concentration of these weights
     squared: np.ndarray | None = None  # (m,) squares with the noise variance alone as their mean; only of origin "loo"
     leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
+    precision: Any = 1.0  # (m,) exposures, by which the noise variance of a row of weight one is divided
 
     def __len__(self):
         return len(self.y)
@@ -82,6 +84,18 @@ class HeldOut:
         """Observed values minus predicted means, on the fitted scale, (m,)."""
         return self.targets - self.distribution.loss.mean(self.f[:, 0])
 
+    def weighed(self, weight_type):
+        """Record of rows that count once each, if its weights are not frequencies."""
+        if weight_type == "frequency":
+            return self
+        if weight_type == "importance":
+            return replace(self, weight=effective_frequencies(self.weight))
+        counted, own = self.weight > 0, self.distribution
+        precision = np.where(counted, self.weight, 1.0)
+        outputs = tuple(replace(one, dispersion=one.dispersion / precision) for one in getattr(own, "outputs", [own]))
+        own = outputs[0] if self.y.ndim == 1 else replace(own, outputs=outputs)
+        return replace(self, prediction=own, weight=counted.astype(float), precision=precision)
+
     def factors(self, alphas):
         """Factors (A,) of the covariance at other values of alpha."""
         return rescaling(self.units, self.alpha, np.asarray(alphas))
@@ -102,5 +116,5 @@ class HeldOut:
 
     def with_dispersion(self, dispersion):
         """Record of a regressor with noise of this dispersion, a number or (m,)."""
-        scaled = dispersion * self.distribution.loss.noise_scale(self.f)
+        scaled = dispersion / self.precision * self.distribution.loss.noise_scale(self.f)
         return replace(self, prediction=replace(self.distribution, dispersion=scaled))

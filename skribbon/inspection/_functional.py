@@ -30,12 +30,18 @@ from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
 
-def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False) -> Any:
-    """Unwrap the fitted estimator that holds ``model_`` and ``ribbon_``; refuse several outputs unless ``several``."""
+def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, tuned: bool = False) -> Any:
+    """Unwrap the fitted estimator that holds ``model_`` and ``ribbon_``; refuse several outputs unless ``several``.
+
+    The alpha of a RibbonCV was chosen for predictions. It is replaced by 1, the robust sandwich, unless ``tuned``.
+    """
     inner: Any = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
         check_is_fitted(inner)
-        inner = inner.estimator_ if isinstance(inner, RibbonCV) else inner.estimator
+        if isinstance(inner, RibbonCV):
+            inner = inner.estimator_ if tuned else inner.with_alpha(1.0)
+        else:
+            inner = inner.estimator
     check_is_fitted(inner)
     if not hasattr(inner, "ribbon_"):
         raise TypeError(
@@ -137,8 +143,8 @@ class Inferred:
 class Response:
     """Predictions of a fitted estimator at its parameters: the mean of y, or K class probabilities."""
 
-    def __init__(self, ribbon, asking):
-        self.estimator = estimator = fitted_ribbon(ribbon, asking)
+    def __init__(self, ribbon, asking, tuned=False):
+        self.estimator = estimator = fitted_ribbon(ribbon, asking, tuned=tuned)
         self.model, self.prepared = estimator.model_, estimator._prepared
         self.classes = self.model.classes
         self.n_outputs = 1 if self.classes is None else len(self.classes)
