@@ -189,6 +189,9 @@ class WeightWarning(RibbonWarning):
     """
 
 
+ONCE = FewGroupsWarning, WeightWarning  # raised by the fit to all rows, and ignored in folds
+
+
 def warn_user(message, category):
     """Warn at the line outside skribbon that led here."""
     level, frame = 1, sys._getframe(1)

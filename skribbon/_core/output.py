@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.compat import cached_property
-from .rows import effective_frequencies, some_of
+from .rows import some_of
 from .units import Hat, Record, group_record, group_steps, leave_one_out_steps, pass_width, record_by_groups
 
 
@@ -67,16 +67,9 @@ class Output:
         return some.record if training.rows.groups is None else record_by_groups(training, some.rows)
 
     @property
-    def weight(self):
-        """Frequencies of the rows as evidence about the noise, (n_rows,)."""
-        rows = self.rows
-        plain = rows.importance is None or rows.exposure is not None
-        return rows.weight if plain else effective_frequencies(rows.mass)
-
-    @property
     def precision(self):
         """Inverse noise variance of each row relative to a row of weight one: exposures (n_rows,), or 1."""
-        return 1.0 if self.rows.exposure is None else self.rows.importance * self.unit
+        return 1.0 if self.rows.exposure is None else self.rows.importance[:, 0] * self.unit
 
     @property
     def squared_residuals(self):

@@ -8,7 +8,7 @@ rows are.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from itertools import count
 from operator import add
@@ -20,6 +20,7 @@ from .._utils.compat import cached_property
 from .linalg import gram
 
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
+ONE = np.ones((1, 1))  # importance of all rows if none is given
 LEAST_ROWS = 16  # fewest rows of a block, however wide they are: shorter products are slow
 
 
@@ -28,10 +29,10 @@ class Block:
 
     Rows ``Z`` (b, d) as the model's tangent takes them, targets ``y`` as the loss sees them and frequencies ``weight``,
     (b,) each; ``index`` of the block, which seeds its random draws; number of each row's ``group`` and the row's
-    ``share`` in the weight of that group, (b,) each or None; ``importance`` that multiplies each row's loss, (b,) or 1.
+    ``share`` in the weight of that group, (b,) each or None; ``importance`` (b, 1), a factor of each row's loss, or 1.
     """
 
-    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, importance=1.0):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, importance=ONE):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
         self.group, self.share, self.importance = group, share, importance
 
@@ -58,39 +59,30 @@ class Block:
     @cached_property
     def u(self):
         """Gradients of the loss in f times the importance, (b, k)."""
-        return self._important(self.slopes)
-
-    @cached_property
-    def slopes(self):
-        """Gradients in f of the loss of a row of importance one, (b, k): the residuals of least squares."""
-        return self._counted(self.model.loss.gradient(self.f, self.y))
+        return self._counted(self.importance * self.model.loss.gradient(self.f, self.y))
 
     @cached_property
     def R(self):
         """Root of the expected curvature of the loss in f, (b, k, r)."""
-        return self._important(self._counted(self.model.loss.curvature_root(self.f, self.y)), 0.5)
+        return self._counted(np.sqrt(self.importance)[:, None] * self.model.loss.curvature_root(self.f, self.y))
 
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
-        return self._important(self._counted(self.model.loss.hessian(self.f, self.y)))
+        return self._counted(self.importance[:, None] * self.model.loss.hessian(self.f, self.y))
 
     @cached_property
     def squared_residuals(self):
         """Pearson's squared residuals (b, q), one column per column of y; zero for classifiers."""
         loss = self.model.loss
         if loss.by_output:
-            return self.slopes**2
+            return (self.u / self.importance) ** 2
         return (np.zeros(len(self.y)) if loss.n_classes else loss.squared_residuals(self.f, self.y))[:, None]
 
     @property
     def mass(self):
         """Weight of each row in sums of losses and of squared residuals, (b,)."""
-        return self.weight * self.importance
-
-    def _important(self, A, power=1.0):
-        """A times a power of the importance."""
-        return A if np.ndim(self.importance) == 0 else A * (self.importance**power).reshape(-1, *[1] * (A.ndim - 1))
+        return self.weight * self.importance[:, 0]
 
     def _counted(self, A):
         """A, with zeros for rows of weight zero, whose loss need not be finite."""
@@ -201,10 +193,11 @@ class Rows:
     weight: np.ndarray  # (n_rows,), frequencies
     groups: Groups | None = None
     first: int = 0  # index of the first block, if these rows are a part of a table
-    importance: np.ndarray | None = None  # (n_rows,), multiplies the loss of each row; None for one
+    importance: np.ndarray = field(default_factory=lambda: ONE)  # (n_rows, 1), or (1, 1): factor of each row's loss
     exposure: float | None = None  # weight of a row of importance one, if noise variances are inverse to weights
 
     in_memory = True
+    mass = Block.mass
 
     @cached_property
     def n(self):
@@ -217,20 +210,14 @@ class Rows:
         return len(self.y)
 
     @property
-    def mass(self):
-        """Weight of each row in sums of losses and of squared residuals, (n_rows,)."""
-        return self.weight if self.importance is None else self.weight * self.importance
-
-    @property
     def fractional(self):
         """Whether some frequencies are not whole numbers."""
-        return are_fractional(self.weight)
+        return bool(np.any(np.abs(self.weight - np.round(self.weight)) > 1e-6))
 
-    def with_importance(self, unit, groups, exposure):
+    def counted_once(self, unit, exposure=None):
         """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
-        counted = self.weight > 0
-        importance, exposure = np.where(counted, self.weight / unit, 1.0), unit if exposure else None
-        return replace(self, weight=counted.astype(float), groups=groups, importance=importance, exposure=exposure)
+        importance = np.where(self.weight > 0, self.weight / unit, 1.0)[:, None]
+        return replace(self, weight=np.sign(self.weight), importance=importance, exposure=exposure)
 
     @cached_property
     def n_units(self):
@@ -248,15 +235,15 @@ class Rows:
         return self._block(self.first, slice(None))
 
     def _block(self, index, rows):
-        group = share = None
-        if self.groups is not None:
-            rows = rows if self.groups.order is None else self.groups.order[rows]
-            group, weight = self.groups.code[rows], self.weight[rows]
-            total = self.groups.weight[group]
-            share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-        importance = 1.0 if self.importance is None else self.importance[rows]
+        rows = rows if self.groups is None or self.groups.order is None else self.groups.order[rows]
+        importance = self.importance if len(self.importance) < self.n_rows else self.importance[rows]
         Z = self.model.rows(self.X[rows])
-        return Block(self.model, Z, self.y[rows], self.weight[rows], index, group, share, importance)
+        block = Block(self.model, Z, self.y[rows], self.weight[rows], index, importance=importance)
+        if self.groups is not None:
+            block.group, mass = self.groups.code[rows], block.mass
+            total = self.groups.weight[block.group]
+            block.share = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
+        return block
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
@@ -277,10 +264,8 @@ class Rows:
     def take(self, index):
         """Copy of some of the rows; ``count`` and ``weight`` of their groups still refer to all rows."""
         groups = None if self.groups is None else replace(self.groups, code=self.groups.code[index])
-        importance = None if self.importance is None else self.importance[index]
-        return replace(
-            self, X=self.X[index], y=self.y[index], weight=self.weight[index], groups=groups, importance=importance
-        )
+        names = ("X", "y", "weight", "importance")[: 3 if len(self.importance) < self.n_rows else 4]
+        return replace(self, groups=groups, **{name: getattr(self, name)[index] for name in names})
 
     def at(self, model):
         """Copy of the rows with another model."""
@@ -295,31 +280,16 @@ class Rows:
         return self.y
 
 
-def count_once(rows, exposure):
-    """Rows that count once each, with their weights over the mean weight as factors of the loss.
+def weighed(rows, weight_type):
+    """Rows whose weights mean what ``weight_type`` says: frequencies, or factors of the losses of single observations.
 
-    If ``exposure``, the variance of each observation is inverse to its weight, too.
+    These factors have a mean of one. With exposures, the variance of each observation is inverse to its weight, too.
     """
-    n_groups = 0 if rows.groups is None else len(rows.groups.count)
-    counted = rows.sum(partial(_counted_rows, n_groups))
-    groups = None if rows.groups is None else replace(rows.groups, weight=counted)
-    return rows.with_importance(rows.n / counted.sum(), groups, exposure)
-
-
-def _counted_rows(n_groups, block):
-    """Number of rows of positive weight, in each group, (G,), or in all."""
-    counted = (block.weight > 0).astype(float)
-    return counted.sum() if block.group is None else np.bincount(block.group, counted, n_groups)
-
-
-def are_fractional(weight):
-    """Whether some weights are not whole numbers, beyond rounding."""
-    return bool(np.any(np.abs(weight - np.round(weight)) > 1e-6))
-
-
-def effective_frequencies(weight):
-    """Weights in proportion, whose sum is Kish's effective number of rows: that of equal weights as informative."""
-    return weight * (weight.sum() / (weight @ weight))
+    if weight_type == "frequency":
+        return rows
+    unit = rows.n / rows.counted_once(1.0).sum(Block.total)
+    groups = None if rows.groups is None else replace(rows.groups, weight=rows.groups.weight / unit)
+    return replace(rows.counted_once(unit, unit if weight_type == "exposure" else None), groups=groups)
 
 
 class Sums(tuple):
@@ -355,11 +325,12 @@ class Moments:
     def from_block(cls, curvature, block):
         """Sums over one block; ``curvature`` may be None."""
         squared_scores, loss = np.zeros(2), block.model.loss
+        u, mass = block.u / np.sqrt(block.importance), block.mass
         if loss.n_classes:
             expected = block._counted(loss.curvature_trace(block.f, block.y))
-            squared_scores = np.array([block.mass @ (block.slopes**2).sum(axis=1), block.mass @ expected])
+            squared_scores = np.array([block.weight @ (u**2).sum(axis=1), mass @ expected])
         squared = block._counted(block.squared_residuals[:, 0])
-        chi2 = gram(np.sqrt(block.mass)[:, None] * block.slopes) if loss.by_output else float(block.mass @ squared)
+        chi2 = gram(block.weighted(u)) if loss.by_output else float(mass @ squared)
         H = 0.0 if curvature is None else curvature.of_block(block)
         return cls(block.weight.sum(), block.score_sum(block.u), block.score_squares(block.u), H, chi2, squared_scores)
 

@@ -295,9 +295,8 @@ def _warn_of_few_groups(training):
 
 def _warn_of_leverage(training, what):
     """Warn that leverages are capped, unless fractional weights are the cause."""
-    n_rows, cap = training.rows.n_rows, thresholds.MAX_LEVERAGE
-    fewer = training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * n_rows
-    if fewer and training.effective_parameters < cap * n_rows:
+    cap = thresholds.MAX_LEVERAGE
+    if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
         return  # the weights are the cause, and fit has warned of them
     warn_user(
         f"{what}: leverage above {cap} is taken as {cap}, and what depends on it is a guess. "

@@ -120,7 +120,8 @@ def group_gradient(hat, steps, block):
 
 def bounded(u, block):
     """Vectors u (b, k), none longer than the gradient of its row's loss can be."""
-    return shortened(u.T, np.linalg.norm(u, axis=1), block.importance * block.model.loss.gradient_bound(block.y)).T
+    most = block.importance[:, 0] * block.model.loss.gradient_bound(block.y)
+    return shortened(u.T, np.linalg.norm(u, axis=1), most).T
 
 
 def shortened(A, size, bound):

@@ -5,7 +5,7 @@ import uuid
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any
 
 import dask
@@ -107,6 +107,8 @@ class DaskRows:
 
     in_memory = False
     n_units, at = Rows.n_units, Rows.at
+    exposure = property(attrgetter("sample.exposure"))
+    fractional = property(attrgetter("sample.fractional"))  # by a sample
 
     @classmethod
     def from_table(cls, model, table, survey, part, index):
@@ -125,22 +127,10 @@ class DaskRows:
         """Number of observations."""
         return self.survey.total
 
-    @property
-    def fractional(self):
-        """Whether some frequencies are not whole numbers."""
-        return self.unit is None and bool(self.survey.n_fractional)
-
-    @property
-    def exposure(self):
-        """Weight of a row of importance one, if noise variances are inverse to weights."""
-        return self.sample.exposure
-
-    def with_importance(self, unit, groups, exposure):
+    def counted_once(self, unit, exposure=None):
         """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
-        sampled = None if groups is None else replace(groups, code=self.sample.groups.code)
-        sample, survey = self.sample.with_importance(unit, sampled, exposure), self.survey
-        survey = survey._replace(total=survey.total / unit)
-        return replace(self, sample=sample, survey=survey, groups=groups, unit=unit)
+        survey = self.survey._replace(total=self.survey.total / unit)
+        return replace(self, sample=self.sample.counted_once(unit, exposure), survey=survey, unit=unit)
 
     @property
     def n_rows(self):
@@ -222,8 +212,7 @@ def _run_on_part(verb, model, groups, unit, f, width, part, k):
     groups = None if groups is None else replace(groups, code=code)
     first = k << 20  # no partition has a million blocks, so every block of the table has its own index
     rows = Rows(model, X, y, weight, groups, first)
-    rows = rows if unit is None else rows.with_importance(unit, groups, False)
-    return verb(rows, f, width) if len(y) else None
+    return verb(rows if unit is None else rows.counted_once(unit), f, width) if len(y) else None
 
 
 def _name(f):

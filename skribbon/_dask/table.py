@@ -12,7 +12,7 @@ from dask.delayed import delayed
 from dask.sizeof import sizeof
 from scipy import sparse
 
-from .._core.rows import are_fractional, some_of
+from .._core.rows import some_of
 from .._utils.compat import safe_indexing
 from .rows import computed, kept, over_partitions, summed
 
@@ -66,7 +66,6 @@ class Survey(NamedTuple):
     lengths: tuple  # number of rows of every partition
     total: float  # sum of the weights
     n_odd_weights: int  # number of weights other than zero and one
-    n_fractional: int  # number of partitions with weights that are not whole numbers
     labels: Totals  # of the classes; empty for a regressor
     values: tuple  # for a regressor, the extreme targets and one that is no whole number, if there is one
     groups: Totals  # in the order in which groups appear
@@ -98,7 +97,7 @@ def survey_part(classifier, check_features, part, k):
         values = _extremes(_numbers(part.y))
     groups = Totals() if part.label is None else Totals.from_rows(*_groups(part.label), weight, k)
     n_odd = int((~np.isin(weight, (0, 1))).sum())
-    return Survey((len(part.y),), float(weight.sum()), n_odd, are_fractional(weight), labels, values, groups)
+    return Survey((len(part.y),), float(weight.sum()), n_odd, labels, values, groups)
 
 
 def _check_rows(bad, message, values):

@@ -25,14 +25,7 @@ from .._utils.checks import checked_weight, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step
-from ..exceptions import (
-    FewGroupsWarning,
-    FlexibleModelWarning,
-    RibbonWarning,
-    WeightWarning,
-    noted_warnings,
-    warn_once_per_kind,
-)
+from ..exceptions import ONCE, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 
@@ -161,10 +154,9 @@ def fit_folds(ribbons, n_always, splits, n_jobs, verbose):
 def fit_fold(ribbons, n_always, split, verbose=0):
     """Fit one Split; returns a Fold for each candidate, and warnings."""
     start, notes = time.perf_counter(), []
-    ignored = FlexibleModelWarning, FewGroupsWarning, WeightWarning  # the fit to all rows warns of groups and weights
     with noted_warnings(notes, split.name):
         n = split.n_train + split.n_test
-        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, ignored)
+        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, (FlexibleModelWarning, *ONCE))
         folds = [Fold.from_rows(ribbon, *split.held_out) for ribbon in fitted]
     if verbose:
         seconds = time.perf_counter() - start

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
-from .._core.rows import Moments, count_once, row_blocks
+from .._core.rows import Moments, row_blocks, weighed
 from .._core.thresholds import MAX_PARAMETERS_PER_ROW, SAME_GRADIENT, SAME_ROWS, SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._core.training import Training, damped, is_flexible
 from .._core.units import NO_CLIP, Clip
@@ -186,28 +186,21 @@ class BaseRibbon(Wrapper):
         """Fit the base model; returns its fitted attributes as a dict, and its training rows."""
         if is_lazy(X):
             fitted, rows = self._fit_lazily(X, y, sample_weight, groups)
-            rows = rows if self.weight_type == "frequency" else count_once(rows, self.weight_type == "exposure")
         else:
             checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
             fitted, model, weight = self._fit_base(X, y, sample_weight)
             X = own_copy(fitted["estimator_"], X) if model.preprocess else X
-            rows = self._weighed_rows(model, X, targets_of(model, y), weight, groups)
+            group = checked_groups(groups, len(y), weight)
+            rows = training_rows(model, X, targets_of(model, y), weight, group)
+        rows = weighed(rows, self.weight_type)
         if rows.fractional:
             warn_user(
-                f"sample_weight has fractions, but it counts as frequencies: {rows.n_rows} rows are taken as "
-                f"{rows.n:.6g} observations, and the width of intervals follows from that number. Try: "
-                "weight_type='importance' for survey weights and inverse propensities, weight_type='exposure' for "
-                "exposures and precisions.",
+                f"sample_weight has fractions, but counts as frequencies: intervals are those of {rows.n:.6g} "
+                f"observations, not of {rows.n_rows} rows. Try: weight_type='importance' for survey weights and "
+                "inverse propensities, weight_type='exposure' for exposures and precisions.",
                 WeightWarning,
             )
         return fitted, rows
-
-    def _weighed_rows(self, model, X, y, weight, groups):
-        """Training rows whose weights mean what ``weight_type`` says."""
-        if self.weight_type == "frequency":
-            return training_rows(model, X, y, weight, checked_groups(groups, len(y), weight))
-        rows = training_rows(model, X, y, weight, checked_groups(groups, len(y), weight > 0))
-        return count_once(rows, self.weight_type == "exposure")
 
     def _fit_lazily(self, X, y, sample_weight, groups):
         """Fit the base model to Dask collections, partition by partition."""
@@ -358,7 +351,8 @@ class BaseRibbon(Wrapper):
         X, y = validated(self, X), targets_of(self.model_, check_target(self, y))
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        rows = self._weighed_rows(self.model_, X, y, weight, groups)
+        group = checked_groups(groups, len(y), weight)
+        rows = weighed(training_rows(self.model_, X, y, weight, group), self.weight_type)
         if not np.isclose(rows.n, self.n_observations_):
             raise ValueError(
                 "X, y and sample_weight must be those that the estimator was fitted on: "

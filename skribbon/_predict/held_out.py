@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._core.ribbon import rescaling
-from .._core.rows import effective_frequencies
 from .._utils.compat import cached_property
 from .classes import ClassProbabilities
 
@@ -86,15 +85,13 @@ class HeldOut:
 
     def weighed(self, weight_type):
         """Record of rows that count once each, if its weights are not frequencies."""
-        if weight_type == "frequency":
-            return self
-        if weight_type == "importance":
-            return replace(self, weight=effective_frequencies(self.weight))
-        counted, own = self.weight > 0, self.distribution
-        precision = np.where(counted, self.weight, 1.0)
-        outputs = tuple(replace(one, dispersion=one.dispersion / precision) for one in getattr(own, "outputs", [own]))
-        own = outputs[0] if self.y.ndim == 1 else replace(own, outputs=outputs)
-        return replace(self, prediction=own, weight=counted.astype(float), precision=precision)
+        w, own = self.weight, self.distribution
+        if weight_type != "exposure":  # the sum of importance weights is Kish's effective number of rows
+            return self if weight_type == "frequency" else replace(self, weight=w * (w.sum() / (w @ w)))
+        precision = np.where(w > 0, w, 1.0)
+        outputs = [replace(one, dispersion=one.dispersion / precision) for one in getattr(own, "outputs", [own])]
+        own = outputs[0] if self.y.ndim == 1 else replace(own, outputs=tuple(outputs))
+        return replace(self, prediction=own, weight=np.sign(w), precision=precision)
 
     def factors(self, alphas):
         """Factors (A,) of the covariance at other values of alpha."""

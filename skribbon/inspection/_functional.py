@@ -38,10 +38,8 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, 
     inner: Any = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
         check_is_fitted(inner)
-        if isinstance(inner, RibbonCV):
-            inner = inner.estimator_ if tuned else inner.with_alpha(1.0)
-        else:
-            inner = inner.estimator
+        keep = tuned or isinstance(inner, FrozenEstimator)
+        inner = getattr(inner, "estimator_", inner.estimator) if keep else inner.with_alpha(1.0)
     check_is_fitted(inner)
     if not hasattr(inner, "ribbon_"):
         raise TypeError(

@@ -283,8 +283,8 @@ def _measure_groups(training, terms):
     each = np.where(groups.weight > 0, groups.weight, 1.0)
     table = {
         "leverage": _sums(groups, measures(training, E[:, :0])[0]),
-        "residual": _sums(groups, rows.weight * residual) / each,
-        "left_out_residual": _sums(groups, rows.weight * left_out) / each,
+        "residual": _sums(groups, rows.mass * residual) / each,
+        "left_out_residual": _sums(groups, rows.mass * left_out) / each,
         "cooks_distance": distance / scale,
     }
     betas = steps @ training.H_r.to_dense() @ E  # E holds H_r^-1

@@ -55,8 +55,8 @@ def _residual_products(training, dispersion):
     if not np.ptp(dispersion, axis=0).any():
         return training.moments.chi2
     sample = sampled(training.rows, thresholds.NOISE_ROWS)
-    r = sample.map(attrgetter("slopes"))
-    z = r * np.sqrt(np.divide(sample.mass[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
+    r, weight = sample.map(attrgetter("u")) / sample.importance, sample.mass[:, None]
+    z = r * np.sqrt(np.divide(weight, dispersion, out=np.zeros_like(r), where=dispersion > 0))
     return z.T @ z
 
 
@@ -108,7 +108,8 @@ def leave_one_out(output, latent, loss):
         return Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())
 
     known = {"squared": squared, "leverage": output.leverages, "precision": output.precision}
-    return HeldOut(predict, f, rows.y, output.weight, group, "loo", **known)
+    weight = rows.mass if rows.exposure is None else rows.weight
+    return HeldOut(predict, f, rows.y, weight, group, "loo", **known)
 
 
 def warn_of_family(loss, held_out, dispersion):

@@ -50,9 +50,9 @@ class Noise(BaseEstimator):
         training : object
             With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the ratio of leave-one-out to fitted
             residual; ``grown_mean_square(power)``, the mean of ``squared_residuals * growth**power`` for powers 1 and
-            2, also for rows on Dask; ``weight`` (n_rows,); ``rows`` with ``X`` and ``groups``; ``chi2``, the sum of
-            squared residuals; ``n``, the number of observations; and ``mean_leverage``. Squared residuals are those
-            of observations of weight one if weights are exposures.
+            2, also for rows on Dask; ``rows`` with ``X``, ``weight`` and ``groups``; ``chi2``, the sum of squared
+            residuals; ``n``, the number of observations; and ``mean_leverage``. If weights are exposures, squares are
+            in units of an observation of weight one.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class HeteroskedasticNoise(Noise):
     def fit(self, training: Any) -> Self:
         groups, squared = training.rows.groups, training.squared_residuals * training.growth
         group = None if groups is None else groups.code
-        self._fit_squares(training.rows.X, squared, training.weight, group, dof_dispersion(training))
+        self._fit_squares(training.rows.X, squared, training.rows.weight, group, dof_dispersion(training))
         return self
 
     def fit_held_out(self, held_out: HeldOut, X: MatrixLike, dispersion: float) -> FloatArray:

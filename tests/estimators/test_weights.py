@@ -249,7 +249,7 @@ def test_fractional_frequencies_raise_one_warning_per_fit():
             clone(estimator).fit(X, Y, W)
         assert [one.category for one in caught] == [WeightWarning]
         assert "weight_type='importance'" in str(caught[0].message)
-    with pytest.warns(WeightWarning, match="90 rows are taken as 0.09 observations") as caught:
+    with pytest.warns(WeightWarning, match="0.09 observations, not of 90 rows") as caught:
         plain.fit(X, Y, np.full(N, 1e-3))  # small sums of weights are the cause of large leverages
     assert LeverageWarning not in [one.category for one in caught]
 
@@ -263,9 +263,9 @@ def test_whole_frequencies_raise_no_warning(weight):
 
 
 def test_weight_type_is_checked_and_kept():
-    with pytest.raises(ValueError, match="weight_type must be .*'exposure'"):
+    with pytest.raises(ValueError, match=r"weight_type must be .*'exposure'"):
         RibbonRegressor(weight_type="probability").fit(X, Y)
-    with pytest.raises(ValueError, match="weight_type must be 'frequency' or 'importance'|'frequency', 'importance'"):
+    with pytest.raises(ValueError, match="weight_type must be"):
         RibbonClassifier(weight_type="exposure").fit(X, LABEL)
     ribbon = clone(RibbonRegressor(weight_type="importance"))
     loaded = pickle.loads(pickle.dumps(ribbon.fit(X, Y, W)))

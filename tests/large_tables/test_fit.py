@@ -116,7 +116,7 @@ def test_weights_that_are_no_frequencies(weight_type, target, grouped, frame, la
 
 
 def test_fractional_frequencies_on_partitions_are_warned_of(lazy):
-    with pytest.warns(WeightWarning, match="2000 rows are taken as"):
+    with pytest.warns(WeightWarning, match="not of 2000 rows"):
         RibbonRegressor().fit(lazy[FEATURES], lazy["y"], lazy["weight"] * 0.3)
 
 
