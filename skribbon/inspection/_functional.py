@@ -38,8 +38,8 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, 
     inner: Any = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
         check_is_fitted(inner)
-        keep = tuned or isinstance(inner, FrozenEstimator)
-        inner = getattr(inner, "estimator_", inner.estimator) if keep else inner.with_alpha(1.0)
+        frozen = isinstance(inner, FrozenEstimator)  # has the attributes of what it holds
+        inner = inner.estimator if frozen else inner.estimator_ if tuned else inner.with_alpha(1.0)
     check_is_fitted(inner)
     if not hasattr(inner, "ribbon_"):
         raise TypeError(
