@@ -52,9 +52,12 @@ def test_standard_errors_of_claim_frequencies():
         drawn = years * np.bincount(rng.integers(n, size=n), minlength=n)
         refit = clone(BASE).fit(X, rate, sample_weight=drawn)
         refits.append(np.r_[refit.coef_, refit.intercept_])
-    ratio = error / np.std(refits, axis=0, ddof=1)
-    assert abs(np.median(ratio) - 1) < 0.05
-    assert np.abs(ratio - 1).max() < 4 / np.sqrt(2 * N_REFITS)  # each is known to 5%
+    # 200 refits show a single standard error to 5%, and errors of areas, which share a reference, are correlated: the
+    # median of the 12 ratios varies from 0.95 to 1.07 between sets of refits. The mean over independent directions is
+    # known to 1.5%.
+    independent = np.linalg.solve(np.linalg.cholesky(ribbon.covariance_), (refits - np.mean(refits, axis=0)).T)
+    assert abs(1 / np.sqrt(np.mean(independent**2) * N_REFITS / (N_REFITS - 1)) - 1) < 0.05
+    assert np.abs(error / np.std(refits, axis=0, ddof=1) - 1).max() < 4 / np.sqrt(2 * N_REFITS)
 
     with pytest.warns(WeightWarning, match="weight_type='exposure'"):
         frequencies = RibbonRegressor(BASE).fit(X, rate, sample_weight=years / years.mean())
