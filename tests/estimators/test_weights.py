@@ -14,8 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon._core.rows import Moments, weighed
+from skribbon._predict.held_out import HeldOut
 from skribbon.exceptions import LeverageWarning, RibbonWarning, WeightWarning
 from skribbon.inspection import influence_measures, leave_out
+from skribbon.models import as_parametric
+from skribbon.models.base import training_rows
+from skribbon.noise.scale import standard_error
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -166,6 +171,26 @@ def test_draws_have_the_covariance_of_the_closed_form(predictive):
         np.testing.assert_allclose(step, np.r_[refit.coef_ - before.coef_, refit.intercept_ - before.intercept_])
 
 
+def test_refits_of_rates_at_drawn_weights():
+    rate = CLAIMS / EXPOSURE
+    ribbon = clone(RATES).fit(X, rate, EXPOSURE)
+    report = ribbon.check_linearization(X, rate, EXPOSURE, n_refits=2, random_state=0)
+    for drawn, step in zip(report.weights.T, report.refitted_shifts.T, strict=True):
+        refit = clone(RATES.estimator).fit(X, rate, EXPOSURE * drawn)
+        np.testing.assert_allclose(step[:2], refit.coef_ - ribbon.coef_, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.WeightWarning")
+def test_groups_of_important_rows_are_groups_of_weighted_rows():
+    w = W / W.mean()  # so that frequencies count N observations too
+    ribbon = RibbonRegressor(predictive="pushforward", random_state=0)
+    theirs = clone(ribbon).fit(X, Y, w, groups=GROUP)
+    ours = clone(ribbon).set_params(weight_type="importance").fit(X, Y, 5 * w, groups=GROUP)
+    np.testing.assert_allclose(ours.ribbon_.shifts, theirs.ribbon_.shifts)
+    tables = [influence_measures(one, X, Y, w, GROUP, dfbetas=True) for one in (ours, theirs)]
+    np.testing.assert_allclose(*tables)
+
+
 def test_training_rows_are_recognized_by_their_weights():
     ribbon = RibbonRegressor(weight_type="importance").fit(X, Y, W)
     ribbon.check_linearization(X, Y, 7 * W, n_refits=1)  # the scale does not matter
@@ -209,7 +234,35 @@ def test_scale_of_the_noise_is_learnt_apart_from_exposures():
     assert ribbon.law_.name != "normal"  # which mixed exposures would hide, or make up
 
 
+def test_unimportant_rows_do_not_shape_the_noise():
+    rng = np.random.default_rng(2)
+    x, wide = rng.normal(size=(900, 1)), np.arange(900) % 3 == 0
+    y = x[:, 0] + np.where(wide, 30.0, 1.0) * rng.standard_t(5, size=900)
+    w = np.where(wide, 1e-9, 2.0)
+    ribbon = RibbonRegressor(law="student", weight_type="importance")
+    whole, part = clone(ribbon).fit(x, y, w), clone(ribbon).fit(x[~wide], y[~wide])
+    assert (whole.law_.df, whole.noise_.shrinkage_) == (part.law_.df, part.noise_.shrinkage_)
+    assert whole.law_.variance == pytest.approx(part.law_.variance, rel=0.02)
+
+
+def test_separation_is_judged_by_weighted_rows():
+    logistic = LogisticRegression(C=1.0).fit(X, LABEL, W)
+    rows = training_rows(as_parametric(logistic, LABEL, W), X, LABEL, W)
+    ratios = []
+    for weight_type in ("frequency", "importance"):
+        observed, expected = Moments.from_rows(weighed(rows, weight_type), None).squared_scores
+        ratios.append(observed / expected)
+    assert ratios[1] == pytest.approx(ratios[0])
+
+
 # ---------------------------------------------------------------------- RibbonCV
+def test_scores_of_important_rows_have_the_standard_error_of_a_weighted_mean():
+    rng = np.random.default_rng(3)
+    w, gain = 1000 * rng.exponential(size=5000) ** 2, rng.normal(size=5000)
+    record = HeldOut(None, np.zeros((5000, 1)), gain, w).weighed("importance")
+    assert standard_error(gain, record.weight) == pytest.approx(np.sqrt(w @ w) / w.sum(), rel=0.1)
+
+
 @pytest.mark.parametrize("y", [Y, TWO], ids=["one", "outputs"])
 def test_ribbon_cv_scores_observations_of_their_exposure(y):
     ribbon = RibbonRegressor(noise=1.0, law="normal", weight_type="exposure")
@@ -238,6 +291,10 @@ def test_ribbon_cv_weighs_scores_by_importance():
     folds = [(LinearRegression().fit(X[train], Y[train], W[train]), test) for train, test in KFold(3).split(X)]
     squared = np.concatenate([W[test] * (Y[test] - fold.predict(X[test])) ** 2 for fold, test in folds])
     assert pooled.estimator_.noise_.dispersion_ == pytest.approx(squared.mean())
+    both = clone(pooled).fit(X, TWO, W).estimator_.noise_.dispersion_
+    folds = [(LinearRegression().fit(X[train], TWO[train], W[train]), test) for train, test in KFold(3).split(X)]
+    z = np.concatenate([np.sqrt(W[test])[:, None] * (TWO[test] - fold.predict(X[test])) for fold, test in folds])
+    np.testing.assert_allclose(both, z.T @ z / N)
 
 
 # ---------------------------------------------------------------------- warnings and parameters
@@ -249,6 +306,7 @@ def test_fractional_frequencies_raise_one_warning_per_fit():
             clone(estimator).fit(X, Y, W)
         assert [one.category for one in caught] == [WeightWarning]
         assert "weight_type='importance'" in str(caught[0].message)
+        assert "folds" not in str(caught[0].message)
     with pytest.warns(WeightWarning, match="0.09 observations, not of 90 rows") as caught:
         plain.fit(X, Y, np.full(N, 1e-3))  # small sums of weights are the cause of large leverages
     assert LeverageWarning not in [one.category for one in caught]
