@@ -190,14 +190,14 @@ class BaseRibbon(Wrapper):
             checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
             fitted, model, weight = self._fit_base(X, y, sample_weight)
             X = own_copy(fitted["estimator_"], X) if model.preprocess else X
-            group = checked_groups(groups, len(y), weight)
-            rows = training_rows(model, X, targets_of(model, y), weight, group)
+            rows = training_rows(model, X, targets_of(model, y), weight, checked_groups(groups, len(y), weight))
         rows = weighed(rows, self.weight_type)
         if rows.fractional:
+            other = "" if isinstance(self, ClassifierMixin) else ", 'exposure' for exposures and precisions"
             warn_user(
                 f"sample_weight has fractions, but counts as frequencies: intervals are those of {rows.n:.6g} "
                 f"observations, not of {rows.n_rows} rows. Try: weight_type='importance' for survey weights and "
-                "inverse propensities, weight_type='exposure' for exposures and precisions.",
+                f"inverse propensities{other}.",
                 WeightWarning,
             )
         return fitted, rows

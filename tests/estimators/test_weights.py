@@ -310,6 +310,8 @@ def test_fractional_frequencies_raise_one_warning_per_fit():
     with pytest.warns(WeightWarning, match="0.09 observations, not of 90 rows") as caught:
         plain.fit(X, Y, np.full(N, 1e-3))  # small sums of weights are the cause of large leverages
     assert LeverageWarning not in [one.category for one in caught]
+    with pytest.warns(WeightWarning, match=r"inverse propensities\.$"):  # without 'exposure', which classifiers refuse
+        RibbonClassifier().fit(X, LABEL, W)
 
 
 @pytest.mark.parametrize("weight", [np.ones(N), np.arange(N) % 3, 0.1 * np.full(N, 30)], ids=["ones", "counts", "sums"])

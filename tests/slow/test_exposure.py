@@ -59,6 +59,6 @@ def test_standard_errors_of_claim_frequencies():
     assert abs(1 / np.sqrt(np.mean(independent**2) * N_REFITS / (N_REFITS - 1)) - 1) < 0.05
     assert np.abs(error / np.std(refits, axis=0, ddof=1) - 1).max() < 4 / np.sqrt(2 * N_REFITS)
 
-    with pytest.warns(WeightWarning, match="weight_type='exposure'"):
+    with pytest.warns(WeightWarning, match="'exposure' for exposures"):
         frequencies = RibbonRegressor(BASE).fit(X, rate, sample_weight=years / years.mean())
     assert np.median(np.sqrt(np.diag(frequencies.covariance_)) / error) > 1.4  # what weights of mean one would give
