@@ -27,6 +27,7 @@ __all__ = [
     "SolverWarning",
     "UndeterminedDirectionWarning",
     "VersionWarning",
+    "WeightWarning",
 ]
 
 
@@ -178,6 +179,18 @@ class VersionWarning(RibbonWarning):
     Raised when a pickle, or a file of joblib or skops, is loaded. Predictions may differ between versions, or fail. Fit
     the estimator again, or install the version that stored it.
     """
+
+
+class WeightWarning(RibbonWarning):
+    """Weights that are not whole numbers were taken as frequencies.
+
+    Raised by ``fit`` with the default ``weight_type="frequency"``: the sum of the weights counts as the number of
+    observations. Use ``weight_type="importance"`` for survey weights and inverse propensities, ``"exposure"`` for
+    exposures and precisions. If such weights are frequencies, for instance shares of a day, ignore the warning.
+    """
+
+
+ONCE = FewGroupsWarning, WeightWarning  # raised by the fit to all rows, and ignored in folds
 
 
 def warn_user(message, category):

@@ -27,9 +27,14 @@ class Output:
         return self.training.n
 
     @property
+    def unit(self):
+        """Dispersion of an observation of weight one over that of importance one; 1 unless weights are exposures."""
+        return self.training.rows.exposure or 1.0
+
+    @property
     def chi2(self):
         """Sum of squared residuals over all rows."""
-        return float(np.atleast_2d(self.training.moments.chi2)[self.index, self.index])
+        return self.unit * float(np.atleast_2d(self.training.moments.chi2)[self.index, self.index])
 
     @cached_property
     def mean_leverage(self):
@@ -62,9 +67,14 @@ class Output:
         return some.record if training.rows.groups is None else record_by_groups(training, some.rows)
 
     @property
+    def precision(self):
+        """Inverse noise variance of each row relative to a row of weight one: exposures (n_rows,), or 1."""
+        return 1.0 if self.rows.exposure is None else self.rows.importance[:, 0] * self.unit
+
+    @property
     def squared_residuals(self):
-        """(y_i - mu_i)^2 / V(mu_i), (n_rows,)."""
-        return self._record.squared[:, self.index]
+        """(y_i - mu_i)^2 / V(mu_i), (n_rows,), times the exposure."""
+        return self.precision * self._record.squared[:, self.index]
 
     @property
     def leverages(self):
@@ -100,12 +110,12 @@ class Output:
         """Mean over all rows of squared residuals times a power, 1 or 2, of their growth."""
         training, units = self.training, self.training.checked_units
         if training.rows.groups is None:
-            return float(units.grown[power - 1, self.index] / self.n)
+            return self.unit * float(units.grown[power - 1, self.index] / self.n)
         if training.rows.in_memory:
             grown = (training.record.squared * training.record.growth**power)[:, self.index]
-            return float(np.average(grown, weights=training.rows.weight))
+            return self.unit * float(np.average(grown, weights=training.rows.mass))
         grown = partial(_grown_squares, Hat.from_training(training), group_steps(training), power)
-        return float(training.rows.sum(grown, pass_width(training))[self.index] / self.n)
+        return self.unit * float(training.rows.sum(grown, pass_width(training))[self.index] / self.n)
 
     def sample(self, size):
         """View of at most ``size`` rows in memory, drawn at random; sums are still over all rows."""
@@ -124,4 +134,4 @@ def sampled(rows, size):
 def _grown_squares(hat, steps, power, block):
     """Sums over the block of squared residuals times a power of their growth, (q,)."""
     _, growth, squared, _ = group_record(hat, steps, block)
-    return block.weight @ (squared * growth**power)
+    return block.mass @ (squared * growth**power)

@@ -146,7 +146,7 @@ def _rounding(point):
 def _second_order(block):
     """Sums over the block of the loss, of the scores and their squares, and of the curvature."""
     curvature = block.hessian() if block.model.exact_is_psd else block.ggn()
-    loss = block.weight @ block.model.loss.value(block.f, block.y)
+    loss = block.mass @ block.model.loss.value(block.f, block.y)
     return Sums([loss, block.score_sum(block.u), block.score_squares(block.u), curvature])
 
 

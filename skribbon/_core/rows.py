@@ -8,7 +8,7 @@ rows are.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from itertools import count
 from operator import add
@@ -20,6 +20,7 @@ from .._utils.compat import cached_property
 from .linalg import gram
 
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
+ONE = np.ones((1, 1))  # importance of all rows if none is given
 LEAST_ROWS = 16  # fewest rows of a block, however wide they are: shorter products are slow
 
 
@@ -28,16 +29,16 @@ class Block:
 
     Rows ``Z`` (b, d) as the model's tangent takes them, targets ``y`` as the loss sees them and frequencies ``weight``,
     (b,) each; ``index`` of the block, which seeds its random draws; number of each row's ``group`` and the row's
-    ``share`` in the weight of that group, (b,) each or None.
+    ``share`` in the weight of that group, (b,) each or None; ``importance`` (b, 1), a factor of each row's loss, or 1.
     """
 
-    def __init__(self, model, Z, y, weight, index=0, group=None, share=None):
+    def __init__(self, model, Z, y, weight, index=0, group=None, share=None, importance=ONE):
         self.model, self.Z, self.y, self.weight, self.index = model, Z, y, weight, index
-        self.group, self.share = group, share
+        self.group, self.share, self.importance = group, share, importance
 
     def at(self, model):
         """Block of the same rows with another model."""
-        return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share)
+        return Block(model, self.Z, self.y, self.weight, self.index, self.group, self.share, self.importance)
 
     def reweighted(self, weight):
         """Copy with other weights (zeros stay zero); cached derivatives are kept."""
@@ -57,26 +58,31 @@ class Block:
 
     @cached_property
     def u(self):
-        """Gradients of the loss in f, (b, k)."""
-        return self._counted(self.model.loss.gradient(self.f, self.y))
+        """Gradients of the loss in f times the importance, (b, k)."""
+        return self._counted(self.importance * self.model.loss.gradient(self.f, self.y))
 
     @cached_property
     def R(self):
         """Root of the expected curvature of the loss in f, (b, k, r)."""
-        return self._counted(self.model.loss.curvature_root(self.f, self.y))
+        return self._counted(np.sqrt(self.importance)[:, None] * self.model.loss.curvature_root(self.f, self.y))
 
     @cached_property
     def C(self):
         """Exact curvature of the loss in f, (b, k, k)."""
-        return self._counted(self.model.loss.hessian(self.f, self.y))
+        return self._counted(self.importance[:, None] * self.model.loss.hessian(self.f, self.y))
 
     @cached_property
     def squared_residuals(self):
         """Pearson's squared residuals (b, q), one column per column of y; zero for classifiers."""
         loss = self.model.loss
         if loss.by_output:
-            return self.u**2
+            return (self.u / self.importance) ** 2
         return (np.zeros(len(self.y)) if loss.n_classes else loss.squared_residuals(self.f, self.y))[:, None]
+
+    @property
+    def mass(self):
+        """Weight of each row in sums of losses and of squared residuals, (b,)."""
+        return self.weight * self.importance[:, 0]
 
     def _counted(self, A):
         """A, with zeros for rows of weight zero, whose loss need not be finite."""
@@ -133,7 +139,7 @@ class Block:
 
     def kronecker_sums(self):
         """Sums over rows of the products of each dense layer's inputs, and of its outputs."""
-        return self.tangent.kronecker_sums(self.weighted(self.R), self.weight)
+        return self.tangent.kronecker_sums(self.weighted(self.R), self.mass)
 
 
 def row_blocks(n, row_width, most=None):
@@ -187,8 +193,11 @@ class Rows:
     weight: np.ndarray  # (n_rows,), frequencies
     groups: Groups | None = None
     first: int = 0  # index of the first block, if these rows are a part of a table
+    importance: np.ndarray = field(default_factory=lambda: ONE)  # (n_rows, 1), or (1, 1): factor of each row's loss
+    exposure: float | None = None  # weight of a row of importance one, if noise variances are inverse to weights
 
     in_memory = True
+    mass = Block.mass
 
     @cached_property
     def n(self):
@@ -200,6 +209,16 @@ class Rows:
         """Number of rows, whatever their weights."""
         return len(self.y)
 
+    @property
+    def fractional(self):
+        """Whether some frequencies are not whole numbers."""
+        return bool(np.any(np.abs(self.weight - np.round(self.weight)) > 1e-6))
+
+    def counted_once(self, unit, exposure=None):
+        """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
+        importance = np.where(self.weight > 0, self.weight / unit, 1.0)[:, None]
+        return replace(self, weight=np.sign(self.weight), importance=importance, exposure=exposure)
+
     @cached_property
     def n_units(self):
         """Number of Dirichlet weights: the number of groups, or of observations without groups."""
@@ -208,20 +227,23 @@ class Rows:
     def blocks(self, width=None):
         """Iterate over the blocks; a single one is kept, so that all passes share its derivatives."""
         slices = row_blocks(len(self.y), self.model.row_width if width is None else width)
-        return (self._whole,) if len(slices) == 1 else map(self._block, count(self.first), slices)
+        return (self.whole,) if len(slices) == 1 else map(self._block, count(self.first), slices)
 
     @cached_property
-    def _whole(self):
+    def whole(self):
+        """All rows as one block."""
         return self._block(self.first, slice(None))
 
     def _block(self, index, rows):
-        if self.groups is None:
-            return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], self.weight[rows], index)
-        rows = rows if self.groups.order is None else self.groups.order[rows]
-        group, weight = self.groups.code[rows], self.weight[rows]
-        total = self.groups.weight[group]
-        share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-        return Block(self.model, self.model.rows(self.X[rows]), self.y[rows], weight, index, group, share)
+        rows = rows if self.groups is None or self.groups.order is None else self.groups.order[rows]
+        importance = self.importance if len(self.importance) < self.n_rows else self.importance[rows]
+        Z = self.model.rows(self.X[rows])
+        block = Block(self.model, Z, self.y[rows], self.weight[rows], index, importance=importance)
+        if self.groups is not None:
+            block.group, mass = self.groups.code[rows], block.mass
+            total = self.groups.weight[block.group]
+            block.share = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
+        return block
 
     def sum(self, f, width=None):
         """Sum over blocks of f(block); ``width`` is the floats a row takes in f's largest array, if not the model's."""
@@ -242,7 +264,8 @@ class Rows:
     def take(self, index):
         """Copy of some of the rows; ``count`` and ``weight`` of their groups still refer to all rows."""
         groups = None if self.groups is None else replace(self.groups, code=self.groups.code[index])
-        return Rows(self.model, self.X[index], self.y[index], self.weight[index], groups)
+        names = ("X", "y", "weight", "importance")[: 3 if len(self.importance) < self.n_rows else 4]
+        return replace(self, groups=groups, **{name: getattr(self, name)[index] for name in names})
 
     def at(self, model):
         """Copy of the rows with another model."""
@@ -255,6 +278,18 @@ class Rows:
     def targets(self):
         """Targets of enough rows to show their distribution, including the smallest and the largest."""
         return self.y
+
+
+def weighed(rows, weight_type):
+    """Rows whose weights mean what ``weight_type`` says: frequencies, or factors of the losses of single observations.
+
+    These factors have a mean of one. With exposures, the variance of each observation is inverse to its weight, too.
+    """
+    if weight_type == "frequency":
+        return rows
+    unit = rows.n / rows.counted_once(1.0).sum(Block.total)
+    groups = None if rows.groups is None else replace(rows.groups, weight=rows.groups.weight / unit)
+    return replace(rows.counted_once(unit, unit if weight_type == "exposure" else None), groups=groups)
 
 
 class Sums(tuple):
@@ -290,11 +325,12 @@ class Moments:
     def from_block(cls, curvature, block):
         """Sums over one block; ``curvature`` may be None."""
         squared_scores, loss = np.zeros(2), block.model.loss
+        u, mass = block.u / np.sqrt(block.importance), block.mass
         if loss.n_classes:
             expected = block._counted(loss.curvature_trace(block.f, block.y))
-            squared_scores = np.array([block.weight @ (block.u**2).sum(axis=1), block.weight @ expected])
+            squared_scores = np.array([block.weight @ (u**2).sum(axis=1), mass @ expected])
         squared = block._counted(block.squared_residuals[:, 0])
-        chi2 = gram(block.weighted(block.u)) if loss.by_output else float(block.weight @ squared)
+        chi2 = gram(block.weighted(u)) if loss.by_output else float(mass @ squared)
         H = 0.0 if curvature is None else curvature.of_block(block)
         return cls(block.weight.sum(), block.score_sum(block.u), block.score_squares(block.u), H, chi2, squared_scores)
 

@@ -22,7 +22,7 @@ STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns
 STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
 NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
 NETWORK_GRADIENT = 0.05  # gradient above which Dask fits of networks warn: kinks allow no better, intervals hardly move
-FEWER_OBSERVATIONS = 0.9  # weights that sum to a smaller share of the rows are advised to be scaled, by judgement
+FEWER_OBSERVATIONS = 0.9  # fractional weights with a smaller sum over the rows explain large leverages, by judgement
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
 
 # ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks

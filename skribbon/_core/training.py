@@ -294,16 +294,13 @@ def _warn_of_few_groups(training):
 
 
 def _warn_of_leverage(training, what):
-    """Warn that leverages are capped, and advise against weights that sum to less than the number of rows."""
-    n, n_rows, cap = training.n, training.rows.n_rows, thresholds.MAX_LEVERAGE
-    cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
-    if n < thresholds.FEWER_OBSERVATIONS * n_rows and training.effective_parameters < cap * n_rows:
-        cure = (
-            f"sample_weight means frequency: these weights sum to {n:.3g}, and stand for that many observations in "
-            f"place of {n_rows}. Scale them to sum to the number of rows."
-        )
+    """Warn that leverages are capped, unless fractional weights are the cause."""
+    cap = thresholds.MAX_LEVERAGE
+    if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
+        return  # the weights are the cause, and fit has warned of them
     warn_user(
-        f"{what}: leverage above {cap} is taken as {cap}, and what depends on it is a guess. {cure}",
+        f"{what}: leverage above {cap} is taken as {cap}, and what depends on it is a guess. "
+        "Penalise the base model more, or use noise as a number and correction='HC0'.",
         LeverageWarning,
     )
 

@@ -120,7 +120,8 @@ def group_gradient(hat, steps, block):
 
 def bounded(u, block):
     """Vectors u (b, k), none longer than the gradient of its row's loss can be."""
-    return shortened(u.T, np.linalg.norm(u, axis=1), block.model.loss.gradient_bound(block.y)).T
+    most = block.importance[:, 0] * block.model.loss.gradient_bound(block.y)
+    return shortened(u.T, np.linalg.norm(u, axis=1), most).T
 
 
 def shortened(A, size, bound):
@@ -228,7 +229,7 @@ def _block_units(hat, powers, influential, in_memory, block):
     return Units(
         scores=Sums([block.score_moments(corrected(block, C, A, power)) for power in powers]),
         parameters=np.maximum(weight, 1.0) @ h,
-        grown=np.stack([weight @ (squared * growth), weight @ (squared * growth**2)]),
+        grown=np.stack([block.mass @ (squared * growth), block.mass @ (squared * growth**2)]),
         influential=influential(block, h.mean(axis=1), V),
         n_single=n_single,
         single=single,

@@ -5,7 +5,7 @@ import uuid
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from operator import add
+from operator import add, attrgetter
 from typing import Any
 
 import dask
@@ -103,9 +103,12 @@ class DaskRows:
     index: np.ndarray  # indices of these rows in the table, ascending
     groups: Groups | None = None  # without codes, which are on the partitions
     passes: list[str] | None = None  # names of the passes so far; None to print nothing
+    unit: float | None = None  # weight of a row of importance one; None if weights are frequencies
 
     in_memory = False
     n_units, at = Rows.n_units, Rows.at
+    exposure = property(attrgetter("sample.exposure"))
+    fractional = property(attrgetter("sample.fractional"))  # by a sample
 
     @classmethod
     def from_table(cls, model, table, survey, part, index):
@@ -123,6 +126,11 @@ class DaskRows:
     def n(self):
         """Number of observations."""
         return self.survey.total
+
+    def counted_once(self, unit, exposure=None):
+        """Copy whose rows count once each, with their weights over ``unit`` as factors of the loss."""
+        survey = self.survey._replace(total=self.survey.total / unit)
+        return replace(self, sample=self.sample.counted_once(unit, exposure), survey=survey, unit=unit)
 
     @property
     def n_rows(self):
@@ -143,7 +151,8 @@ class DaskRows:
     def _run(self, verb, f, width, gather):
         """Compute Rows.sum or Rows.map on every partition and gather the results; print a line if verbose."""
         start, name = time.perf_counter(), _name(f)
-        tasks = over_partitions(partial(_run_on_part, verb, self.model, self.groups, f, width), self.parts, name)
+        run = partial(_run_on_part, verb, self.model, self.groups, self.unit, f, width)
+        tasks = over_partitions(run, self.parts, name)
         result = computed(gather(tasks), self.parts)
         if self.passes is not None:
             self.passes.append(name)
@@ -197,12 +206,13 @@ def _table_groups(model, table, survey):
     return pd.Index(list(survey.groups)), Groups(np.zeros(0, dtype=int), count, weight)
 
 
-def _run_on_part(verb, model, groups, f, width, part, k):
+def _run_on_part(verb, model, groups, unit, f, width, part, k):
     """Apply Rows.sum or Rows.map to the rows of the k-th partition; None if it has none."""
     X, y, weight, code = part
     groups = None if groups is None else replace(groups, code=code)
     first = k << 20  # no partition has a million blocks, so every block of the table has its own index
-    return verb(Rows(model, X, y, weight, groups, first), f, width) if len(y) else None
+    rows = Rows(model, X, y, weight, groups, first)
+    return verb(rows if unit is None else rows.counted_once(unit), f, width) if len(y) else None
 
 
 def _name(f):

@@ -406,6 +406,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Number of Dirichlet draws if ``predictive`` is not "gaussian", or if the closed form needs too much memory.
     clip_scores, clip_steps : float, default=None
         Bounds on the influence of single rows and on single draws, as in :class:`RibbonRegressor`.
+    weight_type : {"frequency", "importance"}, default="frequency"
+        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
+        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
+        one observation.
     store_loo : bool, default=False
         Keep leave-one-out results for each training row, to first order: ``loo_score_`` and ``loo_distribution_``.
     random_state : int, RandomState or None, default=None
@@ -433,7 +437,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     effective_parameters_ : float
         Trace of the hat matrix: the number of parameters that the penalty leaves free.
     n_observations_ : float
-        Sum of the weights.
+        Sum of the weights, or the number of rows with a positive weight if weights are not frequencies.
     n_groups_ : int or None
         Number of groups; None without ``groups``, or if every group is a single observation.
     loo_score_ : float
@@ -465,6 +469,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     n_draws: int = 100
     clip_scores: float | None = None
     clip_steps: float | None = None
+    weight_type: Literal["frequency", "importance"] = "frequency"
     store_loo: bool = False
     random_state: RandomState = None
     verbose: int = 0
@@ -486,7 +491,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: an integer weight is equivalent to that many copies of the row.
+            Weights of the rows, whose meaning is ``weight_type``.
         groups : array-like of shape (n_samples,), default=None
             Group labels: rows with the same label, such as one person or day, may depend on each other. Each group gets
             one Dirichlet weight.

@@ -180,7 +180,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Scores are averaged over several outputs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies; used in the fits and the scores.
+            Used in the fits and the scores; the ``weight_type`` of the Ribbon says what it means.
         groups : array-like of shape (n_samples,), default=None
             Group labels: rows with the same label may depend on each other. Each group gets one Dirichlet weight, and
             folds keep it together if ``cv`` is a number or None. Any other splitter is passed the labels too.

@@ -25,7 +25,7 @@ from .._utils.checks import checked_weight, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step
-from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
+from ..exceptions import ONCE, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 
@@ -76,7 +76,8 @@ class Fold:
         observed = np.asarray(targets_of(ribbon.model_, y), dtype=float) if classes is None else classes
         weight = np.ones(len(observed)) if weight is None else weight
         rows = distribution, distribution.latent.f, observed, weight, group
-        return cls(ribbon, X, y, HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.ribbon_.alpha))
+        record = HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.ribbon_.alpha)
+        return cls(ribbon, X, y, record.weighed(ribbon.weight_type))
 
     def at(self, alpha, temperature=None):
         """Fitted Ribbon of the fold at another alpha and temperature."""
@@ -153,10 +154,9 @@ def fit_folds(ribbons, n_always, splits, n_jobs, verbose):
 def fit_fold(ribbons, n_always, split, verbose=0):
     """Fit one Split; returns a Fold for each candidate, and warnings."""
     start, notes = time.perf_counter(), []
-    ignored = FlexibleModelWarning, FewGroupsWarning  # the fit to all rows warns of few groups
     with noted_warnings(notes, split.name):
         n = split.n_train + split.n_test
-        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, ignored)
+        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, (FlexibleModelWarning, *ONCE))
         folds = [Fold.from_rows(ribbon, *split.held_out) for ribbon in fitted]
     if verbose:
         seconds = time.perf_counter() - start
@@ -194,7 +194,8 @@ def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
             "it would keep what it learnt from a row that is left out. Use folds, cv=5."
         )
     weight = checked_weight(sample_weight, X)
-    return [Fold(ribbon, X, y, replace(ribbon._loo_, weight=weight)) for ribbon in fitted]
+    counts = ribbons[0].weight_type == "frequency"
+    return [Fold(own, X, y, replace(own._loo_, weight=weight) if counts else own._loo_) for own in fitted]
 
 
 def with_pooled_noise(folds):

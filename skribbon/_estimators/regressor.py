@@ -46,6 +46,7 @@ from .._utils.typing import (
     QuantileKind,
     RandomState,
     ScoreName,
+    WeightType,
 )
 from ..conformal.calibration import Calibration, calibrate, conformal_bounds, conformal_interval
 from ..conformal.left_out import Jackknife
@@ -557,6 +558,11 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     clip_steps : float, default=None
         Bound on single draws: longer steps are cut to this many times the length expected under the loss. With
         ``predictive="gaussian"``, the covariance is computed from ``n_draws`` such steps.
+    weight_type : {"frequency", "importance", "exposure"}, default="frequency"
+        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
+        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
+        one observation. "exposure", for rates with exposures, averages of several observations, and precisions: the
+        variance of the noise is inverse to the weight, too, and predictions are for a weight of one.
     store_loo : bool, default=False
         Keep first-order leave-one-out results: ``loo_residuals_``, ``loo_score_``, ``loo_distribution_``, and the
         parameters of the leave-one-out fits for intervals of kind "jackknife+".
@@ -586,7 +592,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     effective_parameters_ : float
         Trace of the hat matrix: the number of parameters that the penalty leaves free.
     n_observations_ : float
-        Sum of the weights.
+        Sum of the weights, or the number of rows with a positive weight if weights are not frequencies.
     n_groups_ : int or None
         Number of groups; None without ``groups``, or if every group is a single observation.
     loo_residuals_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
@@ -630,6 +636,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     n_draws: int = 100
     clip_scores: float | None = None
     clip_steps: float | None = None
+    weight_type: WeightType = "frequency"
     store_loo: bool = False
     random_state: RandomState = None
     verbose: int = 0
@@ -653,7 +660,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             Base models of several outputs are LinearRegression, Ridge, RidgeCV, MLPRegressor and AutogradRegressor with
             squared errors, also in pipelines and with targets transformed column by column.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: an integer weight is equivalent to that many copies of the row.
+            Weights of the rows, whose meaning is ``weight_type``.
         groups : array-like of shape (n_samples,), default=None
             Group labels: rows with the same label, such as one person or day, may depend on each other. Each group gets
             one Dirichlet weight.

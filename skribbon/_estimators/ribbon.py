@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
-from .._core.rows import Moments, row_blocks
+from .._core.rows import Moments, row_blocks, weighed
 from .._core.thresholds import MAX_PARAMETERS_PER_ROW, SAME_GRADIENT, SAME_ROWS, SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._core.training import Training, damped, is_flexible
 from .._core.units import NO_CLIP, Clip
@@ -28,6 +28,7 @@ from ..exceptions import (
     FlexibleModelWarning,
     LeverageWarning,
     UndeterminedDirectionWarning,
+    WeightWarning,
     warn_user,
 )
 from ..models.base import raw_and_covariance, training_rows
@@ -103,7 +104,8 @@ def loo_record(settings, fitted, training, y, predict):
     latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(training.record.left_out)
     group = None if rows.groups is None else rows.groups.code
     known = {"origin": "loo", "units": fitted["ribbon_"].units, "alpha": settings.alpha}
-    return HeldOut(predict(latent), latent.f, y, rows.weight, group, **known)
+    weight = rows.mass * (rows.exposure or 1.0)
+    return HeldOut(predict(latent), latent.f, y, weight, group, **known).weighed(settings.weight_type)
 
 
 # ---------------------------------------------------------------------- predict
@@ -183,12 +185,22 @@ class BaseRibbon(Wrapper):
     def _fit_base_model(self, X, y, sample_weight, groups):
         """Fit the base model; returns its fitted attributes as a dict, and its training rows."""
         if is_lazy(X):
-            return self._fit_lazily(X, y, sample_weight, groups)
-        checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
-        fitted, model, weight = self._fit_base(X, y, sample_weight)
-        X = own_copy(fitted["estimator_"], X) if model.preprocess else X
-        group = checked_groups(groups, len(y), weight)
-        return fitted, training_rows(model, X, targets_of(model, y), weight, group)
+            fitted, rows = self._fit_lazily(X, y, sample_weight, groups)
+        else:
+            checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
+            fitted, model, weight = self._fit_base(X, y, sample_weight)
+            X = own_copy(fitted["estimator_"], X) if model.preprocess else X
+            rows = training_rows(model, X, targets_of(model, y), weight, checked_groups(groups, len(y), weight))
+        rows = weighed(rows, self.weight_type)
+        if rows.fractional:
+            other = "" if isinstance(self, ClassifierMixin) else ", 'exposure' for exposures and precisions"
+            warn_user(
+                f"sample_weight has fractions, but counts as frequencies: intervals are those of {rows.n:.6g} "
+                f"observations, not of {rows.n_rows} rows. Try: weight_type='importance' for survey weights and "
+                f"inverse propensities{other}.",
+                WeightWarning,
+            )
+        return fitted, rows
 
     def _fit_lazily(self, X, y, sample_weight, groups):
         """Fit the base model to Dask collections, partition by partition."""
@@ -339,15 +351,16 @@ class BaseRibbon(Wrapper):
         X, y = validated(self, X), targets_of(self.model_, check_target(self, y))
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        if not np.isclose(weight.sum(), self.n_observations_):
+        group = checked_groups(groups, len(y), weight)
+        rows = weighed(training_rows(self.model_, X, y, weight, group), self.weight_type)
+        if not np.isclose(rows.n, self.n_observations_):
             raise ValueError(
                 "X, y and sample_weight must be those that the estimator was fitted on: "
-                f"{self.n_observations_:g} observations, got {weight.sum():g}."
+                f"{self.n_observations_:g} observations, got {rows.n:g}."
             )
-        group = checked_groups(groups, len(y), weight)
-        if (None if group is None else len(np.unique(group[weight > 0]))) != self.n_groups_:
+        if (None if rows.groups is None else rows.groups.n) != self.n_groups_:
             raise ValueError("groups must be those that the estimator was fitted with.")
-        return training_rows(self.model_, X, y, weight, group)
+        return rows
 
     def _training_again(self, X, y, sample_weight, groups):
         """Training of the training rows passed again; refuses rows with another gradient."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.units import Clip
 from .._utils.checks import check_count, check_name
-from .._utils.typing import Correction, PredictiveName
+from .._utils.typing import Correction, PredictiveName, WeightType
 from ..curvature import machine_bytes
 from ..noise.fit import check_law, is_covariance, resolve_noise
 
@@ -28,6 +28,7 @@ class Settings:
     clip: Clip  # clip_scores and clip_steps
     random_state: Any
     store_loo: bool
+    weight_type: str
     noise: Any = None  # unfitted Noise, "auto" or a covariance; None for a classifier
     law: Any = None  # NoiseLaw, its name or a tuple of them; None for a classifier
     temperature: float = 1.0  # 1 for a regressor
@@ -35,6 +36,7 @@ class Settings:
     @classmethod
     def from_regressor(cls, ribbon, y):
         """Parse the parameters of a RibbonRegressor that is to be fitted to y (n,) or (n, m)."""
+        check_name(ribbon.weight_type, "weight_type", get_args(WeightType))
         noise, law = ribbon.noise, check_law(ribbon.law)
         if not is_covariance(noise):
             noise = resolve_noise(noise, auto=True)
@@ -49,6 +51,7 @@ class Settings:
         """Parse the parameters of a RibbonClassifier."""
         cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
         check_positive(ribbon.temperature, "temperature", cure)
+        check_name(ribbon.weight_type, "weight_type", ("frequency", "importance"))  # classes have no noise variance
         return cls(**shared_settings(ribbon), temperature=float(ribbon.temperature))
 
 
@@ -64,7 +67,7 @@ def shared_settings(ribbon):
     for name in ("clip_scores", "clip_steps"):
         if getattr(ribbon, name) is not None:
             check_positive(getattr(ribbon, name), name, allowed="None or ")
-    names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo"
+    names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo", "weight_type"
     return {name: getattr(ribbon, name) for name in names} | {
         "alpha": float(ribbon.alpha),
         "n_draws": check_count(ribbon.n_draws, "n_draws", 2),

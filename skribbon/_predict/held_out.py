@@ -50,6 +50,7 @@ class HeldOut:
     alpha: float = 1.0  # concentration of these weights
     squared: np.ndarray | None = None  # (m,) squares with the noise variance alone as their mean; only of origin "loo"
     leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
+    precision: Any = 1.0  # (m,) exposures, by which the noise variance of a row of weight one is divided
 
     def __len__(self):
         return len(self.y)
@@ -82,6 +83,16 @@ class HeldOut:
         """Observed values minus predicted means, on the fitted scale, (m,)."""
         return self.targets - self.distribution.loss.mean(self.f[:, 0])
 
+    def weighed(self, weight_type):
+        """Record of rows that count once each, if its weights are not frequencies."""
+        w, own = self.weight, self.distribution
+        if weight_type != "exposure":  # the sum of importance weights is Kish's effective number of rows
+            return self if weight_type == "frequency" else replace(self, weight=w * (w.sum() / (w @ w)))
+        precision = np.where(w > 0, w, 1.0)
+        outputs = [replace(one, dispersion=one.dispersion / precision) for one in getattr(own, "outputs", [own])]
+        own = outputs[0] if self.y.ndim == 1 else replace(own, outputs=tuple(outputs))
+        return replace(self, prediction=own, weight=np.sign(w), precision=precision)
+
     def factors(self, alphas):
         """Factors (A,) of the covariance at other values of alpha."""
         return rescaling(self.units, self.alpha, np.asarray(alphas))
@@ -102,5 +113,5 @@ class HeldOut:
 
     def with_dispersion(self, dispersion):
         """Record of a regressor with noise of this dispersion, a number or (m,)."""
-        scaled = dispersion * self.distribution.loss.noise_scale(self.f)
+        scaled = dispersion / self.precision * self.distribution.loss.noise_scale(self.f)
         return replace(self, prediction=replace(self.distribution, dispersion=scaled))

@@ -239,8 +239,7 @@ def sampled_gauss_newton(rows, kronecker, shift):
     penalised = all(layer.d[:-1].all() for layer in kronecker.layers)
     if not penalised or SAMPLES_EACH * kronecker.effective_parameters(shift) > n_rows * each:
         return None
-    some = rows.take(some_of(rows.n_rows, n_rows))
-    block = Block(some.model, some.model.rows(some.X), some.y, some.weight)
+    block = rows.take(some_of(rows.n_rows, n_rows)).whole
     if not block.total():
         return None
     R = block.R if each == rank else _some_scores(block.R, each)

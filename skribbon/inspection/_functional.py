@@ -30,12 +30,16 @@ from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
 
-def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False) -> Any:
-    """Unwrap the fitted estimator that holds ``model_`` and ``ribbon_``; refuse several outputs unless ``several``."""
+def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, tuned: bool = False) -> Any:
+    """Unwrap the fitted estimator that holds ``model_`` and ``ribbon_``; refuse several outputs unless ``several``.
+
+    The alpha of a RibbonCV was chosen for predictions. It is replaced by 1, the robust sandwich, unless ``tuned``.
+    """
     inner: Any = estimator
     while isinstance(inner, RibbonCV | FrozenEstimator):
         check_is_fitted(inner)
-        inner = inner.estimator_ if isinstance(inner, RibbonCV) else inner.estimator
+        frozen = isinstance(inner, FrozenEstimator)  # has the attributes of what it holds
+        inner = inner.estimator if frozen else inner.estimator_ if tuned else inner.with_alpha(1.0)
     check_is_fitted(inner)
     if not hasattr(inner, "ribbon_"):
         raise TypeError(
@@ -137,8 +141,8 @@ class Inferred:
 class Response:
     """Predictions of a fitted estimator at its parameters: the mean of y, or probabilities of K chosen classes."""
 
-    def __init__(self, ribbon, asking, class_=None):
-        self.estimator = estimator = fitted_ribbon(ribbon, asking)
+    def __init__(self, ribbon, asking, class_=None, tuned=False):
+        self.estimator = estimator = fitted_ribbon(ribbon, asking, tuned=tuned)
         self.model, self.prepared = estimator.model_, estimator._prepared
         self.chosen = chosen_classes(self.model.classes, class_)
         self.classes = None if self.model.classes is None else self.model.classes[self.chosen]

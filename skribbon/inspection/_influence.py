@@ -256,12 +256,12 @@ def _measure_rows(training, terms):
     """Columns of the table of measures, (n_rows,) each."""
     E, spread = _coefficients(training, terms)
     h, move, distance, grown, betas = measures(training, E)
-    rows = training.rows
-    scale, without = _dispersions(training, rows.weight * grown, rows.weight)
+    rows, output = training.rows, training.outputs[0]
+    scale, without = _dispersions(training, rows.mass * grown, rows.weight)
     residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
     table = {"leverage": h, "residual": residual, "left_out_residual": left_out}
     if rows.model.loss.n_outputs == 1 and not rows.model.loss.n_classes:
-        table["studentised_residual"] = np.sign(residual) * np.sqrt(grown / without)
+        table["studentised_residual"] = np.sign(residual) * np.sqrt(grown * output.precision / output.unit / without)
     table["cooks_distance"] = distance / scale
     if rows.model.loss.n_outputs == 1:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -277,14 +277,14 @@ def _measure_groups(training, terms):
     distance = training.n * np.einsum("gp,gp->g", steps @ training.H_r.to_dense(), steps)
     move = rows.map(partial(moved, steps))
     residual, left_out = _residuals(rows, np.zeros_like(move)), _residuals(rows, move)
-    squared = np.zeros_like(residual) if rows.model.loss.n_classes else training.outputs[0].squared_residuals
+    squared = training.record.squared[:, 0]
     ratio = np.divide(left_out, residual, out=np.ones_like(residual), where=residual != 0)
-    scale, without = _dispersions(training, _sums(groups, rows.weight * squared * ratio), groups.weight)
+    scale, without = _dispersions(training, _sums(groups, rows.mass * squared * ratio), groups.weight)
     each = np.where(groups.weight > 0, groups.weight, 1.0)
     table = {
         "leverage": _sums(groups, measures(training, E[:, :0])[0]),
-        "residual": _sums(groups, rows.weight * residual) / each,
-        "left_out_residual": _sums(groups, rows.weight * left_out) / each,
+        "residual": _sums(groups, rows.mass * residual) / each,
+        "left_out_residual": _sums(groups, rows.mass * left_out) / each,
         "cooks_distance": distance / scale,
     }
     betas = steps @ training.H_r.to_dense() @ E  # E holds H_r^-1
@@ -309,7 +309,7 @@ def _dispersions(training, removed, weight):
     parameters, tiny = training.effective_parameters, np.finfo(float).tiny
     if training.rows.model.loss.n_classes:
         return max(parameters, tiny), np.ones_like(removed)
-    chi2 = training.outputs[0].chi2
+    chi2 = training.outputs[0].chi2 / training.outputs[0].unit
     phi = chi2 / (training.n * (1 - training.outputs[0].mean_leverage))
     freedom = training.n - weight - parameters
     few, rest = freedom <= 0, np.maximum(chi2 - removed, 1e-12 * chi2)
@@ -369,7 +369,7 @@ class Question:
     def __init__(self, asking, ribbon, train, X=None, scale: Scale = "prediction"):
         check_name(scale, "scale", get_args(Scale))
         X_train, y_train, sample_weight, groups = train
-        estimator = fitted_ribbon(ribbon, asking)
+        estimator = fitted_ribbon(ribbon, asking, tuned=True)
         if not isinstance(estimator, BaseRibbon):
             raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
         if isinstance(estimator.model_, OneOutput):

@@ -79,7 +79,7 @@ def predictions(
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
-    response = Response(ribbon, "predictions", class_)
+    response = Response(ribbon, "predictions", class_, tuned=kind == "prediction")
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))

@@ -49,7 +49,7 @@ def measures_of_rows(hat, n, E, block):
     share = np.where(block.weight > 0, block.weight / n, 1.0)
     move, h = np.einsum("nkl,nl->nk", A, score) / share[:, None], np.einsum("nkl,nlk->n", C, A)
     loss = block.model.loss
-    squared = np.zeros(len(h)) if loss.n_classes else loss.squared_residuals(block.f, block.y)
+    squared = block.squared_residuals[:, 0]
     grown = squared / (1 - np.minimum(h / loss.curvature_rank, CERTAIN))
     return h, move, n * np.einsum("nk,nk->n", move, score), grown, np.asarray(block.tangent.scores(score) @ E)
 

@@ -55,8 +55,8 @@ def _residual_products(training, dispersion):
     if not np.ptp(dispersion, axis=0).any():
         return training.moments.chi2
     sample = sampled(training.rows, thresholds.NOISE_ROWS)
-    r = sample.map(attrgetter("u"))
-    z = r * np.sqrt(np.divide(sample.weight[:, None], dispersion, out=np.zeros_like(r), where=dispersion > 0))
+    r, weight = sample.map(attrgetter("u")) / sample.importance, sample.mass[:, None]
+    z = r * np.sqrt(np.divide(weight, dispersion, out=np.zeros_like(r), where=dispersion > 0))
     return z.T @ z
 
 
@@ -107,13 +107,15 @@ def leave_one_out(output, latent, loss):
     def predict():
         return Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())
 
-    return HeldOut(predict, f, rows.y, rows.weight, group, "loo", squared=squared, leverage=output.leverages)
+    known = {"squared": squared, "leverage": output.leverages, "precision": output.precision}
+    weight = rows.mass if rows.exposure is None else rows.weight
+    return HeldOut(predict, f, rows.y, weight, group, "loo", **known)
 
 
 def warn_of_family(loss, held_out, dispersion):
     """Warn if randomized quantile residuals of held-out rows contradict the family of the base model."""
     weight = held_out.weight[some := some_of(len(held_out), thresholds.FAMILY_ROWS)]
-    if weight.sum() < shapes.FEWEST or np.any(weight % 1):  # rates weighted by exposure are no counts
+    if weight.sum() < shapes.FEWEST or np.ndim(held_out.precision) or np.any(weight % 1):  # rates are no counts
         return
     f, y = held_out.f[some, 0], held_out.y[some]
     law = loss.law(dispersion[some]).conditional(f)
@@ -144,9 +146,10 @@ def pooled_noise(records):
     """Constant noise from the mean square of held-out residuals; JointNoise for several outputs."""
     weight = np.concatenate([record.weight for record in records])
     if records[0].y.ndim == 1:
-        squared = [record.distribution.loss.squared_residuals(record.f, record.targets) for record in records]
+        squared = [own.precision * own.distribution.loss.squared_residuals(own.f, own.targets) for own in records]
         return ConstantNoise(float(np.average(np.concatenate(squared), weights=weight))).fit(None)
-    r = np.concatenate([np.stack([own.residuals for own in record.outputs], axis=1) for record in records])
+    columns = ([np.sqrt(own.precision) * own.residuals for own in record.outputs] for record in records)
+    r = np.concatenate([np.stack(each, axis=1) for each in columns])
     covariance = (r.T * weight) @ r / weight.sum()
     noises = tuple(ConstantNoise(float(variance)).fit(None) for variance in np.diag(covariance))
     return JointNoise(noises, correlation_of(covariance))

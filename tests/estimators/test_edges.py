@@ -44,7 +44,7 @@ from skribbon._laws.families import TweedieFamily
 from skribbon._laws.tweedie import CompoundPoissonGamma
 from skribbon._predict.classes import ClassProbabilities
 from skribbon._predict.predictive import Latent
-from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
+from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning, WeightWarning
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
 from skribbon.models.losses import Categorical
@@ -295,7 +295,7 @@ def test_column_offset_does_not_change_intervals(offset):
 
 
 def test_warning_names_weights_that_sum_to_one():
-    with pytest.warns(LeverageWarning, match=r"these weights sum to 1, .* in place of 80"):
+    with pytest.warns(WeightWarning, match="intervals are those of 1 observations, not of 80 rows"):
         RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
 
 

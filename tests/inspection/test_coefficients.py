@@ -191,10 +191,27 @@ def test_coefficients_with_selection_scale_and_without_intercept():
 
 def test_coefficients_of_wrapped_ribbons_and_laplace():
     tuned = RibbonCV(Ridge(), alphas=[0.5, 1.0, 2.0], scoring="nll", cv=3).fit(X, oracles.Y)
-    pd.testing.assert_frame_equal(coefficients(tuned), coefficients(tuned.estimator_))
     pd.testing.assert_frame_equal(coefficients(FrozenEstimator(tuned)), coefficients(tuned))
     laplace = LaplaceRegressor(Ridge()).fit(X, oracles.Y)
     np.testing.assert_allclose(coefficients(laplace)["std_error"], np.sqrt(np.diag(laplace.covariance_)))
+
+
+def test_inference_from_ribbon_cv_does_not_depend_on_the_tuned_alpha():
+    tuned = RibbonCV(RibbonRegressor(correction="HC3"), alphas=[0.02], cv=3).fit(X, oracles.Y)
+    reference = sm.OLS(oracles.Y, sm.add_constant(X, prepend=False).astype(float)).fit(cov_type="HC3")
+    factor = np.sqrt(oracles.N / (oracles.N + 1))  # of the Bayesian bootstrap at alpha = 1
+    for wrapped in (tuned, FrozenEstimator(tuned)):
+        np.testing.assert_allclose(coefficients(wrapped)["std_error"], factor * reference.bse)
+        difference = contrast(wrapped, "age - income")["std_error"]
+        np.testing.assert_allclose(difference, factor * reference.t_test([1, -1, 0, 0]).sd[0])
+        joint = reference.wald_test(np.eye(4)[:2], use_f=False, scalar=True).statistic / factor**2
+        np.testing.assert_allclose(wald_test(wrapped, "age = income = 0")["statistic"], joint)
+    assert summary(tuned).facts["alpha"] == "1" and tuned.alpha_ == 0.02
+    asked = coefficients(tuned.estimator_)["std_error"]  # the tuned alpha, if it is asked for
+    np.testing.assert_allclose(asked, reference.bse * np.sqrt(oracles.N / (0.02 * oracles.N + 1)))
+    pd.testing.assert_frame_equal(coefficients(tuned.with_alpha(0.02)), coefficients(tuned.estimator_))
+    by_hand = RibbonRegressor(correction="HC3", alpha=0.02).fit(X, oracles.Y)
+    np.testing.assert_allclose(coefficients(by_hand)["std_error"], asked)  # an alpha set by hand stays
 
 
 def test_hypothesis_names_with_signs():

@@ -249,10 +249,16 @@ def test_predictions_use_normal_quantiles_for_infinite_degrees_of_freedom(monkey
     np.testing.assert_allclose(table["conf_high"] - table["estimate"], 1.6448536269514722 * table["std_error"])
 
 
-def test_predictions_of_ribbon_cv_use_its_alpha():
+def test_only_observations_use_the_tuned_alpha_of_ribbon_cv():
     X, y = oracles.NUMBERS, oracles.Y
-    tuned = RibbonCV(Ridge(), alphas=[0.5, 1.0, 2.0], scoring="nll", cv=3).fit(X, y)
-    pd.testing.assert_frame_equal(predictions(tuned, X), predictions(tuned.estimator_, X))
+    tuned = RibbonCV(Ridge(), alphas=[0.1], cv=3).fit(X, y)
+    plain, at_one = tuned.estimator_, tuned.with_alpha(1.0)
+    for function in (predictions, partial(slopes, column=0), partial(comparisons, column=0)):
+        pd.testing.assert_frame_equal(function(tuned, X), function(at_one, X))
+        assert (function(plain, X)["std_error"] > 2 * function(tuned, X)["std_error"]).all()
+    total = {"aggregate": "sum", "kind": "prediction"}
+    pd.testing.assert_frame_equal(predictions(tuned, X, **total), predictions(plain, X, **total))
+    np.testing.assert_array_equal(*(one.predict_interval(X, kind="confidence") for one in (tuned, plain)))
 
 
 @pytest.mark.parametrize("name", ["ridge", "multinomial"])

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from lazy_table import FEATURES, table
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -34,6 +35,7 @@ from sklearn.preprocessing import (
 )
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonRegressor
+from skribbon.exceptions import WeightWarning
 from skribbon.models import polish
 
 EXACT = {"solver": "newton-cholesky", "tol": 1e-12}
@@ -90,6 +92,32 @@ def test_every_model(name, frame, lazy):
     if name == "ridge by leave-one-out":
         assert ours.estimator_.alpha_ == theirs.estimator_.alpha_
         assert ours.estimator_.best_score_ == pytest.approx(theirs.estimator_.best_score_, rel=1e-9)
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["", "groups"])
+@pytest.mark.parametrize(
+    "weight_type, target", [("importance", "y"), ("importance", "label"), ("exposure", "positive")]
+)
+def test_weights_that_are_no_frequencies(weight_type, target, grouped, frame, lazy):
+    base = {"y": Ridge(5.0), "label": LOGISTIC, "positive": GammaRegressor(alpha=0.1, **EXACT)}[target]
+    kind = RibbonClassifier if target == "label" else RibbonRegressor
+    ribbon = kind(base, weight_type=weight_type)
+
+    def fit(rows):
+        groups = rows["group"] if grouped else None
+        return clone(ribbon).fit(rows[FEATURES], rows[target], rows["weight"] * 0.3, groups)
+
+    ours, theirs = fit(lazy), fit(frame)
+    assert ours.n_observations_ == theirs.n_observations_ == (frame["weight"] > 0).sum()
+    np.testing.assert_allclose(ours.covariance_, theirs.covariance_, rtol=1e-5, atol=1e-10)
+    if target != "label":
+        np.testing.assert_allclose(ours.noise_.dispersion_, theirs.noise_.dispersion_, rtol=1e-6)
+        np.testing.assert_allclose(*(own.predict_interval(frame[FEATURES][:9]) for own in (ours, theirs)), rtol=1e-5)
+
+
+def test_fractional_frequencies_on_partitions_are_warned_of(lazy):
+    with pytest.warns(WeightWarning, match="not of 2000 rows"):
+        RibbonRegressor().fit(lazy[FEATURES], lazy["y"], lazy["weight"] * 0.3)
 
 
 @pytest.mark.parametrize("weights", [False, True], ids=["", "weights"])

@@ -300,7 +300,8 @@ def test_family_check_skips_rates_weighted_by_exposure():
     rng = np.random.default_rng(0)
     X, years = rng.normal(size=(1000, 2)), rng.uniform(0.05, 1.0, 1000)
     claims = rng.poisson(years * np.exp(0.3 * X[:, 0]))
-    RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8)).fit(X, claims / years, sample_weight=years)
+    ribbon = RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8), weight_type="exposure")
+    ribbon.fit(X, claims / years, sample_weight=years)
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.LeverageWarning")
