@@ -50,7 +50,7 @@ class Widened(Law):
     def _score_at(self, z, y):
         """Normal score (m,) of the cdf at y if raw predictions are normal with the t quantile at score z."""
         cdf = self.build(self.rows, student_ratio(z, self.df))._cdf(y)
-        return np.clip(ndtri(np.clip(cdf, 0, 1)), -40.0, 40.0)
+        return np.nan_to_num(np.clip(ndtri(np.clip(cdf, 0, 1)), -40.0, 40.0))  # the median of an infinite spread
 
     def _score(self, y):
         """Normal score (m,) of the cdf at y: the fixed point of :meth:`_score_at`, which decreases in abs(z)."""

@@ -76,8 +76,10 @@ class Latent:
 
     def widened(self, rows, ratio):
         """Raw predictions of some rows with deviations multiplied by a ratio (m,) for each."""
-        part, ratio = self.take(rows), ratio[:, None, None]
-        draws = None if part.draws is None else part.f[:, :, None] + ratio * (part.draws - part.f[:, :, None])
+        part, ratio, draws = self.take(rows), ratio[:, None, None], None
+        if part.draws is not None:  # deviations from the median, so that larger ratios move no quantile towards it
+            middle = np.median(part.draws, axis=-1, keepdims=True)
+            draws = middle + ratio * (part.draws - middle)
         return Latent(part.f, part.covariance * ratio**2, draws)
 
     def joint_draws(self, n_samples, rng):
@@ -333,11 +335,13 @@ class Predictive(TargetDistribution):
         """Rows at which degrees of freedom of the raw prediction change the distribution of y, and these degrees."""
         if self.latent.freedom is None or self.latent.covariance.ndim > 3:
             return np.zeros(0, dtype=int), np.zeros(0)
-        f = self.latent.f[:, 0]
+        f, variance = self.latent.f[:, 0], self.latent.covariance[:, 0, 0]
+        if not self.loss.additive:
+            f = f + 2 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bound
         with np.errstate(all="ignore"):
-            epistemic = self.loss.mean_derivative(f) ** 2 * self.latent.covariance[:, 0, 0]
+            epistemic = self.loss.mean_derivative(f) ** 2 * variance
             noise = self.loss.law(self.dispersion, self.shape).conditional(f).var()
-            share = np.where(epistemic > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
+            share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
         rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE)
         df = self.latent.freedom(rows)
         heavy = share[rows] >= thresholds.NORMAL_PER_DEGREE * df
