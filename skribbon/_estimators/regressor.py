@@ -728,7 +728,8 @@ def left_out(settings, fitted, training, y):
     model, noise = fitted["model_"], {"noise": fitted["noise_"], "law": fitted["law_"]}
     predict = partial(predictive, model, **noise, X=training.rows.X, target=fitted["target_scale_"])
     record = loo_record(settings, fitted, training, np.asarray(y, dtype=float), predict)
-    columns = zip(record.outputs, training.outputs, model.outputs, strict=True)
+    noises = fitted["noise_"].noises if model.loss.by_output else (fitted["noise_"],)
+    columns = zip(record.outputs, training.outputs, model.outputs, noises, strict=True)
     jackknives = tuple(Jackknife.from_held_out(*column) for column in columns)
     residuals = np.stack([own.residuals for own in record.outputs], axis=1)
     return {

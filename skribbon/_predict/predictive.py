@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
@@ -24,8 +23,8 @@ from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
 from .target import MeanScale, TargetScale
 
-NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite rule for moments behind a link: exact for polynomials of degree 41
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES = np.linspace(-8, 8, 65)  # normal scores for moments behind a link: a trapezoidal rule, exact to rounding for exp
+WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
 # ---------------------------------------------------------------------- uncertain raw predictions
@@ -398,7 +397,10 @@ class Predictive(TargetDistribution):
         draws = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
         if self.kind == "prediction":
             family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
-            draws = family.conditional(draws).sample(noise)
+            law = family.conditional(draws)
+            draws = law.sample(noise)
+            if noise_ends(self) != (0.0, 1.0):
+                draws = np.clip(draws, *np.moveaxis(law.ppf(np.array(noise_ends(self))), -1, 0))
         return scale_of(self).decode(draws).T
 
     def standard_errors(self) -> tuple[FloatArray, FloatArray]:
@@ -407,17 +409,15 @@ class Predictive(TargetDistribution):
         Returns
         -------
         epistemic, aleatoric : ndarray of shape (n,), or (n, m) for m outputs
-            Around the mean at the raw prediction; for a transformed target, of normal noise with the same variance.
+            Around the mean at the raw prediction.
         """
         spread = np.sqrt(self.latent.covariance[:, 0, 0])
-        family = self.loss.law(self.dispersion, self.shape)
-        law = family.conditional(self.latent.f[:, 0])
+        law = self.loss.law(self.dispersion, self.shape).conditional(self.latent.f[:, 0])
         with np.errstate(invalid="ignore", over="ignore"):
             epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also for an infinite slope
             if self.target.is_identity:
                 return epistemic, law.std()
-            around = Normal(law.mean(), law.var()) if self.loss.additive else law
-            return epistemic, np.sqrt(_node_variance(self.target.decode(around.ppf(ndtr(NODES)))))
+            return epistemic, np.sqrt(_node_variance(self.target.decode(law.ppf(_node_levels(self)))))
 
     def slope(self) -> FloatArray:
         """Derivative of the prediction with respect to the raw prediction, through link and target transform.
@@ -431,11 +431,7 @@ class Predictive(TargetDistribution):
         if self.target.is_identity:
             return slope
         t, spread = self.loss.mean(f), np.sqrt(self.loss.law(self.dispersion, self.shape).conditional(f).var())
-        step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
-        right, left = t + step, t - step
-        with np.errstate(invalid="ignore", over="ignore"):
-            change = (self.target.decode(right) - self.target.decode(left)) / (right - left)
-        return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # zero beyond an end
+        return slope * _decode_slope(self.target, t, spread)
 
     def prediction(self) -> FloatArray:
         """Prediction of the base model itself.
@@ -472,12 +468,53 @@ def _checked(distribution, y):
     return check_observations(y, len(distribution)) if np.ndim(y) else np.full(len(distribution), float(y))
 
 
+def noise_ends(distribution):
+    """Levels between which the noise of a Predictive lies; (0, 1) without a transformed target."""
+    if distribution.target.is_identity or not distribution.loss.additive:
+        return 0.0, 1.0
+    return distribution.loss.law(distribution.dispersion, distribution.shape).shape.ends
+
+
+def _node_levels(distribution):
+    """Levels (nodes,) of NODES, within the ends of the noise."""
+    return np.clip(ndtr(NODES), *noise_ends(distribution))
+
+
 def _at_nodes(distribution, scale):
-    """Values (..., n, nodes) of y at Gauss-Hermite nodes; heavy tails, whose exp has no variance, count as normal."""
+    """Values (..., n, nodes) of y at NODES; an uncertain mean function without draws counts as normal."""
     law = distribution.law
-    if distribution.shape.heavy and not distribution.target.is_identity:
+    if distribution.kind == "confidence" and distribution.latent.draws is None:  # exp of Student's t has no mean
         law = Normal(law.mean(), law.var())
-    return scale.decode(law.ppf(ndtr(NODES)))
+    return scale.decode(law.ppf(_node_levels(distribution)))
+
+
+def smearing(distribution):
+    """Values (n, nodes) of y at NODES of the noise, the derivative (n,) of their mean in the raw prediction, and unit (n,).
+
+    They are values at the raw prediction itself, without its uncertainty. The derivative is E[decode'(f + e)] with
+    additive noise e, and Cov(decode(t), t) / Var(t) times the slope of the mean in an exponential family. The unit is
+    the change of the mean if the fitted target changes by its standard deviation.
+    """
+    f, target, W = distribution.latent.f[:, 0], distribution.target, WEIGHTS
+    law = distribution.loss.law(distribution.dispersion, distribution.shape).conditional(f)
+    t, slope = law.ppf(_node_levels(distribution)), distribution.loss.mean_derivative(f)
+    y, std = target.decode(t), law.std()
+    with np.errstate(invalid="ignore", over="ignore"):
+        if distribution.loss.additive:
+            change = _decode_slope(target, t, std[:, None]) @ W
+        else:
+            away = t - (t @ W)[:, None]
+            change = ((y * away) @ W) / (away**2 @ W)
+    return y, slope * change, std * change
+
+
+def _decode_slope(target, t, spread):
+    """Derivatives of y at values t of the fitted target, by steps of 0.0001 of their spread."""
+    step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
+    right, left = t + step, t - step
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = (target.decode(right) - target.decode(left)) / (right - left)
+    return np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # zero beyond an end
 
 
 def _node_variance(values):

@@ -83,7 +83,7 @@ class _Laplace(WeightedFit):
         else:
             model = replace(rows.model, l2=np.full(len(rows.model.theta), dispersion * prior / n))
             H_r = training.curvature.factor(rows.at(model), training.moments)
-        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((len(rows.model.theta), 0))), prior
+        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((len(rows.model.theta), 0)), n), prior
 
     def _tune(self, X, y, sample_weight):
         """Choose the prior precision with the best mean log score of held-out rows, and return all scores."""

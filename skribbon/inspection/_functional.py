@@ -24,8 +24,8 @@ from .._core.rows import row_blocks
 from .._core.thresholds import SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._estimators.cv import RibbonCV
 from .._predict.joint import predictive
-from .._predict.predictive import Latent
-from .._utils.checks import listed
+from .._predict.predictive import NODES, WEIGHTS, Latent, smearing
+from .._utils.checks import check_name, listed
 from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
@@ -90,10 +90,11 @@ class Inferred:
         return cls(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(cls)))
 
     def with_noise(self, variance: FloatArray) -> Inferred:
-        """Add independent noise of known variance (m,); degrees of freedom by Welch and Satterthwaite."""
-        total = self.std_error**2 + variance
+        """Add a part of known variance (m,); degrees of freedom by Welch and Satterthwaite."""
+        total = np.maximum(self.std_error**2 + variance, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = np.where(self.std_error > 0, self.df * (total / self.std_error**2) ** 2, np.inf)
+            growth = np.maximum(total / self.std_error**2, 1.0)
+            df = np.where(self.std_error > 0, self.df * growth**2, np.inf)
         return replace(self, std_error=np.sqrt(total), df=df)
 
     def warn(self, noun: str = "estimates") -> Self:
@@ -135,29 +136,54 @@ class Inferred:
 
 
 class Response:
-    """Predictions of a fitted estimator at its parameters: the mean of y, or K class probabilities."""
+    """Predictions of a fitted estimator at its parameters: the mean of y, or K class probabilities.
 
-    def __init__(self, ribbon, asking):
+    With ``statistic="median"``, the prediction of a transformed target is the inverse transform of the fitted mean.
+    """
+
+    def __init__(self, ribbon, asking, statistic="mean"):
         self.estimator = estimator = fitted_ribbon(ribbon, asking)
+        check_name(statistic, "statistic", ("mean", "median"))
         self.model, self.prepared = estimator.model_, estimator._prepared
-        self.classes = self.model.classes
+        self.classes, self.statistic = self.model.classes, statistic
         self.n_outputs = 1 if self.classes is None else len(self.classes)
 
-    def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Predictions (b, K) and their derivatives (b, K, k) in raw predictions f (b, k) of prepared rows X."""
-        loss = self.model.loss
+    def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Predictions (b, K), derivatives (b, K, k) in raw predictions f (b, k) of prepared rows X, and noise (b, K, Q).
+
+        The mean of a transformed target depends on the noise distribution: the last array has y at NODES of the noise,
+        and how the mean moves with the location of the noise, per standard deviation. Else Q is zero.
+        """
+        loss, none = self.model.loss, np.zeros((len(f), self.n_outputs, 0))
         if self.classes is not None:
             temperature = getattr(self.estimator, "temperature", 1.0)
             P = loss.probabilities(f / temperature)
             basis = np.array([[0.0], [1.0]]) if loss.output_map is None else loss.output_map  # (K, k)
-            return P, P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
+            return P, P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature, none
         slopes = np.zeros((len(f), 1, f.shape[1]))  # zero for the scale beside a location
         if self.estimator.target_scale_.is_identity:
             slopes[:, 0, 0] = loss.mean_derivative(f[:, 0])
-            return loss.mean(f[:, :1]), slopes
+            return loss.mean(f[:, :1]), slopes, none
         distribution = self._at_parameters(f, X)
-        slopes[:, 0, 0] = distribution.slope()
-        return distribution.prediction()[:, None], slopes
+        if self.statistic == "median":
+            slopes[:, 0, 0] = distribution.slope()
+            return distribution.prediction()[:, None], slopes, none
+        y, slopes[:, 0, 0], unit = smearing(distribution)
+        return (y @ WEIGHTS)[:, None], slopes, np.column_stack([y, unit])[:, None]
+
+    def noise_uncertainty(self, at_nodes: FloatArray) -> FloatArray:
+        r"""Variance (m,) of means of a transformed target through the noise distribution, from its values (m, Q).
+
+        A mean g(e) over N units moves with the estimated scale of parametric noise, whose logarithm has the variance
+        1 / (2 N). With an empirical distribution it has the variance of the mean of N values g(e), of which the
+        parameters' distribution already contains the part linear in e.
+        """
+        if not at_nodes.shape[1]:
+            return np.zeros(len(at_nodes))
+        y, unit, N = at_nodes[:, :-1], at_nodes[:, -1], self.estimator.ribbon_.units
+        if self.estimator.law_.name == "empirical":
+            return ((y - (y @ WEIGHTS)[:, None]) ** 2 @ WEIGHTS - unit**2) / N
+        return (y @ (WEIGHTS * (NODES**2 - 1))) ** 2 / (2 * N)
 
     def noise(self, f: FloatArray, X: Any) -> FloatArray:
         """Variances (b,) of observations around their means at raw predictions f (b, k) of prepared rows X."""
@@ -203,6 +229,7 @@ class Means:
     values: FloatArray  # (m, K)
     gradients: FloatArray  # (m, K, p), derivatives of the values in the parameters
     unit: FloatArray  # (m, K), change of the values if all raw predictions change by one
+    at_nodes: FloatArray  # (m, K, Q), values and unit at quantiles of the noise, see Response.at
     noise: FloatArray | None = None  # (m,), variance of the mean or total of observations around its expectation
 
     @classmethod
@@ -211,12 +238,12 @@ class Means:
         model, m, K = response.model, len(groups.labels), response.n_outputs
         p, k = len(model.theta), model.loss.n_outputs
         reverse = m * K * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
-        values, unit, variance = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
+        values, unit, variance, at_nodes = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m), 0.0
         gradients = np.zeros((m, K, p))
         for rows in row_blocks(X.shape[0], max(model.row_width, m * K * k if reverse else p)):
             tangent, block = model.tangent(model.rows(X[rows])), groups.take(rows)
-            predicted, slopes = response.at(tangent.f, X[rows])
-            values += block.sums(predicted)
+            predicted, slopes, of_noise = response.at(tangent.f, X[rows])
+            values, at_nodes = values + block.sums(predicted), at_nodes + block.sums(of_noise)
             unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes).sum(axis=2))
             if reverse:
                 gradients += tangent.vjp(block.seeds(slopes)).T.reshape(m, K, p)
@@ -224,7 +251,7 @@ class Means:
                 gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(K)], axis=1)
             if noise:
                 variance += block.sums(block.weight * response.noise(tangent.f, X[rows]))
-        return cls(values, gradients, unit, variance if noise else None)
+        return cls(values, gradients, unit, at_nodes, variance if noise else None)
 
 
 def identity(a):
@@ -245,16 +272,20 @@ def log_ratio(b, a):
     return np.log(b) - np.log(a), (1 / b, -1 / a)
 
 
-def infer_means(means: Sequence[Means], ribbon: Any, combine: Any = identity, unit_share: float = 1.0) -> Inferred:
+def infer_means(
+    response: Response, means: Sequence[Means], combine: Any = identity, unit_share: float = 1.0
+) -> Inferred:
     """Infer a combination of means over the same groups, (m K,); ``unit_share`` multiplies their units."""
     estimate, derivatives = combine(*(mean.values for mean in means))
     pairs = list(zip(derivatives, means, strict=True))
     gradients = np.sum([d[:, :, None] * mean.gradients for d, mean in pairs], axis=0)
     unit = unit_share * np.max([np.abs(d) * mean.unit for d, mean in pairs], axis=0).ravel()
+    at_nodes = np.sum([d[:, :, None] * mean.at_nodes for d, mean in pairs], axis=0)
     estimate, gradient = estimate.ravel(), gradients.reshape(estimate.size, -1)  # (m K, p)
+    ribbon = response.estimator.ribbon_
     blocks = row_blocks(len(estimate), _n_directions(ribbon))
     pieces = [Functional(estimate[b], gradient[b].__matmul__, unit[b]).inferred(ribbon) for b in blocks]
-    return Inferred.concatenate(pieces)
+    return Inferred.concatenate(pieces).with_noise(response.noise_uncertainty(_flat(at_nodes)))
 
 
 def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred:
@@ -264,10 +295,12 @@ def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred
     for rows in row_blocks(prepared[0].shape[0], width):
         tangents = [model.tangent(model.rows(X[rows])) for X in prepared]
         at = [response.at(tangent.f, X[rows]) for tangent, X in zip(tangents, prepared, strict=True)]
-        estimate, derivatives = combine(*(values for values, _ in at))
-        seeds = [d[:, :, None] * slopes for d, (_, slopes) in zip(derivatives, at, strict=True)]
+        estimate, derivatives = combine(*(values for values, _, _ in at))
+        seeds = [d[:, :, None] * slopes for d, (_, slopes, _) in zip(derivatives, at, strict=True)]
+        at_nodes = np.sum([d[:, :, None] * of_noise for d, (_, _, of_noise) in zip(derivatives, at, strict=True)], axis=0)
         unit = unit_share * np.max([np.abs(seed).sum(axis=2) for seed in seeds], axis=0).ravel()
-        pieces.append(Functional(estimate.ravel(), partial(_along, tangents, seeds), unit).inferred(ribbon))
+        inferred = Functional(estimate.ravel(), partial(_along, tangents, seeds), unit).inferred(ribbon)
+        pieces.append(inferred.with_noise(response.noise_uncertainty(_flat(at_nodes))))
     return Inferred.concatenate(pieces)
 
 
@@ -279,4 +312,9 @@ def _n_directions(ribbon):
 def _along(tangents, seeds, V):
     """Sum over inputs of s_i' J_i V, (b K, r)."""
     moved = sum(seed @ tangent.jvp(V) for tangent, seed in zip(tangents, seeds, strict=True))
-    return moved.reshape(moved.shape[0] * moved.shape[1], V.shape[1])  # -1 is ambiguous without directions
+    return _flat(moved)
+
+
+def _flat(a):
+    """Array (b K, r) of an array (b, K, r)."""
+    return a.reshape(a.shape[0] * a.shape[1], a.shape[2])  # -1 is ambiguous if r is zero

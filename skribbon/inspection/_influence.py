@@ -427,7 +427,7 @@ class Question:
     def gradients(self) -> FloatArray:
         """Gradients of the predictions in the parameters, (m K, p)."""
         f, J = self._tangents
-        is_raw, response = self.scale == "raw", Response(self.estimator, self.asking)
+        is_raw, response = self.scale == "raw", Response(self.estimator, self.asking, "median")
         slopes = _raw_basis(self.estimator.model_) if is_raw else response.at(f, self.X)[1]
         return (slopes @ J).reshape(-1, J.shape[2])
 

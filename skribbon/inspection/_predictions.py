@@ -30,6 +30,7 @@ def predictions(
     aggregate: Literal["mean", "sum"] | None = "mean",
     kind: IntervalKind = "confidence",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
@@ -76,7 +77,7 @@ def predictions(
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
-    response = Response(ribbon, "predictions")
+    response = Response(ribbon, "predictions", statistic)
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
@@ -87,7 +88,7 @@ def predictions(
         inferred, terms = infer_rows(response, [prepared]), row_labels(X, prepared.shape[0])
     else:
         means = Means.from_rows(response, prepared, groups, noise=kind == "prediction")
-        inferred, terms = infer_means([means], response.estimator.ribbon_), groups.labels
+        inferred, terms = infer_means(response, [means]), groups.labels
         inferred = inferred if means.noise is None else inferred.with_noise(means.noise)
     return inferred.frame(_with_classes({"term": terms}, response), level, tested=kind == "confidence")
 
@@ -102,6 +103,7 @@ def comparisons(
     transform: Literal["difference", "ratio"] = "difference",
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
 ) -> pd.DataFrame:
     """How predictions change when one column changes and all others stay the same, averaged over rows.
@@ -141,7 +143,7 @@ def comparisons(
     """
     level = check_single_level(confidence_level)
     check_name(transform, "transform", ("difference", "ratio"))
-    response, chosen = Response(ribbon, "comparisons"), Column.of(X, column)
+    response, chosen = Response(ribbon, "comparisons", statistic), Column.of(X, column)
     combine = difference if transform == "difference" else log_ratio
     change = _contrasts(chosen, values, transform, response.model.preprocess)
     inferred, labels = _compare(response, chosen, combine, change, (by, aggregate, weights))
@@ -156,6 +158,7 @@ def slopes(
     *,
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
@@ -182,7 +185,7 @@ def slopes(
     0  bmi       5.6        0.7
     """
     level = check_single_level(confidence_level)
-    response, chosen = Response(ribbon, "slopes"), Column.of(X, column)
+    response, chosen = Response(ribbon, "slopes", statistic), Column.of(X, column)
     if not chosen.is_numeric:
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
@@ -208,6 +211,7 @@ def partial_dependence(
     percentiles: tuple[float, float] = (0.05, 0.95),
     custom_values: Mapping[Any, ArrayLike] | None = None,
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
@@ -249,7 +253,7 @@ def partial_dependence(
     low, high = percentiles
     if not 0 <= low < high <= 1:
         raise ValueError(f"percentiles must be two increasing numbers from 0 to 1, got {percentiles!r}.")
-    response = Response(ribbon, "partial_dependence")
+    response = Response(ribbon, "partial_dependence", statistic)
     chosen = Column.several(X, features, "features")
     if not chosen:
         raise ValueError("features must name at least one column of X, got an empty sequence.")
@@ -262,7 +266,7 @@ def partial_dependence(
         column.check_known(grid, response.model.preprocess)
         for value in grid:
             means = Means.from_rows(response, response.prepared(column.replaced(value)), groups)
-            pieces.append(infer_means([means], response.estimator.ribbon_))
+            pieces.append(infer_means(response, [means]))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
     return Inferred.concatenate(pieces).frame(_with_classes(labels, response), level)
@@ -279,9 +283,9 @@ def _compare(response, chosen, combine, change, rows, unit_share=1.0):
         pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        start, ribbon = Means.from_rows(response, before, groups), response.estimator.ribbon_
+        start = Means.from_rows(response, before, groups)
         means = ([Means.from_rows(response, X, groups), start] for X in after)
-        pieces = [infer_means(pair, ribbon, combine, unit_share) for pair in means]
+        pieces = [infer_means(response, pair, combine, unit_share) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or groups is None:
         labels[name] = places * len(contrasts)
