@@ -190,7 +190,8 @@ class RegressionMethods:
         kind : {"prediction", "confidence", "conformal", "jackknife+", "cv+"}, default="prediction"
             "prediction" for a new observation, "confidence" for the mean function; both assume that the model is
             right. The other kinds cover a new observation with a guaranteed probability: "conformal" after
-            :meth:`conformalize`; "jackknife+" after a fit with ``store_loo=True``; "cv+" from a
+            :meth:`conformalize`; "jackknife+" after a fit with ``store_loo=True``, by residuals of the transformed
+            target, or by the family of a GLM; "cv+" from a
             :class:`~skribbon.RibbonCV` with ``store_folds=True``.
         groups, sample_weight : array-like of shape (n_samples,), default=None
             Group labels and weights of the rows, for kind "conformal" if :meth:`conformalize` was given such.
@@ -728,9 +729,8 @@ def left_out(settings, fitted, training, y):
     model, noise = fitted["model_"], {"noise": fitted["noise_"], "law": fitted["law_"]}
     predict = partial(predictive, model, **noise, X=training.rows.X, target=fitted["target_scale_"])
     record = loo_record(settings, fitted, training, np.asarray(y, dtype=float), predict)
-    noises = fitted["noise_"].noises if model.loss.by_output else (fitted["noise_"],)
-    columns = zip(record.outputs, training.outputs, model.outputs, noises, strict=True)
-    jackknives = tuple(Jackknife.from_held_out(*column) for column in columns)
+    columns = zip(record.outputs, training.outputs, model.outputs, strict=True)
+    jackknives = tuple(Jackknife.from_held_out(*column, fitted["noise_"]) for column in columns)
     residuals = np.stack([own.residuals for own in record.outputs], axis=1)
     return {
         "_loo_": record,

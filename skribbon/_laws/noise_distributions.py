@@ -228,8 +228,7 @@ class EmpiricalLaw(NoiseLaw):
     @cached_property
     def ends(self):
         """Levels of the smallest and the largest residual, at which noise ends under a transformed target."""
-        low, high = self.marginal(0.0, 1.0, 0.0).cdf(sample_quantiles(self.z, self.weight, [0.0, 1.0]))
-        return float(low), float(high)
+        return tuple(self.marginal(0.0, 1.0, 0.0).cdf(sample_quantiles(self.z, self.weight, [0.0, 1.0])).tolist())
 
     @cached_property
     def _moments(self):

@@ -230,8 +230,8 @@ def _noise(output, e):
     size = np.sqrt(np.broadcast_to(output.dispersion, len(output)))[:, None]
     if isinstance(output.shape, NormalLaw):
         return size * e
-    levels = np.clip(ndtr(e), *noise_ends(output))
-    return size * output.shape.marginal(0.0, 1.0, 0.0).ppf(levels.ravel()).reshape(e.shape)
+    levels = np.clip(ndtr(e).ravel(), *noise_ends(output))
+    return size * output.shape.marginal(0.0, 1.0, 0.0).ppf(levels).reshape(e.shape)
 
 
 def _regular(correlation):

@@ -297,7 +297,7 @@ class Predictive(TargetDistribution):
         if scale.is_identity:
             return self.law.mean()
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.nan_to_num(_at_nodes(self, scale) @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+            return np.nan_to_num(_at_nodes(self, self.law, scale) @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
     def var(self) -> FloatArray:
         """Variance at each row.
@@ -307,7 +307,7 @@ class Predictive(TargetDistribution):
         ndarray of shape (n,), or (n, m) for m outputs
         """
         scale = scale_of(self)
-        return self.law.var() if scale.is_identity else _node_variance(_at_nodes(self, scale))
+        return self.law.var() if scale.is_identity else _node_variance(_at_nodes(self, self.law, scale))
 
     def _quantiles(self, q):
         return scale_of(self).decode(self.law.ppf(q if self.target.increasing else 1 - q)) + 0.0
@@ -396,8 +396,8 @@ class Predictive(TargetDistribution):
         """
         draws = self.latent.source(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
         if self.kind == "prediction":
-            family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
-            law = family.conditional(draws)
+            dispersion = np.broadcast_to(self.dispersion, len(self))[:, None]
+            law = self.loss.law(dispersion, self.shape).conditional(draws)
             draws = law.sample(noise)
             if noise_ends(self) != (0.0, 1.0):
                 draws = np.clip(draws, *np.moveaxis(law.ppf(np.array(noise_ends(self))), -1, 0))
@@ -417,7 +417,7 @@ class Predictive(TargetDistribution):
             epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also for an infinite slope
             if self.target.is_identity:
                 return epistemic, law.std()
-            return epistemic, np.sqrt(_node_variance(self.target.decode(law.ppf(_node_levels(self)))))
+            return epistemic, np.sqrt(_node_variance(_at_nodes(self, law, self.target)))
 
     def slope(self) -> FloatArray:
         """Derivative of the prediction with respect to the raw prediction, through link and target transform.
@@ -469,43 +469,34 @@ def _checked(distribution, y):
 
 
 def noise_ends(distribution):
-    """Levels between which the noise of a Predictive lies; (0, 1) without a transformed target."""
-    if distribution.target.is_identity or not distribution.loss.additive:
+    """Levels between which the noise of a Predictive lies; (0, 1) without a nonlinear transform of the target."""
+    if distribution.target.is_linear or not distribution.loss.additive:
         return 0.0, 1.0
     return distribution.loss.law(distribution.dispersion, distribution.shape).shape.ends
 
 
-def _node_levels(distribution):
-    """Levels (nodes,) of NODES, within the ends of the noise."""
-    return np.clip(ndtr(NODES), *noise_ends(distribution))
-
-
-def _at_nodes(distribution, scale):
-    """Values (..., n, nodes) of y at NODES; an uncertain mean function without draws counts as normal."""
-    law = distribution.law
-    if distribution.kind == "confidence" and distribution.latent.draws is None:  # exp of Student's t has no mean
+def _at_nodes(distribution, law, scale):
+    """Values (..., n, nodes) of y at NODES of a law; an uncertain mean without draws counts as normal."""
+    uncertain = scale is not distribution.target and distribution.latent.draws is None  # exp of Student's t has no mean
+    if uncertain or (scale is distribution.target and scale.is_linear):
         law = Normal(law.mean(), law.var())
-    return scale.decode(law.ppf(_node_levels(distribution)))
+    return scale.decode(law.ppf(np.clip(ndtr(NODES), *noise_ends(distribution))))
 
 
 def smearing(distribution):
-    """Values (n, nodes) of y at NODES of the noise, the derivative (n,) of their mean in the raw prediction, and unit (n,).
+    """Values (n, nodes) of y at NODES of the noise, and derivatives (3, n) of their mean, all at the raw prediction.
 
-    They are values at the raw prediction itself, without its uncertainty. The derivative is E[decode'(f + e)] with
-    additive noise e, and Cov(decode(t), t) / Var(t) times the slope of the mean in an exponential family. The unit is
-    the change of the mean if the fitted target changes by its standard deviation.
+    Derivatives are with respect to the raw prediction, to the location of the fitted target in standard deviations,
+    and to the log scale of additive noise. In an exponential family, dE[y]/dE[t] = Cov(y, t) / Var(t).
     """
-    f, target, W = distribution.latent.f[:, 0], distribution.target, WEIGHTS
-    law = distribution.loss.law(distribution.dispersion, distribution.shape).conditional(f)
-    t, slope = law.ppf(_node_levels(distribution)), distribution.loss.mean_derivative(f)
-    y, std = target.decode(t), law.std()
-    with np.errstate(invalid="ignore", over="ignore"):
-        if distribution.loss.additive:
-            change = _decode_slope(target, t, std[:, None]) @ W
-        else:
-            away = t - (t @ W)[:, None]
-            change = ((y * away) @ W) / (away**2 @ W)
-    return y, slope * change, std * change
+    loss, target, f = distribution.loss, distribution.target, distribution.latent.f[:, 0]
+    law = loss.law(distribution.dispersion, distribution.shape).conditional(f)
+    t, std = law.ppf(np.clip(ndtr(NODES), *noise_ends(distribution))), law.std()
+    y, away = target.decode(t), t - law.mean()[:, None]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        slope = _decode_slope(target, t, std[:, None]) if loss.additive else y * away / (away**2 @ WEIGHTS)[:, None]
+        change, by_scale = slope @ WEIGHTS, (slope * away) @ WEIGHTS * loss.additive
+    return y, (loss.mean_derivative(f) * change, std * change, by_scale)
 
 
 def _decode_slope(target, t, spread):

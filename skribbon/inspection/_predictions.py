@@ -57,6 +57,10 @@ def predictions(
         independent from row to row, with Welch-Satterthwaite degrees of freedom.
     weights : array-like of shape (n_samples,), default=None
         Multiply each row's prediction, such as the exposure of a rate; in a mean they are normalized.
+    statistic : {"mean", "median"}, default="mean"
+        Prediction of a row whose target is transformed. "mean" is the expectation of y over the noise e,
+        :math:`E[g(f + e)]` with the inverse transform g. "median" is :math:`g(f)`, which ``predict`` returns: the
+        median of y if the noise is symmetric. Without a transform both are the mean.
     confidence_level : float, default=0.9
 
     Returns
@@ -64,6 +68,17 @@ def predictions(
     DataFrame
         Columns term (the group, "all", or the row's index), class (with probabilities at the fitted parameters),
         estimate, std_error, statistic, df, p_value (missing for observations), conf_low, conf_high.
+
+    Notes
+    -----
+    The mean of a transformed target depends on the noise distribution. Its standard error includes the uncertainty of
+    that distribution, estimated from as many values as there are training rows or groups. The exponential of
+    heavy-tailed noise has no mean. Noise of a transformed target therefore ends at the smallest and largest residual
+    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. The mean is
+    infinite if the inverse transform has a pole within the noise, as 1 / t has.
+
+    Estimates are at the fitted parameters. Draws also vary the parameters, so with a convex inverse transform their
+    mean is slightly larger: with a logarithm by half of the epistemic variance, relative to the mean.
 
     Examples
     --------
@@ -80,6 +95,8 @@ def predictions(
     response = Response(ribbon, "predictions", statistic)
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
+    if kind == "prediction" and statistic == "median":
+        raise ValueError("statistic='median' has no kind='prediction': observations add up to means; use 'mean'.")
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
     if groups is None and kind == "prediction":
         raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
@@ -124,7 +141,7 @@ def comparisons(
     by : see :func:`~skribbon.inspection.predictions`
     transform : {"difference", "ratio"}, default="difference"
         "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
-    aggregate, weights, confidence_level : see :func:`~skribbon.inspection.predictions`; no "sum"
+    aggregate, weights, statistic, confidence_level : see :func:`~skribbon.inspection.predictions`; no "sum"
 
     Returns
     -------
@@ -169,7 +186,8 @@ def slopes(
 
     Parameters
     ----------
-    ribbon, X, column, by, aggregate, weights, confidence_level : see :func:`~skribbon.inspection.comparisons`
+    ribbon, X, column, by, aggregate, weights, statistic, confidence_level : see \
+            :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -217,7 +235,8 @@ def partial_dependence(
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
 
     Estimates and grid agree with :func:`sklearn.inspection.partial_dependence` on the base model, with
-    ``kind="average"`` and ``method="brute"``. Intervals hold for each value by itself, not for the whole curve at once.
+    ``kind="average"`` and ``method="brute"``; for a transformed target with ``statistic="median"``. Intervals hold for
+    each value by itself, not for the whole curve at once.
 
     Parameters
     ----------
@@ -230,7 +249,7 @@ def partial_dependence(
         Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
         Maps a feature to a grid of your own.
-    weights, confidence_level : array-like of shape (n_samples,) and float
+    weights, statistic, confidence_level : see :func:`~skribbon.inspection.predictions`
 
     Returns
     -------
