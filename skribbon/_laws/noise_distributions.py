@@ -30,7 +30,10 @@ class NoiseLaw:
     """
 
     name: str
-    ends = (0.001, 0.999)  # levels at which noise ends under a transformed target: exp of heavy tails has no mean
+    ends: tuple[float, float] = (
+        0.001,
+        0.999,
+    )  # levels at which noise ends under a transformed target: exp of heavy tails has no mean
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         """Distribution of f + sqrt(dispersion) e with a normal f of the given variance.
@@ -226,7 +229,7 @@ class EmpiricalLaw(NoiseLaw):
         return nodes, np.array(rows)
 
     @cached_property
-    def ends(self):
+    def ends(self) -> tuple[float, float]:
         """Levels of the smallest and the largest residual, at which noise ends under a transformed target."""
         return tuple(self.marginal(0.0, 1.0, 0.0).cdf(sample_quantiles(self.z, self.weight, [0.0, 1.0])).tolist())
 

@@ -415,9 +415,8 @@ class Predictive(TargetDistribution):
         law = self.loss.law(self.dispersion, self.shape).conditional(self.latent.f[:, 0])
         with np.errstate(invalid="ignore", over="ignore"):
             epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also for an infinite slope
-            if self.target.is_identity:
-                return epistemic, law.std()
-            return epistemic, np.sqrt(_node_variance(_at_nodes(self, law, self.target)))
+            variance = law.var() if self.target.is_identity else _node_variance(_at_nodes(self, law, self.target))
+            return epistemic, np.sqrt(variance)
 
     def slope(self) -> FloatArray:
         """Derivative of the prediction with respect to the raw prediction, through link and target transform.

@@ -97,10 +97,9 @@ class Jackknife:
                 "narrow. Try: kind='cv+' of RibbonCV, or conformalize.",
                 FlexibleModelWarning,
             )
-        straight = model.loss.additive
-        of_block = self._of_straight_block if straight else self._of_block
+        of_block = self._of_straight_block if model.loss.additive else self._of_block
         width = model.loss.n_outputs * len(self.steps) + (3 + len(levels)) * len(self.scores)
-        blocks = row_blocks(X.shape[0], max(model.row_width, len(self.reach[0]) if straight else width))
+        blocks = row_blocks(X.shape[0], max(model.row_width, len(self.reach[0]) if model.loss.additive else width))
         asked = weight_to_reach(levels, self.weight.sum())
         ends = np.concatenate([of_block(X[rows], asked) for rows in blocks])
         return ends[..., 0] if scalar else ends

@@ -175,23 +175,23 @@ class Response:
             slopes[:, 1, 0] = by_scale / np.sqrt(distribution.dispersion)
         return (y @ WEIGHTS)[:, None], slopes, np.column_stack([y, unit, by_scale])
 
-    def with_noise_law(self, inferred: Inferred, at_nodes: FloatArray, move: Any) -> Inferred:
-        """Add the uncertainty of the noise distribution to means of a transformed target.
+    def with_noise_law(self, inferred: Inferred, derivatives: Any, noise: Any, move: Any) -> Inferred:
+        """Add the uncertainty of the noise distribution to m combined means of a transformed target.
 
-        ``at_nodes`` (m, Q) is the last array of ``at``, combined, and ``move`` the derivative of the m means and m log
-        scales along directions of the parameters. Of N units, an empirical distribution contributes the variance of a
-        mean of N values, without the part linear in the noise, which is in the parameters; a parametric one the
-        variance (kurtosis - 1) / (4 N) of its log scale. A scale that depends on x has the variance and, through the
-        skewness, the covariance with the parameters of a fit to the same rows.
+        ``derivatives`` (m, 1) multiply the arrays ``noise`` (m, Q) that ``at`` returned last; ``move`` is the
+        derivative of the m means and m log scales along directions of the parameters. Of N units, an empirical
+        distribution contributes the variance of a mean of N values, without the part linear in the noise, which is in
+        the parameters; a parametric one the variance (kurtosis - 1) / (4 N) of its log scale. A scale that depends on x
+        has the variance and, through the skewness, the covariance with the parameters of a fit to the same rows.
         """
         if not self.smears:
             return inferred
         law, ribbon, W = self.estimator.law_, self.estimator.ribbon_, WEIGHTS
         z = law.marginal(0.0, 1.0, 0.0).ppf(np.clip(ndtr(NODES), *law.ends))
         skewness, of_scale = z**3 @ W, (z**4 @ W - 1) / 4
-        y, unit, by_scale = at_nodes[:, :-2], *at_nodes[:, -2:].T
-        shape = (y - (y @ W)[:, None]) ** 2 @ W - unit**2 if law.name == "empirical" else of_scale * by_scale**2
-        mean, scale = move(ribbon.root).reshape(len(y), 2, -1).transpose(1, 0, 2)
+        *y, unit, by_scale = np.sum([d * own for d, own in zip(derivatives, noise, strict=True)], axis=0).T  # (Q, m)
+        shape = W @ (y - W @ y) ** 2 - unit**2 if law.name == "empirical" else of_scale * by_scale**2
+        mean, scale = move(ribbon.root).reshape(len(unit), 2, -1).transpose(1, 0, 2)
         varying = (scale * (skewness * mean + of_scale * scale)).sum(axis=1)
         known = (by_scale * (skewness * unit + of_scale * by_scale)) / ribbon.units  # of a constant scale, in shape
         return inferred.with_noise(shape / ribbon.units + np.where(scale.any(axis=1), varying - known, 0.0))
@@ -249,7 +249,7 @@ class Means:
         model, m, K = response.model, len(groups.labels), response.n_outputs
         p, k, S = len(model.theta), model.loss.n_outputs, K + response.smears
         reverse = m * S * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
-        values, unit, variance, at_nodes = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m), 0.0
+        values, unit, variance, at_nodes = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m), np.zeros((m, 1))
         gradients = np.zeros((m, S, p))
         for rows in row_blocks(X.shape[0], max(model.row_width, m * S * k if reverse else p)):
             tangent, block = model.tangent(model.rows(X[rows])), groups.take(rows)
@@ -289,11 +289,10 @@ def infer_means(response, means: Sequence[Means], combine: Any = identity, unit_
     pairs, ribbon = list(zip(derivatives, means, strict=True)), response.estimator.ribbon_
     gradients = np.sum([d[:, :, None] * mean.gradients for d, mean in pairs], axis=0)
     unit = unit_share * np.max([np.abs(d) * mean.unit for d, mean in pairs], axis=0).ravel()
-    at_nodes = np.sum([d[:, :1] * mean.at_nodes for d, mean in pairs], axis=0)
-    gradient = gradients[:, : response.n_outputs].reshape(estimate.size, -1)  # (m K, p)
+    gradient, noise = gradients[:, : response.n_outputs].reshape(estimate.size, -1), [mean.at_nodes for mean in means]
     blocks, estimate = row_blocks(estimate.size, _n_directions(ribbon)), estimate.ravel()
     pieces = [Functional(estimate[b], gradient[b].__matmul__, unit[b]).inferred(ribbon) for b in blocks]
-    return response.with_noise_law(Inferred.concatenate(pieces), at_nodes, gradients.__matmul__)
+    return response.with_noise_law(Inferred.concatenate(pieces), derivatives, noise, gradients.__matmul__)
 
 
 def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred:
@@ -306,11 +305,10 @@ def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred
         values, slopes, noise = zip(*at, strict=True)
         estimate, derivatives = combine(*values)
         seeds = [d[:, :, None] * slope for d, slope in zip(derivatives, slopes, strict=True)]
-        at_nodes = np.sum([d[:, :1] * own for d, own in zip(derivatives, noise, strict=True)], axis=0)
         own = [seed[:, :K] for seed in seeds]
         unit = unit_share * np.max([np.abs(seed).sum(axis=2) for seed in own], axis=0).ravel()
         inferred = Functional(estimate.ravel(), partial(_along, tangents, own), unit).inferred(ribbon)
-        pieces.append(response.with_noise_law(inferred, at_nodes, partial(_along, tangents, seeds)))
+        pieces.append(response.with_noise_law(inferred, derivatives, noise, partial(_along, tangents, seeds)))
     return Inferred.concatenate(pieces)
 
 

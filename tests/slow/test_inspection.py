@@ -143,6 +143,5 @@ def test_totals_of_log_severities_cover(noise, slope):
         covered["draws"].append(low <= later.sum() <= high)
     coverage = {name: np.mean(values) for name, values in covered.items()}
     print(noise, slope, coverage)
-    assert all(
-        0.87 - 0.01 * (name == "draws") <= share <= 0.93 for name, share in coverage.items()
-    )  # draws take the noise as known
+    assert 0.85 <= coverage.pop("draws") <= 0.93  # draws take the estimated noise distribution as known
+    assert all(0.87 <= share <= 0.93 for share in coverage.values())
