@@ -30,10 +30,8 @@ class NoiseLaw:
     """
 
     name: str
-    ends: tuple[float, float] = (
-        0.001,
-        0.999,
-    )  # levels at which noise ends under a transformed target: exp of heavy tails has no mean
+    # levels at which noise of a transformed target ends: exp of heavy tails has no mean
+    ends: tuple[float, float] = (0.001, 0.999)
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         """Distribution of f + sqrt(dispersion) e with a normal f of the given variance.
