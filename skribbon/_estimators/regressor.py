@@ -191,7 +191,8 @@ class RegressionMethods:
         kind : {"prediction", "confidence", "conformal", "jackknife+", "cv+"}, default="prediction"
             "prediction" for a new observation, "confidence" for the mean function; both assume that the model is
             right. The other kinds cover a new observation with a guaranteed probability: "conformal" after
-            :meth:`conformalize`; "jackknife+" after a fit with ``store_loo=True``; "cv+" from a
+            :meth:`conformalize`; "jackknife+" after a fit with ``store_loo=True``, by residuals of the transformed
+            target, or by the family of a GLM; "cv+" from a
             :class:`~skribbon.RibbonCV` with ``store_folds=True``.
         groups, sample_weight : array-like of shape (n_samples,), default=None
             Group labels and weights of the rows, for kind "conformal" if :meth:`conformalize` was given such.
@@ -736,7 +737,7 @@ def left_out(settings, fitted, training, y):
     predict = partial(predictive, model, **noise, X=training.rows.X, target=fitted["target_scale_"])
     record = loo_record(settings, fitted, training, np.asarray(y, dtype=float), predict)
     columns = zip(record.outputs, training.outputs, model.outputs, strict=True)
-    jackknives = tuple(Jackknife.from_held_out(*column) for column in columns)
+    jackknives = tuple(Jackknife.from_held_out(*column, fitted["noise_"]) for column in columns)
     residuals = np.stack([own.residuals for own in record.outputs], axis=1)
     return {
         "_loo_": record,

@@ -30,7 +30,8 @@ class NoiseLaw:
     """
 
     name: str
-    heavy = True  # whether the exponential of such noise has no variance
+    # levels at which noise of a transformed target ends: exp of heavy tails has no mean
+    ends: tuple[float, float] = (0.001, 0.999)
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         """Distribution of f + sqrt(dispersion) e with a normal f of the given variance.
@@ -72,7 +73,7 @@ class NormalLaw(NoiseLaw):
     """
 
     name = "normal"
-    heavy = False
+    ends = (0.0, 1.0)
 
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         return Normal(f, np.asarray(dispersion, dtype=float) + np.asarray(variance, dtype=float))
@@ -224,6 +225,11 @@ class EmpiricalLaw(NoiseLaw):
             own = share * width2 / (share * width2 + (1 - share))  # only the kernels' part is adjusted
             rows.append(own * self._bend(u) + (1 - own) * u)
         return nodes, np.array(rows)
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """Levels of the smallest and the largest residual, at which noise ends under a transformed target."""
+        return tuple(self.marginal(0.0, 1.0, 0.0).cdf(sample_quantiles(self.z, self.weight, [0.0, 1.0])).tolist())
 
     @cached_property
     def _moments(self):

@@ -16,7 +16,7 @@ from .._laws.noise_distributions import NormalLaw
 from .._laws.numerics import energy_scores
 from .._utils.checks import check_count, check_table_of, listed
 from .._utils.typing import FloatArray, RandomState
-from .predictive import Degrees, Latent, Predictive, TargetDistribution, scale_of
+from .predictive import Degrees, Latent, Predictive, TargetDistribution, noise_ends, scale_of
 
 
 def output_ribbon(ribbon, model, j):
@@ -230,7 +230,8 @@ def _noise(output, e):
     size = np.sqrt(np.broadcast_to(output.dispersion, len(output)))[:, None]
     if isinstance(output.shape, NormalLaw):
         return size * e
-    return size * output.shape.marginal(0.0, 1.0, 0.0).ppf(ndtr(e).ravel()).reshape(e.shape)
+    levels = np.clip(ndtr(e).ravel(), *noise_ends(output))
+    return size * output.shape.marginal(0.0, 1.0, 0.0).ppf(levels).reshape(e.shape)
 
 
 def _regular(correlation):

@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike
 from scipy.special import chdtri, ndtr, ndtri, stdtr
 from sklearn.utils import check_random_state
@@ -26,8 +25,8 @@ from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
 from .target import MeanScale, TargetScale
 
-NODES, WEIGHTS = hermegauss(21)  # Gauss-Hermite rule for moments behind a link: exact for polynomials of degree 41
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES = np.linspace(-8, 8, 65)  # normal scores for moments behind a link: a trapezoidal rule, exact to rounding for exp
+WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
 # ---------------------------------------------------------------------- uncertain raw predictions
@@ -358,7 +357,7 @@ class Predictive(TargetDistribution):
         if scale.is_identity:
             return self.law.mean()
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.nan_to_num(_at_nodes(self, scale) @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+            return np.nan_to_num(_at_nodes(self, self.law, scale) @ WEIGHTS, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
     def var(self) -> FloatArray:
         """Variance at each row.
@@ -368,7 +367,7 @@ class Predictive(TargetDistribution):
         ndarray of shape (n,), or (n, m) for m outputs
         """
         scale = scale_of(self)
-        return self.law.var() if scale.is_identity else _node_variance(_at_nodes(self, scale))
+        return self.law.var() if scale.is_identity else _node_variance(_at_nodes(self, self.law, scale))
 
     def _quantiles(self, q):
         return scale_of(self).decode(self.law.ppf(q if self.target.increasing else 1 - q)) + 0.0
@@ -461,8 +460,11 @@ class Predictive(TargetDistribution):
         """
         draws = self.latent.joint_draws(check_count(n_samples, "n_samples"), functions)[:, 0]  # (n, n_samples)
         if self.kind == "prediction":
-            family = self.loss.law(np.broadcast_to(self.dispersion, len(self))[:, None], self.shape)
-            draws = family.conditional(draws).sample(noise)
+            dispersion = np.broadcast_to(self.dispersion, len(self))[:, None]
+            law = self.loss.law(dispersion, self.shape).conditional(draws)
+            draws = law.sample(noise)
+            if noise_ends(self) != (0.0, 1.0):
+                draws = np.clip(draws, *np.moveaxis(law.ppf(np.array(noise_ends(self))), -1, 0))
         return scale_of(self).decode(draws).T
 
     def standard_errors(self) -> tuple[FloatArray, FloatArray]:
@@ -471,17 +473,14 @@ class Predictive(TargetDistribution):
         Returns
         -------
         epistemic, aleatoric : ndarray of shape (n,), or (n, m) for m outputs
-            Around the mean at the raw prediction; for a transformed target, of normal noise with the same variance.
+            Around the mean at the raw prediction.
         """
         spread = np.sqrt(self.latent.covariance[:, 0, 0])
-        family = self.loss.law(self.dispersion, self.shape)
-        law = family.conditional(self.latent.f[:, 0])
+        law = self.loss.law(self.dispersion, self.shape).conditional(self.latent.f[:, 0])
         with np.errstate(invalid="ignore", over="ignore"):
             epistemic = np.where(spread > 0, np.abs(self.slope()) * spread, 0.0)  # also for an infinite slope
-            if self.target.is_identity:
-                return epistemic, law.std()
-            around = Normal(law.mean(), law.var()) if self.loss.additive else law
-            return epistemic, np.sqrt(_node_variance(self.target.decode(around.ppf(ndtr(NODES)))))
+            variance = law.var() if self.target.is_identity else _node_variance(_at_nodes(self, law, self.target))
+            return epistemic, np.sqrt(variance)
 
     def slope(self) -> FloatArray:
         """Derivative of the prediction with respect to the raw prediction, through link and target transform.
@@ -495,11 +494,7 @@ class Predictive(TargetDistribution):
         if self.target.is_identity:
             return slope
         t, spread = self.loss.mean(f), np.sqrt(self.loss.law(self.dispersion, self.shape).conditional(f).var())
-        step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
-        right, left = t + step, t - step
-        with np.errstate(invalid="ignore", over="ignore"):
-            change = (self.target.decode(right) - self.target.decode(left)) / (right - left)
-        return slope * np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # zero beyond an end
+        return slope * _decode_slope(self.target, t, spread)
 
     def prediction(self) -> FloatArray:
         """Prediction of the base model itself.
@@ -536,12 +531,44 @@ def _checked(distribution, y):
     return check_observations(y, len(distribution)) if np.ndim(y) else np.full(len(distribution), float(y))
 
 
-def _at_nodes(distribution, scale):
-    """Values (..., n, nodes) of y at Gauss-Hermite nodes; heavy tails, whose exp has no variance, count as normal."""
-    law = distribution.law
-    if distribution.shape.heavy and not distribution.target.is_identity:
+def noise_ends(distribution):
+    """Levels between which the noise of a Predictive lies; (0, 1) without a nonlinear transform of the target."""
+    if distribution.target.is_linear or not distribution.loss.additive:
+        return 0.0, 1.0
+    return distribution.loss.law(distribution.dispersion, distribution.shape).shape.ends
+
+
+def _at_nodes(distribution, law, scale):
+    """Values (..., n, nodes) of y at NODES of a law; an uncertain mean without draws counts as normal."""
+    uncertain = scale is not distribution.target and distribution.latent.draws is None  # exp of Student's t has no mean
+    if uncertain or (scale is distribution.target and scale.is_linear):
         law = Normal(law.mean(), law.var())
-    return scale.decode(law.ppf(ndtr(NODES)))
+    return scale.decode(law.ppf(np.clip(ndtr(NODES), *noise_ends(distribution))))
+
+
+def smearing(distribution):
+    """Values (n, nodes) of y at NODES of the noise, and derivatives (3, n) of their mean, all at the raw prediction.
+
+    Derivatives are with respect to the raw prediction, to the location of the fitted target in standard deviations,
+    and to the log scale of additive noise. In an exponential family, dE[y]/dE[t] = Cov(y, t) / Var(t).
+    """
+    loss, target, f = distribution.loss, distribution.target, distribution.latent.f[:, 0]
+    law = loss.law(distribution.dispersion, distribution.shape).conditional(f)
+    t, std = law.ppf(np.clip(ndtr(NODES), *noise_ends(distribution))), law.std()
+    y, away = target.decode(t), t - law.mean()[:, None]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        slope = _decode_slope(target, t, std[:, None]) if loss.additive else y * away / (away**2 @ WEIGHTS)[:, None]
+        change, by_scale = slope @ WEIGHTS, (slope * away) @ WEIGHTS * loss.additive
+    return y, (loss.mean_derivative(f) * change, std * change, by_scale)
+
+
+def _decode_slope(target, t, spread):
+    """Derivatives of y at values t of the fitted target, by steps of 0.0001 of their spread."""
+    step = np.maximum(np.maximum(1e-4 * spread, 1e-6 * np.abs(t)), 1e-300)
+    right, left = t + step, t - step
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = (target.decode(right) - target.decode(left)) / (right - left)
+    return np.nan_to_num(change, nan=0.0, posinf=np.inf, neginf=-np.inf)  # zero beyond an end
 
 
 def _node_variance(values):

@@ -22,6 +22,7 @@ class TargetScale:
     ends: tuple[float, float] = (-np.inf, np.inf)  # y at lower and at upper
     inside: float = 0.0  # some y between the ends
     increasing: bool = True  # whether larger values on the fitted scale mean larger targets
+    is_linear: bool = True  # whether moments of y follow from those of t, as with a StandardScaler
 
     @classmethod
     def of(cls, model, t):
@@ -37,8 +38,10 @@ class TargetScale:
                 f"cannot be transformed back: {model.target_transformer!r}. Use another, e.g. PowerTransformer()."
             )
         increasing = cls(model)._rises(t[0], t[-1])
+        line = cls(model)._decode(t[0] + spread(t[0], t[-1]) * np.linspace(-1, 2, 9))
+        linear = bool((np.abs(np.diff(line, 2)) <= 1e-9 * np.ptp(line) + 1e-13 * np.abs(line).max()).all())
         far = (-np.inf, np.inf) if increasing else (np.inf, -np.inf)
-        scale = cls(model, ends=far, inside=float(y[len(y) // 2]), increasing=increasing)
+        scale = cls(model, ends=far, inside=float(y[len(y) // 2]), increasing=increasing, is_linear=linear)
         lower, upper = scale._reach(t[0], t[-1], -1.0), scale._reach(t[0], t[-1], 1.0)
         lower, upper = scale._last_equal(lower, t[-1]), scale._last_equal(upper, t[0])
         ends = scale._end(lower, y[0]), scale._end(upper, y[-1])

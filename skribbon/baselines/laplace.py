@@ -76,14 +76,14 @@ class _Laplace(WeightedFit):
 
     def _posterior(self, training, dispersion, prior):
         """Compute the parameters' distribution and its prior precision, a number or (p,)."""
-        rows, n = training.rows, training.n
+        rows, n, p = training.rows, training.n, len(training.rows.model.theta)
         if prior == "base":
             H_r = training.H_r
-            prior = n * rows.model.l2 / dispersion if dispersion > 0 else np.full(len(rows.model.theta), np.inf)
+            prior = n * rows.model.l2 / dispersion if dispersion > 0 else np.full(p, np.inf)
         else:
-            model = replace(rows.model, l2=np.full(len(rows.model.theta), dispersion * prior / n))
+            model = replace(rows.model, l2=np.full(p, dispersion * prior / n))
             H_r = training.curvature.factor(rows.at(model), training.moments)
-        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((len(rows.model.theta), 0))), prior
+        return Ribbon(np.sqrt(dispersion / n) * H_r.inverse_root, H_r.null, np.zeros((p, 0)), n), prior
 
     def _tune(self, X, y, sample_weight):
         """Choose the prior precision with the best mean log score of held-out rows, and return all scores."""

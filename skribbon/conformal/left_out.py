@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._core.rows import row_blocks
 from .._core.thresholds import EASY_LEVERAGE
+from .._predict.predictive import Latent
 from .._utils.checks import check_levels, group_codes
 from .._utils.compat import cached_property, safe_indexing
 from ..curvature import machine_bytes
@@ -49,17 +50,23 @@ class NoJackknife:
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """Leave-one-out fits, without each row or group, and the residuals of the rows that they have not seen."""
+    """Leave-one-out fits, without each row or group, and the scores of the rows that they have not seen.
+
+    With an identity link the score is the absolute residual on the fitted scale, so a monotone transform of the target
+    keeps the guarantee. Behind another link it is "distribution", of an observation at the leave-one-out prediction.
+    """
 
     model: Any  # the fit to all rows
     steps: np.ndarray  # (G, p), from theta to the parameters of each leave-one-out fit
-    unit: np.ndarray | None  # (n,), the fit without each row; None if each row has its own
-    residuals: np.ndarray  # (n,), absolute, on the scale of y
+    unit: np.ndarray  # (n,), position of the fit without each row
+    scores: np.ndarray  # (n,)
     weight: np.ndarray  # (n,), see unit_weights
     per_row: float  # effective parameters per row
+    noise: Any  # the fitted noise
+    of_no_rows: Any  # a Predictive without rows, with loss, noise distribution and target
 
     @classmethod
-    def from_held_out(cls, held_out, output, model):
+    def from_held_out(cls, held_out, output, model, noise):
         """Build from the leave-one-out record of an Output; a NoJackknife if that is impossible."""
         units = len(held_out) if held_out.group is None else len(output.rows.groups.count)
         needed = 8 * units * len(model.theta)
@@ -71,11 +78,14 @@ class Jackknife:
                 f"kind='jackknife+' stores {len(model.theta)} parameters of {units} fits, {needed / 1e9:.3g} GB, more "
                 "than a quarter of this machine's memory. Set rows aside for conformalize, or use RibbonCV and 'cv+'."
             )
-        residuals, unit = np.abs(held_out.y - predictions(model, held_out.f)), held_out.group
+        own, unit, scores = held_out.distribution, held_out.group, np.abs(held_out.residuals)
+        if not model.loss.additive:
+            scores = SCORES["distribution"].of(replace(own, latent=_certain(held_out.f)), held_out.y)
         counted, steps = held_out.weight > 0, output.unit_steps
         weight = unit_weights(held_out.weight, unit)[counted]
-        steps, unit = (steps[counted], None) if unit is None else (steps, unit[counted])
-        return cls(model, steps, unit, residuals[counted], weight, output.training.parameters_per_row)
+        unit = (np.arange(len(held_out)) if unit is None else unit)[counted]
+        per_row, of_no_rows = output.training.parameters_per_row, replace(own, latent=None, dispersion=None)
+        return cls(model, steps, unit, scores[counted], weight, per_row, noise, of_no_rows)
 
     def interval(self, X, confidence_level):
         """Intervals (n, 2) or (n, 2, L) at prepared rows X."""
@@ -87,38 +97,46 @@ class Jackknife:
                 "narrow. Try: kind='cv+' of RibbonCV, or conformalize.",
                 FlexibleModelWarning,
             )
-        straight = predicts_raw(model)
-        of_block = self._of_straight_block if straight else self._of_block
-        width = model.loss.n_outputs * len(self.steps) + (3 + len(levels)) * len(self.residuals)
-        blocks = row_blocks(X.shape[0], max(model.row_width, len(self.reach[0]) if straight else width))
+        of_block = self._of_straight_block if model.loss.additive else self._of_block
+        width = model.loss.n_outputs * len(self.steps) + (3 + len(levels)) * len(self.scores)
+        blocks = row_blocks(X.shape[0], max(model.row_width, len(self.reach[0]) if model.loss.additive else width))
         asked = weight_to_reach(levels, self.weight.sum())
-        ends = np.concatenate([of_block(model.tangent(model.rows(X[rows])), model, asked) for rows in blocks])
-        ends += np.array([[-1.0], [1.0]]) * outward(0.0, np.abs(ends) + 2 * self.residuals.max())
+        ends = np.concatenate([of_block(X[rows], asked) for rows in blocks])
         return ends[..., 0] if scalar else ends
 
-    def _of_block(self, tangent, model, asked):
-        """Intervals of a block of rows."""
-        y = predictions(model, tangent.f[:, :, None] + tangent.jvp(self.steps.T))  # (b, G)
-        y = y if self.unit is None else y[:, self.unit]  # (b, n)
-        return ends_of_many(y - self.residuals, y + self.residuals, asked, self.weight)
+    def _of_block(self, X, asked):
+        """Intervals (b, 2, L) of a block of rows, from the distributions at the leave-one-out predictions."""
+        tangent, score = self.model.tangent(self.model.rows(X)), SCORES["distribution"]
+        every = replace(self.of_no_rows, dispersion=self.noise.predict(X))
+        f = tangent.f[:, :, None] + tangent.jvp(self.steps.T)  # (b, k, G)
+        lower, upper = np.empty((2, len(f), len(self.unit)))
+        for g in np.unique(self.unit):
+            rows = np.flatnonzero(self.unit == g)
+            lower[:, rows], upper[:, rows] = score.ends(replace(every, latent=_certain(f[:, :, g])), self.scores[rows])
+        return ends_of_many(lower, upper, asked, self.weight)
 
-    def _of_straight_block(self, tangent, model, asked):
-        """Intervals of a block of rows from the training rows that can be at a bound, if predictions are raw."""
-        R, q = self.reach
+    def _of_straight_block(self, X, asked):
+        """Intervals (b, 2, L) of a block of rows from the training rows that can be at a bound, if there is no link."""
+        (R, q), target, tangent = self.reach, self.of_no_rows.target, self.model.tangent(self.model.rows(X))
         far = np.sqrt((tangent.jvp(R.T)[:, 0] ** 2).sum(axis=1).max()) * q  # (n,)
         ends = np.tile([[-np.inf], [np.inf]], (len(tangent.f), 1, len(asked)))
         for level, weight in enumerate(asked):
             if weight > self.weight.sum():
                 continue
             some, before = self._between(far, weight)
-            steps = self.steps[some if self.unit is None else self.unit[some]]
-            y, r = tangent.f[:, :1] + tangent.jvp(steps.T)[:, 0], self.residuals[some]  # (b, m), (m,)
+            y, r = (
+                tangent.f[:, :1] + tangent.jvp(self.steps[self.unit[some]].T)[:, 0],
+                self.scores[some],
+            )  # (b, m), (m,)
             ends[..., [level]] = ends_of_many(y - r, y + r, np.array([weight - before]), self.weight[some])
-        return ends
+        ends += np.array([[-1.0], [1.0]]) * outward(0.0, np.abs(ends) + 2 * self.scores.max())
+        y = target.decode(ends)[:, :: 1 if target.increasing else -1]
+        may_end = np.isfinite([target.lower, target.upper]).any()  # the transform, before y does
+        return np.where(np.isinf(ends) & may_end, ends, y)
 
     def _between(self, far, asked):
         """Rows that may be at a bound if predictions move by at most far (n,), and the weight before them."""
-        low, high = self.residuals - far, self.residuals + far
+        low, high = self.scores - far, self.scores + far
         bounds = np.stack([low, high])
         first, last = np.minimum(reaching(bounds, np.array([asked]), self.weight)[:, 0], bounds.max(axis=1))
         return np.flatnonzero((high >= first) & (low <= last)), self.weight[high < first].sum()
@@ -127,21 +145,12 @@ class Jackknife:
     def reach(self):
         """R (r, p) and |q_i| (n,) with step_i = R' q_i, so that predictions move by at most |J_x R'| |q_i|."""
         Q, R = np.linalg.qr(self.steps)
-        q = np.linalg.norm(Q, axis=1)
-        return R, (1 + 1e-9) * (q if self.unit is None else q[self.unit])
+        return R, (1 + 1e-9) * np.linalg.norm(Q, axis=1)[self.unit]
 
 
-def predicts_raw(model):
-    """Whether a model has an identity link, no classes and no transformed target."""
-    probe = np.array([-1.5, 0.0, 2.5])
-    return model.classes is None and model.target_transformer is None and np.array_equal(model.loss.mean(probe), probe)
-
-
-def predictions(model, f):
-    """Predictions on the scale of y, (n, ...), from raw predictions (n, k, ...)."""
-    with np.errstate(all="ignore"):
-        t = model.loss.mean(f[:, 0])
-        return t if model.target_transformer is None else model.decode_target(t.reshape(-1)).reshape(t.shape)
+def _certain(f):
+    """Raw predictions f (n, k) without uncertainty."""
+    return Latent(f, np.zeros((*f.shape, f.shape[1])))
 
 
 @dataclass(frozen=True, eq=False)

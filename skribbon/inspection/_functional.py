@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import ndtr
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
@@ -24,8 +25,8 @@ from .._core.rows import row_blocks
 from .._core.thresholds import SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._estimators.cv import RibbonCV
 from .._predict.joint import predictive
-from .._predict.predictive import Latent
-from .._utils.checks import listed
+from .._predict.predictive import NODES, WEIGHTS, Latent, smearing
+from .._utils.checks import check_name, listed
 from .._utils.typing import FloatArray
 from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
@@ -94,10 +95,10 @@ class Inferred:
         return cls(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(cls)))
 
     def with_noise(self, variance: FloatArray) -> Inferred:
-        """Add independent noise of known variance (m,); degrees of freedom by Welch and Satterthwaite."""
-        total = self.std_error**2 + variance
+        """Add a part of known variance (m,); degrees of freedom by Welch and Satterthwaite."""
+        total = np.maximum(self.std_error**2 + variance, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = np.where(self.std_error > 0, self.df * (total / self.std_error**2) ** 2, np.inf)
+            df = np.where(self.std_error > 0, self.df * np.maximum(total / self.std_error**2, 1.0) ** 2, np.inf)
         return replace(self, std_error=np.sqrt(total), df=df)
 
     def warn(self, noun: str = "estimates") -> Self:
@@ -139,31 +140,67 @@ class Inferred:
 
 
 class Response:
-    """Predictions of a fitted estimator at its parameters: the mean of y, or probabilities of K chosen classes."""
+    """Predictions of a fitted estimator at its parameters: the mean of y, or probabilities of K chosen classes.
 
-    def __init__(self, ribbon, asking, class_=None, tuned=False):
+    With ``statistic="median"``, the prediction of a transformed target is the inverse transform of the fitted mean.
+    """
+
+    def __init__(self, ribbon, asking, *, class_=None, statistic="mean", tuned=False):
         self.estimator = estimator = fitted_ribbon(ribbon, asking, tuned=tuned)
+        check_name(statistic, "statistic", ("mean", "median"))
         self.model, self.prepared = estimator.model_, estimator._prepared
         self.chosen = chosen_classes(self.model.classes, class_)
         self.classes = None if self.model.classes is None else self.model.classes[self.chosen]
         self.n_outputs = 1 if self.classes is None else len(self.classes)
+        self.smears = self.classes is None and statistic == "mean" and not estimator.target_scale_.is_linear
 
-    def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Predictions (b, K) and their derivatives (b, K, k) in raw predictions f (b, k) of prepared rows X."""
-        loss = self.model.loss
+    def at(self, f: FloatArray, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Predictions (b, K), derivatives (b, K, k) in raw predictions f (b, k) of prepared rows X, and noise (b, Q).
+
+        The mean of a transformed target depends on the noise distribution: the last array has y at NODES of the noise,
+        and the derivatives with respect to location and log scale of the noise; else Q is zero. A scale that depends on
+        x counts as predicted with the uncertainty of f, in units of the noise: its derivatives follow as slopes[:, K].
+        """
+        loss, K, none = self.model.loss, self.n_outputs, np.zeros((len(f), 0))
         if self.classes is not None:
             temperature = getattr(self.estimator, "temperature", 1.0)
             P = loss.probabilities(f / temperature)
             basis = np.array([[0.0], [1.0]]) if loss.output_map is None else loss.output_map  # (K, k)
             slopes = P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
-            return P[:, self.chosen], slopes[:, self.chosen]
-        slopes = np.zeros((len(f), 1, f.shape[1]))  # zero for the scale beside a location
+            return P[:, self.chosen], slopes[:, self.chosen], none
+        slopes = np.zeros((len(f), K + self.smears, f.shape[1]))  # zero for the scale beside a location
         if self.estimator.target_scale_.is_identity:
             slopes[:, 0, 0] = loss.mean_derivative(f[:, 0])
-            return loss.mean(f[:, :1]), slopes
+            return loss.mean(f[:, :1]), slopes, none
         distribution = self._at_parameters(f, X)
-        slopes[:, 0, 0] = distribution.slope()
-        return distribution.prediction()[:, None], slopes
+        if not self.smears:
+            slopes[:, 0, 0] = distribution.slope()
+            return distribution.prediction()[:, None], slopes, none
+        y, (slopes[:, 0, 0], unit, by_scale) = smearing(distribution)
+        if np.ndim(self.estimator.noise_.predict(X)):
+            slopes[:, 1, 0] = by_scale / np.sqrt(distribution.dispersion)
+        return (y @ WEIGHTS)[:, None], slopes, np.column_stack([y, unit, by_scale])
+
+    def with_noise_law(self, inferred: Inferred, derivatives: Any, noise: Any, move: Any) -> Inferred:
+        """Add the uncertainty of the noise distribution to m combined means of a transformed target.
+
+        ``derivatives`` (m, 1) multiply the arrays ``noise`` (m, Q) that ``at`` returned last; ``move`` is the
+        derivative of the m means and m log scales along directions of the parameters. Of N units, an empirical
+        distribution contributes the variance of a mean of N values, without the part linear in the noise, which is in
+        the parameters; a parametric one the variance (kurtosis - 1) / (4 N) of its log scale. A scale that depends on x
+        has the variance and, through the skewness, the covariance with the parameters of a fit to the same rows.
+        """
+        if not self.smears:
+            return inferred
+        law, ribbon, W = self.estimator.law_, self.estimator.ribbon_, WEIGHTS
+        z = law.marginal(0.0, 1.0, 0.0).ppf(np.clip(ndtr(NODES), *law.ends))
+        skewness, of_scale = z**3 @ W, (z**4 @ W - 1) / 4
+        *y, unit, by_scale = np.sum([d * own for d, own in zip(derivatives, noise, strict=True)], axis=0).T  # (Q, m)
+        shape = W @ (y - W @ y) ** 2 - unit**2 if law.name == "empirical" else of_scale * by_scale**2
+        mean, scale = move(ribbon.root).reshape(len(unit), 2, -1).transpose(1, 0, 2)
+        varying = (scale * (skewness * mean + of_scale * scale)).sum(axis=1)
+        known = (by_scale * (skewness * unit + of_scale * by_scale)) / ribbon.units  # of a constant scale, in shape
+        return inferred.with_noise(shape / ribbon.units + np.where(scale.any(axis=1), varying - known, 0.0))
 
     def noise(self, f: FloatArray, X: Any) -> FloatArray:
         """Variances (b,) of observations around their means at raw predictions f (b, k) of prepared rows X."""
@@ -219,30 +256,31 @@ class Means:
     """Means or totals of predictions over groups of rows."""
 
     values: FloatArray  # (m, K)
-    gradients: FloatArray  # (m, K, p), derivatives of the values in the parameters
+    gradients: FloatArray  # (m, K, p), derivatives of the values in the parameters; one more of the noise's scale
     unit: FloatArray  # (m, K), change of the values if all raw predictions change by one
+    at_nodes: FloatArray  # (m, Q), see Response.at
     noise: FloatArray | None = None  # (m,), variance of the mean or total of observations around its expectation
 
     @classmethod
     def from_rows(cls, response: Response, X: Any, groups: Groups, noise: bool = False) -> Means:
         """Add up predictions and gradients of prepared rows X, block by block."""
         model, m, K = response.model, len(groups.labels), response.n_outputs
-        p, k = len(model.theta), model.loss.n_outputs
-        reverse = m * K * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
-        values, unit, variance = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
-        gradients = np.zeros((m, K, p))
-        for rows in row_blocks(X.shape[0], max(model.row_width, m * K * k if reverse else p)):
+        p, k, S = len(model.theta), model.loss.n_outputs, K + response.smears
+        reverse = m * S * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
+        values, unit, variance, at_nodes = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m), np.zeros((m, 1))
+        gradients = np.zeros((m, S, p))
+        for rows in row_blocks(X.shape[0], max(model.row_width, m * S * k if reverse else p)):
             tangent, block = model.tangent(model.rows(X[rows])), groups.take(rows)
-            predicted, slopes = response.at(tangent.f, X[rows])
-            values += block.sums(predicted)
-            unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes).sum(axis=2))
+            predicted, slopes, of_noise = response.at(tangent.f, X[rows])
+            values, at_nodes = values + block.sums(predicted), at_nodes + block.sums(of_noise)
+            unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes[:, :K]).sum(axis=2))
             if reverse:
-                gradients += tangent.vjp(block.seeds(slopes)).T.reshape(m, K, p)
+                gradients += tangent.vjp(block.seeds(slopes)).T.reshape(m, S, p)
             else:
-                gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(K)], axis=1)
+                gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(S)], axis=1)
             if noise:
                 variance += block.sums(block.weight * response.noise(tangent.f, X[rows]))
-        return cls(values, gradients, unit, variance if noise else None)
+        return cls(values, gradients, unit, at_nodes, variance if noise else None)
 
 
 def identity(a):
@@ -263,29 +301,32 @@ def log_ratio(b, a):
     return np.log(b) - np.log(a), (1 / b, -1 / a)
 
 
-def infer_means(means: Sequence[Means], ribbon: Any, combine: Any = identity, unit_share: float = 1.0) -> Inferred:
+def infer_means(response, means: Sequence[Means], combine: Any = identity, unit_share: float = 1.0) -> Inferred:
     """Infer a combination of means over the same groups, (m K,); ``unit_share`` multiplies their units."""
     estimate, derivatives = combine(*(mean.values for mean in means))
-    pairs = list(zip(derivatives, means, strict=True))
+    pairs, ribbon = list(zip(derivatives, means, strict=True)), response.estimator.ribbon_
     gradients = np.sum([d[:, :, None] * mean.gradients for d, mean in pairs], axis=0)
     unit = unit_share * np.max([np.abs(d) * mean.unit for d, mean in pairs], axis=0).ravel()
-    estimate, gradient = estimate.ravel(), gradients.reshape(estimate.size, -1)  # (m K, p)
-    blocks = row_blocks(len(estimate), _n_directions(ribbon))
+    gradient, noise = gradients[:, : response.n_outputs].reshape(estimate.size, -1), [mean.at_nodes for mean in means]
+    blocks, estimate = row_blocks(estimate.size, _n_directions(ribbon)), estimate.ravel()
     pieces = [Functional(estimate[b], gradient[b].__matmul__, unit[b]).inferred(ribbon) for b in blocks]
-    return Inferred.concatenate(pieces)
+    return response.with_noise_law(Inferred.concatenate(pieces), derivatives, noise, gradients.__matmul__)
 
 
 def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred:
     """Infer a combination of the predictions of each row, (n K,), at one or two prepared X."""
-    model, ribbon, pieces = response.model, response.estimator.ribbon_, []
-    width = max(model.row_width, max(model.loss.n_outputs, response.n_outputs) * _n_directions(ribbon))
+    model, ribbon, K, pieces = response.model, response.estimator.ribbon_, response.n_outputs, []
+    width = max(model.row_width, (max(model.loss.n_outputs, K) + response.smears) * _n_directions(ribbon))
     for rows in row_blocks(prepared[0].shape[0], width):
         tangents = [model.tangent(model.rows(X[rows])) for X in prepared]
         at = [response.at(tangent.f, X[rows]) for tangent, X in zip(tangents, prepared, strict=True)]
-        estimate, derivatives = combine(*(values for values, _ in at))
-        seeds = [d[:, :, None] * slopes for d, (_, slopes) in zip(derivatives, at, strict=True)]
-        unit = unit_share * np.max([np.abs(seed).sum(axis=2) for seed in seeds], axis=0).ravel()
-        pieces.append(Functional(estimate.ravel(), partial(_along, tangents, seeds), unit).inferred(ribbon))
+        values, slopes, noise = zip(*at, strict=True)
+        estimate, derivatives = combine(*values)
+        seeds = [d[:, :, None] * slope for d, slope in zip(derivatives, slopes, strict=True)]
+        own = [seed[:, :K] for seed in seeds]
+        unit = unit_share * np.max([np.abs(seed).sum(axis=2) for seed in own], axis=0).ravel()
+        inferred = Functional(estimate.ravel(), partial(_along, tangents, own), unit).inferred(ribbon)
+        pieces.append(response.with_noise_law(inferred, derivatives, noise, partial(_along, tangents, seeds)))
     return Inferred.concatenate(pieces)
 
 

@@ -20,7 +20,6 @@ from .._estimators.ribbon import BaseRibbon
 from .._utils.checks import check_count, check_name, index_of
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
-from ..conformal.left_out import predictions, predicts_raw
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
 from ..models.base import OneOutput
@@ -386,7 +385,7 @@ class Question:
         self.labels = pd.Index([] if X is None else row_labels(X, self.X.shape[0]))
         one_logit = scale == "raw" and self.model.loss.n_outputs == 1
         self.outputs = None if one_logit else estimator.model_.classes  # (K,); None if predictions are single numbers
-        self._is_linear = scale == "raw" or predicts_raw(estimator.model_)
+        self._is_linear = scale == "raw" or (self.model.loss.additive and self.model.target_transformer is None)
 
     @cached_property
     def _tangents(self) -> tuple[FloatArray, FloatArray]:
@@ -413,7 +412,9 @@ class Question:
             return f @ _raw_basis(model).T
         if model.classes is not None:
             return model.loss.probabilities(f / getattr(self.estimator, "temperature", 1.0))
-        return predictions(model, f)[:, None]
+        with np.errstate(all="ignore"):
+            t = model.loss.mean(f[:, 0])
+            return (t if model.target_transformer is None else model.decode_target(t))[:, None]
 
     def change(self, moves: FloatArray) -> FloatArray:
         """Effects of b training rows on predictions, (b, m K), from changes (b, m k) as each row is left out."""
@@ -427,7 +428,8 @@ class Question:
     def gradients(self) -> FloatArray:
         """Gradients of the predictions in the parameters, (m K, p)."""
         f, J = self._tangents
-        is_raw, response = self.scale == "raw", Response(self.estimator, self.asking, self.estimator.model_.classes)
+        options = {"class_": self.estimator.model_.classes, "statistic": "median"}
+        is_raw, response = self.scale == "raw", Response(self.estimator, self.asking, **options)
         slopes = _raw_basis(self.estimator.model_) if is_raw else response.at(f, self.X)[1]
         return (slopes @ J).reshape(-1, J.shape[2])
 

@@ -30,6 +30,7 @@ def predictions(
     aggregate: Literal["mean", "sum"] | None = "mean",
     kind: IntervalKind = "confidence",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
 ) -> pd.DataFrame:
@@ -57,6 +58,10 @@ def predictions(
         independent from row to row, with Welch-Satterthwaite degrees of freedom.
     weights : array-like of shape (n_samples,), default=None
         Multiply each row's prediction, such as the exposure of a rate; in a mean they are normalized.
+    statistic : {"mean", "median"}, default="mean"
+        Prediction of a row whose target is transformed. "mean" is the expectation of y over the noise e,
+        :math:`E[g(f + e)]` with the inverse transform g. "median" is :math:`g(f)`, which ``predict`` returns: the
+        median of y if the noise is symmetric. Without a transform both are the mean.
     confidence_level : float, default=0.9
     class_ : label or sequence of labels, default=None
         Classes whose probabilities are shown. None is the second of two classes, ``classes_[1]``, or all of more.
@@ -66,6 +71,17 @@ def predictions(
     DataFrame
         Columns term (the group, "all", or the row's index), class (with probabilities at the fitted parameters),
         estimate, std_error, statistic, df, p_value (missing for observations), conf_low, conf_high.
+
+    Notes
+    -----
+    The mean of a transformed target depends on the noise distribution. Its standard error includes the uncertainty of
+    that distribution, estimated from as many values as there are training rows or groups. The exponential of
+    heavy-tailed noise has no mean. Noise of a transformed target therefore ends at the smallest and largest residual
+    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. The mean is
+    infinite if the inverse transform has a pole within the noise, as 1 / t has.
+
+    Estimates are at the fitted parameters. Draws also vary the parameters, so with a convex inverse transform their
+    mean is slightly larger: with a logarithm by half of the epistemic variance, relative to the mean.
 
     Examples
     --------
@@ -79,9 +95,11 @@ def predictions(
     """
     level = check_single_level(confidence_level)
     check_name(kind, "kind", ("confidence", "prediction"))
-    response = Response(ribbon, "predictions", class_, tuned=kind == "prediction")
+    response = Response(ribbon, "predictions", class_=class_, statistic=statistic, tuned=kind == "prediction")
     if kind == "prediction" and response.classes is not None:
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
+    if kind == "prediction" and statistic == "median":
+        raise ValueError("statistic='median' has no kind='prediction': observations add up to means; use 'mean'.")
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
     if groups is None and kind == "prediction":
         raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
@@ -90,7 +108,7 @@ def predictions(
         inferred, terms = infer_rows(response, [prepared]), row_labels(X, prepared.shape[0])
     else:
         means = Means.from_rows(response, prepared, groups, noise=kind == "prediction")
-        inferred, terms = infer_means([means], response.estimator.ribbon_), groups.labels
+        inferred, terms = infer_means(response, [means]), groups.labels
         inferred = inferred if means.noise is None else inferred.with_noise(means.noise)
     return inferred.frame(_with_classes({"term": terms}, response), level, tested=kind == "confidence")
 
@@ -105,6 +123,7 @@ def comparisons(
     transform: Literal["difference", "ratio"] = "difference",
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
 ) -> pd.DataFrame:
@@ -126,7 +145,7 @@ def comparisons(
     by : see :func:`~skribbon.inspection.predictions`
     transform : {"difference", "ratio"}, default="difference"
         "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
-    aggregate, weights, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`; no "sum"
+    aggregate, weights, statistic, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`; no "sum"
 
     Returns
     -------
@@ -145,7 +164,7 @@ def comparisons(
     """
     level = check_single_level(confidence_level)
     check_name(transform, "transform", ("difference", "ratio"))
-    response, chosen = Response(ribbon, "comparisons", class_), Column.of(X, column)
+    response, chosen = Response(ribbon, "comparisons", class_=class_, statistic=statistic), Column.of(X, column)
     combine = difference if transform == "difference" else log_ratio
     change = _contrasts(chosen, values, transform, response.model.preprocess)
     inferred, labels = _compare(response, chosen, combine, change, (by, aggregate, weights))
@@ -160,6 +179,7 @@ def slopes(
     *,
     aggregate: Literal["mean"] | None = "mean",
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
 ) -> pd.DataFrame:
@@ -171,7 +191,8 @@ def slopes(
 
     Parameters
     ----------
-    ribbon, X, column, by, aggregate, weights, confidence_level, class_ : see :func:`~skribbon.inspection.comparisons`
+    ribbon, X, column, by, aggregate, weights, statistic, confidence_level, class_ : see \
+            :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -187,7 +208,7 @@ def slopes(
     0  bmi       5.6        0.7
     """
     level = check_single_level(confidence_level)
-    response, chosen = Response(ribbon, "slopes", class_), Column.of(X, column)
+    response, chosen = Response(ribbon, "slopes", class_=class_, statistic=statistic), Column.of(X, column)
     if not chosen.is_numeric:
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
@@ -213,13 +234,15 @@ def partial_dependence(
     percentiles: tuple[float, float] = (0.05, 0.95),
     custom_values: Mapping[Any, ArrayLike] | None = None,
     weights: ArrayLike | None = None,
+    statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
 
     Estimates and grid agree with :func:`sklearn.inspection.partial_dependence` on the base model, with
-    ``kind="average"`` and ``method="brute"``. Intervals hold for each value by itself, not for the whole curve at once.
+    ``kind="average"`` and ``method="brute"``; for a transformed target with ``statistic="median"``. Intervals hold for
+    each value by itself, not for the whole curve at once.
 
     Parameters
     ----------
@@ -232,7 +255,7 @@ def partial_dependence(
         Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
         Maps a feature to a grid of your own.
-    weights, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`
+    weights, statistic, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`
 
     Returns
     -------
@@ -255,7 +278,7 @@ def partial_dependence(
     low, high = percentiles
     if not 0 <= low < high <= 1:
         raise ValueError(f"percentiles must be two increasing numbers from 0 to 1, got {percentiles!r}.")
-    response = Response(ribbon, "partial_dependence", class_)
+    response = Response(ribbon, "partial_dependence", class_=class_, statistic=statistic)
     chosen = Column.several(X, features, "features")
     if not chosen:
         raise ValueError("features must name at least one column of X, got an empty sequence.")
@@ -268,7 +291,7 @@ def partial_dependence(
         column.check_known(grid, response.model.preprocess)
         for value in grid:
             means = Means.from_rows(response, response.prepared(column.replaced(value)), groups)
-            pieces.append(infer_means([means], response.estimator.ribbon_))
+            pieces.append(infer_means(response, [means]))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
     return Inferred.concatenate(pieces).frame(_with_classes(labels, response), level)
@@ -285,9 +308,9 @@ def _compare(response, chosen, combine, change, rows, unit_share=1.0):
         pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        start, ribbon = Means.from_rows(response, before, groups), response.estimator.ribbon_
+        start = Means.from_rows(response, before, groups)
         means = ([Means.from_rows(response, X, groups), start] for X in after)
-        pieces = [infer_means(pair, ribbon, combine, unit_share) for pair in means]
+        pieces = [infer_means(response, pair, combine, unit_share) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or groups is None:
         labels[name] = places * len(contrasts)

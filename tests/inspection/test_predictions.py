@@ -51,14 +51,14 @@ def w_of(weight, rows):
 def test_means_of_predictions(name):
     c, labels = case(name), groups_of(case(name).X)
     weight = np.linspace(0.1, 2, len(labels))
-    table = predictions(c.ribbon, c.X, by=labels, weights=weight)
+    table = predictions(c.ribbon, c.X, by=labels, weights=weight, statistic="median")
     check(table, c.ribbon, lambda base: means(predicted(c.ribbon, base, c.X), labels, weight))
 
 
 @every_case
 def test_predictions_of_single_rows(name):
     c = case(name)
-    table = predictions(c.ribbon, c.X, aggregate=None)
+    table = predictions(c.ribbon, c.X, aggregate=None, statistic="median")
     check(table, c.ribbon, lambda base: predicted(c.ribbon, base, c.X).ravel())
 
 
@@ -72,7 +72,7 @@ def test_comparisons_of_means(name):
         moved = predicted(c.ribbon, base, after) - predicted(c.ribbon, base, before)
         return means(moved, labels)
 
-    check(comparisons(c.ribbon, c.X, c.column, c.values, by=labels), c.ribbon, change)
+    check(comparisons(c.ribbon, c.X, c.column, c.values, by=labels, statistic="median"), c.ribbon, change)
 
 
 @pytest.mark.parametrize("name", ["poisson", "logistic", "multinomial", "log-target"])
@@ -116,7 +116,7 @@ def test_slopes(name):
 
     value, _ = oracles.oracle(c.ribbon, partial(slope, 1e-3))  # another step than that of the package
     _, std = oracles.oracle(c.ribbon, partial(slope, 0.02 * np.ptp(x)))
-    table = slopes(c.ribbon, c.X, c.numeric)
+    table = slopes(c.ribbon, c.X, c.numeric, statistic="median")
     np.testing.assert_allclose(table["estimate"], value, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(table["std_error"], std, rtol=1e-5)
 
@@ -135,7 +135,7 @@ def test_slopes_across_kinks():
 def test_partial_dependence_equals_scikit_learn(name):
     c = case(name)
     dense = c.X.toarray() if hasattr(c.X, "toarray") else c.X
-    table = partial_dependence(c.ribbon, c.X, c.numeric, grid_resolution=3)
+    table = partial_dependence(c.ribbon, c.X, c.numeric, grid_resolution=3, statistic="median")
     plain = getattr(c.ribbon, "temperature", 1.0) == 1
     if plain and name != "huber":  # which has another private attribute that marks it as fitted
         reference = sklearn.inspection.partial_dependence(
@@ -208,7 +208,7 @@ def test_prediction_totals_and_weights():
     np.testing.assert_allclose(signed["estimate"], -weighted["estimate"])
 
 
-@pytest.mark.parametrize("name", ["ridge", "pipeline", "poisson", "log-target", "own"])
+@pytest.mark.parametrize("name", ["ridge", "pipeline", "poisson", "own"])
 def test_predictions_of_observations_add_noise_of_each_row(name):
     c = case(name)
     weight = np.linspace(0.5, 2, c.X.shape[0])

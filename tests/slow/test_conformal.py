@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
@@ -145,6 +146,26 @@ def test_jackknife_of_ridge_reaches_nominal_coverage(n, p):
     share, _ = share_and_error(covered)
     assert share >= 1 - 2 * (1 - LEVEL)  # proved
     assert abs(share - LEVEL) < 0.02
+
+
+@pytest.mark.parametrize("family", ["log", "poisson", "gamma"])
+def test_jackknife_behind_a_transform_or_a_link_reaches_nominal_coverage(family):
+    log = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
+    glm = {"alpha": 0.0, "solver": "newton-cholesky"}
+    base = {"log": log, "poisson": PoissonRegressor(**glm), "gamma": GammaRegressor(**glm)}[family]
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(300):
+        X = rng.normal(size=(60 + 30, 3))
+        mean = np.exp(1.5 + X @ [0.5, -0.3, 0.2])
+        draws = {"poisson": lambda: rng.poisson(mean), "gamma": lambda: rng.gamma(2, mean / 2)}  # noqa: B023
+        y = mean * rng.lognormal(size=90) if family == "log" else draws[family]()
+        ribbon = RibbonRegressor(base, store_loo=True).fit(X[:60], y[:60])
+        interval = ribbon.predict_interval(X[60:], LEVEL, kind="jackknife+")
+        assert interval.min() >= 0
+        covered.append(covers(interval, y[60:]))
+    share, error = share_and_error(covered)
+    assert share >= 1 - 2 * (1 - LEVEL)  # proved
+    assert LEVEL - 0.02 <= share <= LEVEL + (0.06 if family == "poisson" else 0.02) + 4 * error  # counts are discrete
 
 
 @pytest.mark.parametrize("law", ["lognormal", "misspecified"])

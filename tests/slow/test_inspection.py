@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -114,3 +114,58 @@ def test_intervals_cover_means_totals_and_observed_totals():
     print(coverage)
     error = np.sqrt(level * (1 - level) / n_tables)
     assert max(abs(share - level) for share in coverage.values()) < 4 * error
+
+
+def severities(n, rng, noise, slope):
+    """Rows, fitted scale, and the mean and an observation of log-scale models with known noise."""
+    X = rng.normal(size=(n, 3))
+    f, scale = 8 + X @ [0.5, -0.3, 0.2], (0.6 if noise == "normal" else 0.4) * np.exp(slope * X[:, 0])
+    e = rng.normal(size=n) if noise == "normal" else (rng.gamma(4, size=n) - 4) / 2  # mean zero, variance one
+    smear = np.exp(scale**2 / 2) if noise == "normal" else np.exp(-2 * scale) * (1 - scale / 2) ** -4.0
+    return X, np.exp(f) * smear, np.exp(f + scale * e)
+
+
+def covered_totals(noise, slope, by_draws):
+    """Shares of 600 tables whose 90% intervals cover the totals of 300 new rows."""
+    rng, covered = np.random.default_rng(0), {"expected": [], "observed": [], "draws": []}
+    for _ in range(600):
+        X, _, y = severities(500, rng, noise, slope)
+        new, mean, later = severities(300, rng, noise, slope)
+        base = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
+        ribbon = RibbonRegressor(base).fit(X, y)
+        if by_draws:
+            low, high = np.quantile(ribbon.predict_samples(new, 400, random_state=0).sum(axis=1), [0.05, 0.95])
+            covered["draws"].append(low <= later.sum() <= high)
+            continue
+        for name, kind, total in (("expected", "confidence", mean.sum()), ("observed", "prediction", later.sum())):
+            (row,) = predictions(ribbon, new, aggregate="sum", kind=kind).itertuples()
+            covered[name].append(row.conf_low <= total <= row.conf_high)
+    coverage = {name: np.mean(values) for name, values in covered.items() if values}
+    print(noise, slope, coverage)
+    return coverage.values()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("slope", [0.0, 0.2])
+@pytest.mark.parametrize("noise", ["normal", "skewed"])
+def test_totals_of_log_severities_cover(noise, slope):
+    """Expected and observed totals by ``predictions``; the scale of the noise depends on x if slope is positive."""
+    assert all(0.87 <= share <= 0.93 for share in covered_totals(noise, slope, by_draws=False))
+
+
+KNOWN = "draws take the estimated noise distribution as known: 0.868, 0.857 and 0.818 of 600 tables"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("noise", "slope"),
+    [
+        ("normal", 0.0),
+        *(
+            pytest.param(*case, marks=pytest.mark.xfail(reason=KNOWN))
+            for case in (("normal", 0.2), ("skewed", 0.0), ("skewed", 0.2))
+        ),
+    ],
+)
+def test_totals_of_draws_of_log_severities_cover(noise, slope):
+    assert all(0.87 <= share <= 0.93 for share in covered_totals(noise, slope, by_draws=True))
