@@ -274,16 +274,19 @@ LARGER_EPSILON = (
 @as_parametric.register(lm.HuberRegressor)
 def _(estimator, y, sample_weight):
     # a scale below 1e-8 of the targets is rounding of a perfect fit, where all losses agree; one below 1e-6 of their
-    # range is the remainder of a scale that the solver drove to zero, as with epsilon = 1
-    if estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
-        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
+    # range, or two rows per parameter or fewer below the threshold, is a scale that the solver drove to zero
+    known, n, p = len(sample_weight) == len(estimator.outliers_), sample_weight.sum(), len(estimator.coef_) + 1
+    share = np.average(~estimator.outliers_, weights=sample_weight if known else None)  # of rows below the threshold
+    smooth = min(0.5, 2 * (1.96**2 * 1.5 / (2 * np.pi) / n) ** (1 / 3))  # share of rows of Hall and Sheather (1988)
+    collapsed = share * n <= min(2 * p, n / 4)
+    if collapsed or estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
+        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / n, cure=LARGER_EPSILON)
     intercept = [estimator.intercept_] if estimator.fit_intercept else []
     theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
     l2 = np.zeros_like(theta)
-    l2[: len(estimator.coef_)] = 2 * estimator.alpha / sample_weight.sum()  # alpha ||coef||^2 against the sum
-    return LocationScale(
-        theta=theta, loss=HuberWithScale(estimator.epsilon), l2=l2, intercept=bool(estimator.fit_intercept)
-    )
+    l2[: len(estimator.coef_)] = 2 * estimator.alpha / n  # alpha ||coef||^2 against the sum
+    loss = HuberWithScale(estimator.epsilon, max(1, smooth / share))
+    return LocationScale(theta=theta, loss=loss, l2=l2, intercept=bool(estimator.fit_intercept))
 
 
 @with_theta.register(lm.HuberRegressor)

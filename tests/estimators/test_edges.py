@@ -710,3 +710,22 @@ def test_logits_with_overflowing_variances_have_finite_probabilities():
     assert np.isfinite(latent.covariance).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_allclose(latent.covariance[1], np.diag([0.01, 0.04]))
+
+
+@pytest.mark.parametrize("epsilon", [1.01, 1.05, 1.1])
+def test_huber_with_few_rows_below_its_threshold_varies_as_its_refits(epsilon):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=300)
+    base = HuberRegressor(epsilon=epsilon, alpha=0, tol=1e-8, max_iter=5000)
+    std = RibbonRegressor(base, noise="dof").fit(X, y).predict_std(X, kind="epistemic")
+    refits = [clone(base).fit(X[rows], y[rows]).predict(X) for rows in rng.integers(0, 300, (60, 300))]
+    assert 0.8 < np.median(std / np.std(refits, axis=0)) < 1.25
+
+
+def test_huber_with_hardly_a_row_below_its_threshold_asks_for_a_larger_epsilon():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.standard_t(3, size=300)
+    with pytest.warns(NotStationaryWarning, match="larger epsilon, such as 1.35"):
+        RibbonRegressor(HuberRegressor(epsilon=1.003, tol=1e-8, max_iter=5000)).fit(X, y)
