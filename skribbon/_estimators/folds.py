@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,7 +24,14 @@ from .._utils.checks import checked_weight, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step
-from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
+from ..exceptions import (
+    FewGroupsWarning,
+    FlexibleModelWarning,
+    RibbonWarning,
+    noted_warnings,
+    warn_once_per_kind,
+    warn_user,
+)
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 
@@ -177,10 +183,12 @@ def fit_candidates(ribbons, n_always, X, y, fit_params, n, ignored=(FlexibleMode
 
 def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
     """Fit a Ribbon and ignore some categories of warnings."""
-    with warnings.catch_warnings():
-        for category in ignored:
-            warnings.simplefilter("ignore", category)
-        return ribbon.fit(X, y, **fit_params)
+    notes = []
+    with noted_warnings(notes, None, ignored):
+        ribbon.fit(X, y, **fit_params)
+    for _, category, text in notes:
+        warn_user(text, category)
+    return ribbon
 
 
 def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
