@@ -249,7 +249,8 @@ def lazily(method):
                 f"change the Dirichlet concentration, use with_alpha(alpha).{method.__name__}(X)."
             )
         if not is_lazy(X):
-            return method(self, X, *args, **kwargs)
+            with np.errstate(under="ignore"):  # tails of densities vanish
+                return method(self, X, *args, **kwargs)
         bound = signature.bind(self, X, *args, **kwargs)
         bound.apply_defaults()
         arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}

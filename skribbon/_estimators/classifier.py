@@ -28,7 +28,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
-from .._utils.compat import limit_blas
+from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.typing import (
     ClassScoreName,
     Correction,
@@ -188,6 +188,7 @@ class ClassificationMethods:
         """
         return self.predict_distribution(X).interval(confidence_level)
 
+    @ignoring_underflow
     def conformalize(
         self,
         X_cal: MatrixLike,
@@ -472,6 +473,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     def _default_estimator(self):
         return LogisticRegression()
 
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,

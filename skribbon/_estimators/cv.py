@@ -29,7 +29,7 @@ from .._utils.checks import (
     is_lazy,
     is_name,
 )
-from .._utils.compat import restore_state, routing_enabled, versioned_state
+from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
 from ..conformal.left_out import CrossConformal
 from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warnings, warn_once_per_kind
@@ -165,6 +165,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     verbose: int = 0
 
     # ------------------------------------------------------------------ fit
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,

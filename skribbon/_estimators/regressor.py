@@ -31,7 +31,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
-from .._utils.compat import limit_blas
+from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.typing import (
     Correction,
     CurvatureName,
@@ -232,6 +232,7 @@ class RegressionMethods:
             return function(*parts)
         return np.stack([function(*own) for own in zip(*parts, strict=True)], axis=1)
 
+    @ignoring_underflow
     def conformalize(
         self,
         X_cal: MatrixLike,
@@ -637,6 +638,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     def _default_estimator(self):
         return LinearRegression()
 
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,

@@ -34,7 +34,7 @@ from .._estimators.regressor import RegressionMethods
 from .._predict.predictive import Latent
 from .._predict.target import TargetScale
 from .._utils.checks import check_count, check_name, check_target
-from .._utils.compat import safe_indexing
+from .._utils.compat import ignoring_underflow, safe_indexing
 from .._utils.typing import MatrixLike, RandomState
 from .._utils.unwrap import innermost
 from ..exceptions import RibbonWarning, warn_user
@@ -181,6 +181,7 @@ def indexable(X):
 class WeightedFit(Wrapper):
     """Estimator with sample weights; a subclass writes ``_fitted(X, y, sample_weight)``, its fitted attributes."""
 
+    @ignoring_underflow
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and the distribution of its parameters.
 
@@ -201,6 +202,7 @@ class WeightedFit(Wrapper):
 class UnweightedFit(BaseEstimator):
     """Estimator without sample weights; a subclass writes ``_fitted(X, y)``, its fitted attributes."""
 
+    @ignoring_underflow
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network and draw members from it.
 

@@ -729,3 +729,25 @@ def test_huber_with_hardly_a_row_below_its_threshold_asks_for_a_larger_epsilon()
     y = X[:, 0] + rng.standard_t(3, size=300)
     with pytest.warns(NotStationaryWarning, match="larger epsilon, such as 1.35"):
         RibbonRegressor(HuberRegressor(epsilon=1.003, tol=1e-8, max_iter=5000)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("base", "y"),
+    [(Ridge(), Y), (HuberRegressor(), Y), (PoissonRegressor(), COUNTS), (GammaRegressor(), POSITIVE)],
+    ids=["ridge", "huber", "poisson", "gamma"],
+)
+def test_regressors_work_while_underflow_raises(base, y):
+    many, targets = np.tile(X, (5, 1)) + np.repeat(np.arange(5) / 100, 80)[:, None], np.tile(y, 5)
+    with np.errstate(all="raise"):
+        for ribbon in (RibbonRegressor(base).fit(many, targets), RibbonCV(base, cv=2, alphas=[0.5, 1]).fit(X, y)):
+            far = np.concatenate([X[:5], 30 * X[:5]])
+            assert np.isfinite(ribbon.predict_interval(far, 0.999)).all()
+            assert not np.isnan(ribbon.log_density(far, y[:10])).any()
+            assert np.isfinite(ribbon.predict_samples(far, 20, random_state=0)).all()
+
+
+def test_classifiers_work_while_underflow_raises():
+    with np.errstate(all="raise"):
+        for predictive in ("gaussian", "newton"):
+            ribbon = RibbonClassifier(LogisticRegression(), predictive=predictive).fit(X, np.digitize(Y, [0.5, 1.5]))
+            assert_allclose(ribbon.predict_proba(30 * X).sum(axis=1), 1.0)
