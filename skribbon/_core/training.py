@@ -64,10 +64,11 @@ class Training:
             moments = Moments.from_rows(rows, curvature)
         sums = moments.n, moments.g, moments.g2, moments.chi2, moments.curvature
         finite = [np.isfinite(A).all() for A in sums if isinstance(A, float | np.ndarray)]
-        if not all(finite):
+        tiny = rows.model.loss.additive and moments.g.any() and moments.g2.max() < np.finfo(float).tiny
+        if tiny or not all(finite):
             raise ValueError(
                 "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large "
-                "that they overflow, or a mean has left the range of its family. Bring the columns of X to a common "
+                "that they overflow, or so small that they vanish, or a mean has left the range of its family. Bring the columns of X to a common "
                 "scale (StandardScaler in a pipeline), and y too (TransformedTargetRegressor), or penalise the base "
                 "model."
             )

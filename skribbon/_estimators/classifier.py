@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -39,6 +39,7 @@ from .._utils.typing import (
     PredictiveName,
     RandomState,
 )
+from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
@@ -188,7 +189,6 @@ class ClassificationMethods:
         """
         return self.predict_distribution(X).interval(confidence_level)
 
-    @ignoring_underflow
     def conformalize(
         self,
         X_cal: MatrixLike,
@@ -469,6 +469,11 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     store_loo: bool = False
     random_state: RandomState = None
     verbose: int = 0
+
+    def __sklearn_tags__(self):
+        tags, (leaf, _) = super().__sklearn_tags__(), innermost(self._get_estimator())
+        tags.classifier_tags.multi_class = not isinstance(leaf, SGDClassifier)  # which fits each class against the rest
+        return tags
 
     def _default_estimator(self):
         return LogisticRegression()

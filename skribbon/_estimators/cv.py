@@ -316,7 +316,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         fit_quietly(final, X, y, fit_params, (NotStationaryWarning if damped else FlexibleModelWarning,))
         if self.verbose:
             seconds, n = time.perf_counter() - start, final.n_observations_
-            print(f"[RibbonCV] all {n:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
+            print(f"[RibbonCV] all {n:,.10g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
         return final
 
     def _joined(self, tables, ribbons):

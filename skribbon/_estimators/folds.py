@@ -24,14 +24,7 @@ from .._utils.checks import checked_weight, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step
-from ..exceptions import (
-    FewGroupsWarning,
-    FlexibleModelWarning,
-    RibbonWarning,
-    noted_warnings,
-    warn_once_per_kind,
-    warn_user,
-)
+from ..exceptions import FewGroupsWarning, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 
@@ -186,8 +179,7 @@ def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
     notes = []
     with noted_warnings(notes, None, ignored):
         ribbon.fit(X, y, **fit_params)
-    for _, category, text in notes:
-        warn_user(text, category)
+    warn_once_per_kind(notes, 1)
     return ribbon
 
 

@@ -232,7 +232,6 @@ class RegressionMethods:
             return function(*parts)
         return np.stack([function(*own) for own in zip(*parts, strict=True)], axis=1)
 
-    @ignoring_underflow
     def conformalize(
         self,
         X_cal: MatrixLike,

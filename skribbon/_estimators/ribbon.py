@@ -253,7 +253,7 @@ class BaseRibbon(Wrapper):
             facts["temperature"] = f"{self.temperature:.4g}"
         facts |= {
             "curvature": repr(self.curvature_),
-            "observations": f"{self.n_observations_:g}",
+            "observations": f"{self.n_observations_:,.10g}",
             "effective parameters": f"{self.effective_parameters_:.4g}",
             "gradient": f"{self.stationarity_:.2g} standard errors",
         }
@@ -342,7 +342,7 @@ class BaseRibbon(Wrapper):
         if not np.isclose(weight.sum(), self.n_observations_):
             raise ValueError(
                 "X, y and sample_weight must be those that the estimator was fitted on: "
-                f"{self.n_observations_:g} observations, got {weight.sum():g}."
+                f"{self.n_observations_:,.10g} observations, got {weight.sum():,.10g}."
             )
         group = checked_groups(groups, len(y), weight)
         if (None if group is None else len(np.unique(group[weight > 0]))) != self.n_groups_:

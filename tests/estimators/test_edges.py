@@ -5,6 +5,7 @@ import os
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -209,13 +210,15 @@ def test_refit_replaces_all_fitted_attributes():
     assert not hasattr(ribbon, "loo_residuals_") and not hasattr(ribbon, "loo_distribution_")
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e-200])
-def test_extreme_scales_give_finite_intervals_or_an_overflow_error(scale):
-    if scale > 1:
-        with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
-            RibbonRegressor(LinearRegression()).fit(scale * X, Y)
-    else:
-        assert np.isfinite(RibbonRegressor(Ridge()).fit(X, scale * Y).predict_interval(X)).all()
+def test_overflowing_columns_are_refused():
+    with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
+        RibbonRegressor(LinearRegression()).fit(1e160 * X, Y)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_intervals_scale_with_targets_that_have_squares(scale):
+    expected = scale * RibbonRegressor(noise="dof").fit(X, Y).predict_interval(X)
+    assert_allclose(RibbonRegressor(noise="dof").fit(X, scale * Y).predict_interval(X), expected, rtol=1e-9)
 
 
 def test_predictions_are_thread_safe():
@@ -751,3 +754,31 @@ def test_classifiers_work_while_underflow_raises():
         for predictive in ("gaussian", "newton"):
             ribbon = RibbonClassifier(LogisticRegression(), predictive=predictive).fit(X, np.digitize(Y, [0.5, 1.5]))
             assert_allclose(ribbon.predict_proba(30 * X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-165, 1e-250])
+def test_targets_with_vanishing_squares_are_refused(scale):
+    with pytest.raises(ValueError, match="so small that they vanish"):
+        RibbonRegressor().fit(X, scale * Y)
+
+
+@pytest.mark.parametrize("law", ["auto", "empirical"])
+def test_levels_that_round_to_one_are_refused(law):
+    ribbon = RibbonRegressor(law=law).fit(X, Y)
+    with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1, by more than rounding"):
+        ribbon.predict_interval(X[:1], np.nextafter(1, 0))
+    with pytest.raises(ValueError, match="quantiles must lie strictly between 0 and 1, by more than rounding"):
+        ribbon.predict_quantiles(X[:1], [1e-320, 0.5])
+    assert_nested(ribbon.predict_interval(X[:1], [0.9, 1 - 1e-12, 1 - 4e-16]))
+
+
+@pytest.mark.parametrize("kind", ["bool", "Decimal", "long integers"])
+def test_huber_takes_targets_of_any_numeric_type(kind):
+    numbers = (Y > 1).astype(float) if kind == "bool" else np.round(Y, 1)
+    numbers = numbers * 1e25 if kind == "long integers" else numbers
+    make = {"bool": bool, "Decimal": lambda v: Decimal(str(v)), "long integers": int}[kind]
+    y = np.array([make(v) for v in numbers], dtype=bool if kind == "bool" else object)
+    base = HuberRegressor(max_iter=2000)
+    expected = RibbonRegressor(base, noise="dof").fit(X, numbers).predict_interval(X)
+    assert_allclose(RibbonRegressor(base, noise="dof").fit(X, y).predict_interval(X), expected)
+    assert np.isfinite(RibbonCV(RibbonRegressor(base, noise="dof"), cv=2).fit(X, y).predict_interval(X)).all()

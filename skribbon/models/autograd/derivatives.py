@@ -316,12 +316,10 @@ class AutogradTangent(Tangent):
 
     def hessian_product(self, C, u, V):
         of_loss, split = self.vjp(C @ self.jvp(V)), self.model.tree.split
-
-        def projected(leaves):
-            squares = sum(anp.sum(leaf**2) for leaf in leaves)  # times zero, or autograd warns of a linear function
-            return anp.sum(u * self.model.of_leaves(self.Z)(leaves)) + 0.0 * squares
-
-        product, _ = make_hvp(projected)(self._leaves)
+        projected, flat = self.model.of_leaves(self.Z), 0.0  # times squares, or autograd warns of a linear function
+        product, _ = make_hvp(
+            lambda leaves: anp.sum(u * projected(leaves)) + flat * sum(anp.sum(leaf**2) for leaf in leaves)
+        )(self._leaves)
         return of_loss + np.stack([join(product(split(v))) for v in V.T], axis=1)
 
     def hessian(self, C, u):
