@@ -67,10 +67,8 @@ class Training:
         tiny = rows.model.loss.additive and moments.g.any() and moments.g2.max() < np.finfo(float).tiny
         if tiny or not all(finite):
             raise ValueError(
-                "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large "
-                "that they overflow, or so small that they vanish, or a mean has left the range of its family. Bring the columns of X to a common "
-                "scale (StandardScaler in a pipeline), and y too (TransformedTargetRegressor), or penalise the base "
-                "model."
+                "X, y or the coefficients are so large that squares overflow, or so small that they vanish, or a mean "
+                "has left the range of its family. Scale X (StandardScaler) and y (TransformedTargetRegressor)."
             )
         return cls(rows, curvature, moments, curvature.factor(rows, moments), correction, clip)
 
@@ -101,8 +99,8 @@ class Training:
         """Warn if the model is not at a minimum of its training objective."""
         if self.stationarity > thresholds.STATIONARITY_LIMIT:
             warn_user(
-                f"The training gradient is {self.stationarity:.2g} standard errors from zero, so the model is not at "
-                f"the minimum that is expanded around. {self.rows.model.cure}",
+                f"The training gradient is {self.stationarity:.2g} standard errors from zero: the base model is not at "
+                f"its minimum, so intervals may be off centre and of the wrong width. {self.rows.model.cure}",
                 NotStationaryWarning,
             )
 
@@ -287,9 +285,8 @@ def _warn_of_few_groups(training):
     G, p = training.rows.n_units, training.effective_parameters
     if p >= G or G < thresholds.FEWEST_GROUPS:
         warn_user(
-            f"There are {p:.3g} effective parameters and {G:.0f} groups: the variance between groups is estimated "
-            "from few groups. Student's quantiles allow for its noise, but directions in which almost no group "
-            "varies are underestimated. Collect more groups, drop columns, or penalise the base model.",
+            f"With only {G:.0f} groups and {p:.3g} effective parameters, cluster-robust intervals may be too narrow. "
+            "Try: more groups, fewer columns, or a stronger penalty of the base model.",
             FewGroupsWarning,
         )
 
@@ -297,14 +294,14 @@ def _warn_of_few_groups(training):
 def _warn_of_leverage(training, what):
     """Warn that leverages are capped, and advise against weights that sum to less than the number of rows."""
     n, n_rows, cap = training.n, training.rows.n_rows, thresholds.MAX_LEVERAGE
-    cure = "Penalise the base model more, or use noise as a number and correction='HC0'."
+    cure = "Try: a stronger penalty of the base model, or noise as a number and correction='HC0'."
     if n < thresholds.FEWER_OBSERVATIONS * n_rows and training.effective_parameters < cap * n_rows:
         cure = (
-            f"sample_weight means frequency: these weights sum to {n:.3g}, and stand for that many observations in "
-            f"place of {n_rows}. Scale them to sum to the number of rows."
+            f"The sum of sample_weight, {n:.3g}, is taken as the number of observations, for {n_rows} rows. "
+            "Try: scale the weights to sum to the number of rows."
         )
     warn_user(
-        f"{what}: leverage above {cap} is taken as {cap}, and what depends on it is a guess. {cure}",
+        f"{what}. Leverages above {cap} are taken as {cap}, so intervals are a guess at such rows. {cure}",
         LeverageWarning,
     )
 

@@ -113,7 +113,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, without refits. For a Dask table: a number of folds, or "partitions", which holds out whole
+        from a single fit, without refits, and keeps what ``store_loo=True`` of the Ribbon does: targets and predictions
+        of all rows, for intervals of kind "jackknife+". For a Dask table: a number of folds, or "partitions", which holds out whole
         partitions in five folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
@@ -462,8 +463,9 @@ def _checked_values(values, name, others="", lowest=None):
 
 
 def _damping(ribbon):
-    """Damping of a Ribbon, or of its Curvature object."""
-    return getattr(ribbon.curvature, "damping", ribbon.damping)
+    """Damping of a Ribbon, or of its Curvature object; None if a subclass has no such parameter."""
+    params = ribbon.get_params()
+    return params.get("curvature__damping", params.get("damping"))
 
 
 def _at_damping(ribbon, value):

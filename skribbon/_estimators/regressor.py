@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEFT_OUT = {  # kind of interval: fitted attribute, and how to get it
-    "jackknife+": ("_jackknife_", "the fit without each row: use RibbonRegressor(store_loo=True)"),
+    "jackknife+": ("_jackknife_", "the fit without each row: set store_loo=True of the RibbonRegressor"),
     "cv+": ("_folds_", "the fits of the folds: use RibbonCV(..., store_folds=True)"),
 }
 

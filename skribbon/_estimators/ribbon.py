@@ -52,9 +52,8 @@ def train(settings, rows):
     elif isinstance(curvature.damping, str):
         per_row, training = training.parameters_per_row, damped(training)
         warn_user(
-            f"The model has {per_row:.2f} effective parameters per row, too many to judge it by its training rows, so "
-            f"damping={training.curvature.damping:.2g} was added and intervals depend on it. Try: RibbonCV, which "
-            "chooses the damping on held-out rows.",
+            f"The model has {per_row:.2f} effective parameters per row, so damping={training.curvature.damping:.2g} was "
+            "added and intervals depend on it. Try: RibbonCV, which chooses the damping on held-out rows.",
             FlexibleModelWarning,
         )
     return training, {"model_": model, "curvature_": training.curvature, "stationarity_": stationarity}
@@ -96,8 +95,8 @@ def loo_record(settings, fitted, training, y, predict):
     per_row, rows = training.parameters_per_row, training.rows
     if not rows.model.is_linear and per_row > MAX_PARAMETERS_PER_ROW:
         warn_user(
-            f"The network has {per_row:.2f} effective parameters per row and keeps what it learnt from a row that is "
-            "left out, so loo_score_ is too optimistic. Try: scores of rows that it was not trained on, from RibbonCV.",
+            f"The network has {per_row:.2f} effective parameters per row, so loo_score_ is too optimistic. Try: scores "
+            "of rows that it was not trained on, from RibbonCV.",
             FlexibleModelWarning,
         )
     latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(training.record.left_out)

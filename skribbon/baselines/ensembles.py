@@ -314,7 +314,7 @@ def survivors(outcomes):
     if failed:
         reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
-        warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}.", MemberWarning)
+        warn_user(f"{len(failed)} of {n} members failed, so intervals leave them out: {listed}.", MemberWarning)
     warned = {}  # the first message of every member that warned, by category
     for outcome in outcomes:
         for category, message in dict(reversed(outcome.warnings)).items():
@@ -540,8 +540,8 @@ def reoptimise(rows):
     theta, report = minimise(rows)
     if not report.converged:
         warn_user(
-            f"The refit stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.2g} standard "
-            "errors; penalise the base model more, or use start='scratch'.",
+            f"A refit stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.2g} standard "
+            "errors, so its predictions are off. Try: a stronger penalty of the base model, or start='scratch'.",
             ConvergenceWarning,
         )
     return rows.model.at(theta)

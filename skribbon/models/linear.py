@@ -11,7 +11,7 @@ from sklearn.utils import compute_class_weight
 
 from .._core.linalg import batch_gram, gram, scale_rows
 from ..exceptions import SelectionWarning, warn_user
-from .base import ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
+from .base import FROZEN_MODELS, ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
 
@@ -152,7 +152,7 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
         if len(columns) < coef.shape[1]:
             warn_user(
                 f"{name} keeps {len(columns)} of {coef.shape[1]} coefficients; intervals are conditional on that "
-                "selection and ignore the uncertainty of the selection itself.",
+                "selection and too narrow if it is uncertain. Try: a ridge penalty, or BootstrapRegressor.",
                 SelectionWarning,
             )
         coef = coef[:, columns]
@@ -179,10 +179,7 @@ def fitted_value(estimator, name, default=None):
     return getattr(estimator, f"{name}_", getattr(estimator, name, default))
 
 
-SCALE_COLUMNS = (
-    "LinearRegression drops what rounding can hardly see, such as columns whose units are many powers of ten apart: "
-    "put a StandardScaler before it. A frozen model must get the rows and weights that it was fitted on."
-)
+SCALE_COLUMNS = f"Try: a StandardScaler, for columns whose units are many powers of ten apart. {FROZEN_MODELS}"
 
 
 @as_parametric.register(lm.LinearRegression)
@@ -265,10 +262,7 @@ class LocationScaleTangent(Tangent):
         return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
 
 
-LARGER_EPSILON = (
-    "HuberRegressor's scale has collapsed to zero, where it minimises absolute deviations, which have a kink: use a "
-    "larger epsilon, such as 1.35."
-)
+LARGER_EPSILON = "The scale of HuberRegressor has collapsed to zero. Try: a larger epsilon, such as 1.35."
 
 
 @as_parametric.register(lm.HuberRegressor)

@@ -427,7 +427,7 @@ def finite(ribbon, X):
 
 @pytest.mark.parametrize("noise", ["dof", "loo"])
 def test_fewer_rows_than_columns(noise):
-    with pytest.warns(LeverageWarning, match=r"leverage above 0\.99"):
+    with pytest.warns(LeverageWarning, match=r"Leverages above 0\.99 are taken as 0\.99, so intervals are a guess"):
         ribbon = RibbonRegressor(noise=noise).fit(X[:3, :], Y[:3])
     with pytest.warns(UndeterminedDirectionWarning, match="of 4 rows"):
         assert finite(ribbon, X[3:7])

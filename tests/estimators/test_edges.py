@@ -45,6 +45,7 @@ from skribbon._laws.families import TweedieFamily
 from skribbon._laws.tweedie import CompoundPoissonGamma
 from skribbon._predict.classes import ClassProbabilities
 from skribbon._predict.predictive import Latent
+from skribbon.baselines import BootstrapRegressor, LaplaceRegressor
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
@@ -298,7 +299,7 @@ def test_column_offset_does_not_change_intervals(offset):
 
 
 def test_warning_names_weights_that_sum_to_one():
-    with pytest.warns(LeverageWarning, match=r"these weights sum to 1, .* in place of 80"):
+    with pytest.warns(LeverageWarning, match=r"sum of sample_weight, 1, is taken as the number of observations, for 80 rows"):
         RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
 
 
@@ -782,3 +783,49 @@ def test_huber_takes_targets_of_any_numeric_type(kind):
     expected = RibbonRegressor(base, noise="dof").fit(X, numbers).predict_interval(X)
     assert_allclose(RibbonRegressor(base, noise="dof").fit(X, y).predict_interval(X), expected)
     assert np.isfinite(RibbonCV(RibbonRegressor(base, noise="dof"), cv=2).fit(X, y).predict_interval(X)).all()
+
+
+# ---------------------------------------------------------------------- privacy
+def linear(w, X):
+    return X @ w
+
+
+def small_network(Network):
+    return Network(hidden_layer_sizes=(2,), solver="lbfgs", alpha=5.0, max_iter=500, random_state=0)
+
+
+LOGGED = TransformedTargetRegressor(Ridge(), func=np.log, inverse_func=np.exp)
+FITS = {
+    "default": (RibbonRegressor(), Y),
+    "empirical": (RibbonRegressor(law="empirical"), Y),
+    "draws": (RibbonRegressor(predictive="pushforward", random_state=0), Y),
+    "matrix-free": (RibbonRegressor(curvature="matrix_free", damping=0.1), Y),
+    "huber": (RibbonRegressor(HuberRegressor()), Y),
+    "gamma": (RibbonRegressor(GammaRegressor()), POSITIVE),
+    "logarithm": (RibbonRegressor(LOGGED), POSITIVE),
+    "pipeline": (RibbonRegressor(make_pipeline(StandardScaler(), Ridge())), Y),
+    "outputs": (RibbonRegressor(Ridge()), np.column_stack([Y, POSITIVE])),
+    "network": (RibbonRegressor(small_network(MLPRegressor)), Y),
+    "autograd": (RibbonRegressor(AutogradRegressor(linear, np.zeros(3))), Y),
+    "folds": (RibbonCV(Ridge(), cv=2, store_folds=True), Y),
+    "classes": (RibbonClassifier(), Y > 1),
+    "network of classes": (RibbonClassifier(small_network(MLPClassifier), random_state=0), Y > 1),
+    "laplace": (LaplaceRegressor(Ridge()), Y),
+    "bootstrap": (BootstrapRegressor(Ridge(), n_members=3, random_state=0), Y),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_pickles_hold_no_training_value(name):
+    estimator, y = FITS[name]
+    fitted = clone(estimator).fit(X, y)
+    fitted.predict(X[:2])
+    stored = pickle.dumps(fitted)
+    values = X.ravel() if np.asarray(y).dtype == bool else np.concatenate([X.ravel(), np.ravel(y)])
+    assert not [value for value in values if value.tobytes() in stored]
+
+
+def test_pickles_hold_targets_if_asked():
+    stored = pickle.dumps(RibbonRegressor(store_loo=True).fit(X, Y))
+    assert all(value.tobytes() in stored for value in Y) and not any(value.tobytes() in stored for value in X.ravel())

@@ -16,7 +16,7 @@ from joblib import wrap_non_picklable_objects
 from ..._core.linalg import gram
 from ..._utils.compat import cached_property
 from ..architectures import Tree, join, open_nest
-from ..base import ParametricModel, Tangent
+from ..base import POLISH, ParametricModel, Tangent
 from ..losses import ClassLoss, Loss
 
 ROWS = None  # the number of rows in a layout
@@ -228,8 +228,9 @@ class AutogradModel(StoresFunctions, ParametricModel):
     tree: Tree  # the nest of params
     n_columns: int  # K
     route: Route  # way to compute per-row Jacobians
-    probe: np.ndarray  # a few training rows, on which routes are verified
+    probe: np.ndarray  # means of pairs of training rows, on which routes are verified
     output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
+    cure: str = POLISH
 
     has_hessian = True
 
