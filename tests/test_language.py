@@ -69,7 +69,9 @@ every_file = pytest.mark.parametrize(
 
 def warnings_without_advice(tree):
     """Lines of warnings whose text names no remedy; variables may hold one."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "warn_user"]
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "warn_user"
+    ]
     found = []
     for text in (call.args[0] for call in calls if not isinstance(call.args[0], ast.Name)):
         names = {node.id for node in ast.walk(text) if isinstance(node, ast.Name)}

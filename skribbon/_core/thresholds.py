@@ -55,7 +55,7 @@ NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt fr
 MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction
 FAMILY_ROWS = 2500  # rows that the family of a GLM is tested on: with more, KOLMOGOROV_NEGLIGIBLE alone would decide
 KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the family: by chance in 1 of 100,000 fits
-NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond both bounds of 90% intervals below which it never does, by judgement
+NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond bounds of 90% intervals below which fit never warns of the family
 KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
 
 # ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md

@@ -113,9 +113,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, without refits, and keeps what ``store_loo=True`` of the Ribbon does: targets and predictions
-        of all rows, for intervals of kind "jackknife+". For a Dask table: a number of folds, or "partitions", which holds out whole
-        partitions in five folds; at most 20,000 held-out rows per fold are scored.
+        from a single fit, without refits. It keeps what ``store_loo=True`` of the Ribbon does: targets and predictions
+        of all rows, for intervals of kind "jackknife+". For a Dask table: a number of folds, or "partitions", which
+        holds out whole partitions in five folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
     n_jobs : int, default=None

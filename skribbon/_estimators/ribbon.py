@@ -52,8 +52,8 @@ def train(settings, rows):
     elif isinstance(curvature.damping, str):
         per_row, training = training.parameters_per_row, damped(training)
         warn_user(
-            f"The model has {per_row:.2f} effective parameters per row, so damping={training.curvature.damping:.2g} was "
-            "added and intervals depend on it. Try: RibbonCV, which chooses the damping on held-out rows.",
+            f"The model has {per_row:.2f} effective parameters per row, so damping={training.curvature.damping:.2g} "
+            "was added and intervals depend on it. Try: RibbonCV, which chooses the damping on held-out rows.",
             FlexibleModelWarning,
         )
     return training, {"model_": model, "curvature_": training.curvature, "stationarity_": stationarity}

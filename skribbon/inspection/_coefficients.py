@@ -364,7 +364,9 @@ def _read_side(text, tokens, terms):
     except (SyntaxError, RecursionError, MemoryError):
         raise _unreadable(text, terms, words or "an empty side") from None
     except ArithmeticError:
-        raise _unreadable(text, terms, words, "a hypothesis is linear in its terms, with finite numbers, unlike") from None
+        raise _unreadable(
+            text, terms, words, "a hypothesis is linear in its terms, with finite numbers, unlike"
+        ) from None
 
 
 def _evaluate(node, d):

@@ -265,7 +265,7 @@ class ParametricModel:
             X = transformer.transform(X)
         if self.inputs is not None:
             check_inputs(self.inputs, X)
-        dtypes = set(X.dtypes) if hasattr(X, "iloc") else {getattr(X, "dtype", None)}
+        dtypes = set(getattr(X, "dtypes", [getattr(X, "dtype", None)]))
         if "time" in "".join(map(str, dtypes)):
             raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])

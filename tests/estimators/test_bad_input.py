@@ -540,9 +540,9 @@ def test_missing_labels(missing):
 def test_dates_in_X(table):
     rng = np.random.default_rng(0)
     dates = table(np.datetime64("2020-01-01") + rng.integers(0, 99, (40, 2)).astype("timedelta64[D]"))
-    with pytest.raises(TypeError, match="X holds dates or times. Convert them to numbers"):
+    with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
         RibbonRegressor().fit(dates, rng.normal(size=40))
-    with pytest.raises(TypeError, match="X holds dates or times. Convert them to numbers"):
+    with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
         RibbonRegressor().fit(table(rng.normal(size=(40, 2))), rng.normal(size=40)).predict_interval(dates)
 
 

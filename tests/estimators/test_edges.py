@@ -299,7 +299,9 @@ def test_column_offset_does_not_change_intervals(offset):
 
 
 def test_warning_names_weights_that_sum_to_one():
-    with pytest.warns(LeverageWarning, match=r"sum of sample_weight, 1, is taken as the number of observations, for 80 rows"):
+    with pytest.warns(
+        LeverageWarning, match=r"sum of sample_weight, 1, is taken as the number of observations, for 80 rows"
+    ):
         RibbonRegressor().fit(X, Y, sample_weight=np.full(80, 1 / 80))
 
 

@@ -310,7 +310,6 @@ def check_rows_are_separate(f, params, X):
 
 def check_differentiable(function, at, name):
     """Raise an error unless autograd can differentiate ``function`` of one array."""
-
     depends = []
 
     def traced(x):
