@@ -20,6 +20,7 @@ from sklearn.linear_model import (
     QuantileRegressor,
     Ridge,
     SGDClassifier,
+    SGDRegressor,
     TweedieRegressor,
 )
 from sklearn.model_selection import GridSearchCV
@@ -551,3 +552,13 @@ def test_sgd_is_tagged_as_a_binary_classifier():
     for base, several in ((sgd, False), (make_pipeline(StandardScaler(), sgd), False), (LogisticRegression(), True)):
         for estimator in (RibbonClassifier(base), RibbonCV(base)):
             assert get_tags(estimator).classifier_tags.multi_class is several
+
+
+def test_only_models_that_can_be_polished_are_advised_to_be():
+    network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=3, random_state=0)
+    for base, polished in ((network, True), (SGDRegressor(max_iter=1, eta0=1e-4), False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with pytest.warns(NotStationaryWarning, match="Try: ") as said:
+                RibbonRegressor(base, damping=0.0).fit(X, Y)
+        assert any("polish" in str(one.message) for one in said) is polished

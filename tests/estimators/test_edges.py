@@ -752,6 +752,14 @@ def test_regressors_work_while_underflow_raises(base, y):
             assert np.isfinite(ribbon.predict_samples(far, 20, random_state=0)).all()
 
 
+@pytest.mark.parametrize("options", [{"law": "empirical"}, {"predictive": "pushforward", "random_state": 0}])
+def test_predictions_work_while_underflow_raises(options):
+    ribbon = RibbonRegressor(**options).fit(X, Y)
+    with np.errstate(all="raise"):
+        assert np.isfinite(ribbon.predict_interval(30 * X[:5])).all() and np.isfinite(ribbon.predict_std(X)).all()
+        assert not np.isnan(ribbon.log_density(30 * X, Y)).any()
+
+
 def test_classifiers_work_while_underflow_raises():
     with np.errstate(all="raise"):
         for predictive in ("gaussian", "newton"):
