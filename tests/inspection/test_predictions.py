@@ -389,7 +389,7 @@ def test_predictions_warn_if_one_row_determines_them():
     ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))).fit(X, oracles.Y)
     with pytest.warns(LeverageWarning, match="1 estimates depend on a single training row"):
         comparisons(ribbon, X, "smoker", values=("no", "once"))
-    with pytest.warns(LeverageWarning, match="1 coefficients lean"):
+    with pytest.warns(LeverageWarning, match="1 coefficients depend on a single training row"):
         coefficients(ribbon)
 
 
