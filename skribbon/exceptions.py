@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import defaultdict
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 __all__ = [
     "AlphaEdgeWarning",
@@ -191,10 +192,16 @@ class WeightWarning(RibbonWarning):
 
 
 ONCE = FewGroupsWarning, WeightWarning  # raised by the fit to all rows, and ignored in folds
+# List of (category, text) that collects the warnings of this thread or task, or None to show them. The filters of
+# ``warnings.catch_warnings`` belong to the whole process, so that folds in threads would leave them changed.
+_COLLECTED: ContextVar[list | None] = ContextVar("collected", default=None)
 
 
 def warn_user(message, category):
-    """Warn at the line outside skribbon that led here."""
+    """Warn at the line outside skribbon that led here, unless warnings are collected."""
+    if (collected := _COLLECTED.get()) is not None:
+        collected.append((category, message))
+        return
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("skribbon", "functools"):
         level, frame = level + 1, frame.f_back
@@ -202,24 +209,25 @@ def warn_user(message, category):
 
 
 @contextmanager
-def noted_warnings(notes, place):
-    """Append (place, category, text) to ``notes`` for every warning inside that filters let through."""
-    with warnings.catch_warnings(record=True) as caught:
+def noted_warnings(notes, place, ignored=()):
+    """Append (place, category, text) to ``notes`` for every warning of skribbon inside, instead of showing it."""
+    token = _COLLECTED.set(collected := [])
+    try:
         yield
-    notes.extend((place, one.category, str(one.message)) for one in caught)
+    finally:
+        _COLLECTED.reset(token)
+    notes.extend((place, category, text) for category, text in collected if not issubclass(category, ignored))
 
 
 def warn_once_per_kind(notes, n_folds):
-    """Show each kind of noted warning once, ignoring numbers, with the number of folds that raised it.
+    """Show each kind of noted warning once, ignoring numbers; one of folds alone with the number of these folds.
 
     A place is the number of a fold, or None for the fit to all rows, whose text is preferred.
     """
-    kinds = defaultdict(list)
+    kinds = defaultdict(dict)
     for place, category, text in notes:
-        kinds[category, re.sub(r"[-+.\w]*\d[-+.\w]*", "#", text)].append((place, text))
-    for (category, _), seen in kinds.items():
-        folds = len({place for place, _ in seen} - {None})
-        texts = [text for place, text in seen if place is None] or [seen[0][1]]
-        where = ["the fit to all rows"] * any(place is None for place, _ in seen)
-        where += [f"{folds} of {n_folds} folds"] * (folds > 0)
-        warn_user(f"{texts[0]} (In {' and '.join(where)}.)" if folds else texts[0], category)
+        kinds[category, re.sub(r"[-+.\w]*\d[-+.\w]*", "#", text)].setdefault(place, text)
+    for (category, _), texts in kinds.items():
+        text = texts.get(None) or next(iter(texts.values()))
+        only_folds = None not in texts and _COLLECTED.get() is None  # an outer search counts its own folds
+        warn_user(f"In {len(texts)} of {n_folds} folds: {text}" if only_folds else text, category)

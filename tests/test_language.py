@@ -67,6 +67,30 @@ every_file = pytest.mark.parametrize(
 )
 
 
+def warnings_without_advice(tree):
+    """Lines of warnings whose text names no remedy; variables may hold one."""
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "warn_user"
+    ]
+    found = []
+    for text in (call.args[0] for call in calls if not isinstance(call.args[0], ast.Name)):
+        names = {node.id for node in ast.walk(text) if isinstance(node, ast.Name)}
+        names |= {node.attr for node in ast.walk(text) if isinstance(node, ast.Attribute)}
+        if "Try: " not in ast.unparse(text) and not names & {"cure", "reason", "text", "messages", "listed"}:
+            found.append(f"line {text.lineno}: {ast.unparse(text)}")
+    return found
+
+
+@every_file
+def test_warnings_name_a_remedy(file):
+    assert warnings_without_advice(ast.parse(file.read_text(encoding="utf-8"))) == []
+
+
+def test_warnings_without_advice_are_found():
+    source = 'warn_user(f"{k} rows are odd.", A)\nwarn_user("Rows are odd. Try: others.", A)\nwarn_user(reason, A)\n'
+    assert [line.split(":")[0] for line in warnings_without_advice(ast.parse(source))] == ["line 1"]
+
+
 @every_file
 def test_docstring_summaries_stand_alone(file):
     assert unclear_summaries(ast.parse(file.read_text(encoding="utf-8"))) == []

@@ -270,9 +270,8 @@ def newton_shifts(training, gradient, alpha, n_draws, seed):
     if H_w.is_flat.mean() > MAX_FLAT_DRAWS:
         warn_user(
             f"In {int(H_w.is_flat.sum())} of {n_draws} draws the weights leave less than {H_w.least:.2g} of the "
-            "curvature in some direction, for instance if few rows separate the classes. The curvature was raised "
-            "there to bound the Newton step. Try: a larger alpha, a stronger penalty of the base model, or "
-            "predictive='pushforward'.",
+            "curvature in some direction. It was raised there, so intervals may be too narrow. Try: a larger alpha, a "
+            "stronger penalty of the base model, or predictive='pushforward'.",
             NewtonStepWarning,
         )
     return _clipped(training, shifts, np.einsum("pb,pb->b", shifts, training.H_r.to_dense() @ shifts), alpha)

@@ -23,6 +23,9 @@ STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L
 NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
 NETWORK_GRADIENT = 0.05  # gradient above which Dask fits of networks warn: kinks allow no better, intervals hardly move
 FEWER_OBSERVATIONS = 0.9  # fractional weights with a smaller sum over the rows explain large leverages, by judgement
+# Relative error of predictions, moved by a step instead of by a refit, up to which check_linearization calls the step
+# good: directions then agree (correlation above 0.95), and widths by 30%, by judgement.
+LINEARIZATION_ERROR = 0.3
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
 
 # ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
@@ -52,6 +55,7 @@ NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt fr
 MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction
 FAMILY_ROWS = 2500  # rows that the family of a GLM is tested on: with more, KOLMOGOROV_NEGLIGIBLE alone would decide
 KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the family: by chance in 1 of 100,000 fits
+NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond bounds of 90% intervals below which fit never warns of the family
 KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
 
 # ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md

@@ -64,12 +64,11 @@ class Training:
             moments = Moments.from_rows(rows, curvature)
         sums = moments.n, moments.g, moments.g2, moments.chi2, moments.curvature
         finite = [np.isfinite(A).all() for A in sums if isinstance(A, float | np.ndarray)]
-        if not all(finite):
+        tiny = rows.model.loss.additive and moments.g.any() and moments.g2.max() < np.finfo(float).tiny
+        if tiny or not all(finite):
             raise ValueError(
-                "Sums of squares over the training rows are not finite: X, y or the fitted coefficients are so large "
-                "that they overflow, or a mean has left the range of its family. Bring the columns of X to a common "
-                "scale (StandardScaler in a pipeline), and y too (TransformedTargetRegressor), or penalise the base "
-                "model."
+                "X, y or the coefficients are so large that squares overflow, or so small that they vanish, or a mean "
+                "has left the range of its family. Scale X (StandardScaler) and y (TransformedTargetRegressor)."
             )
         return cls(rows, curvature, moments, curvature.factor(rows, moments), correction, clip)
 
@@ -100,8 +99,8 @@ class Training:
         """Warn if the model is not at a minimum of its training objective."""
         if self.stationarity > thresholds.STATIONARITY_LIMIT:
             warn_user(
-                f"The training gradient is {self.stationarity:.2g} standard errors from zero, so the model is not at "
-                f"the minimum that is expanded around. {self.rows.model.cure}",
+                f"The training gradient is {self.stationarity:.2g} standard errors from zero: the base model is not at "
+                f"its minimum, so intervals may be off centre and of the wrong width. {self.rows.model.cure}",
                 NotStationaryWarning,
             )
 
@@ -286,9 +285,8 @@ def _warn_of_few_groups(training):
     G, p = training.rows.n_units, training.effective_parameters
     if p >= G or G < thresholds.FEWEST_GROUPS:
         warn_user(
-            f"There are {p:.3g} effective parameters and {G:.0f} groups: the variance between groups is estimated "
-            "from few groups. Student's quantiles allow for its noise, but directions in which almost no group "
-            "varies are underestimated. Collect more groups, drop columns, or penalise the base model.",
+            f"With only {G:.0f} groups and {p:.3g} effective parameters, cluster-robust intervals may be too narrow. "
+            "Try: more groups, fewer columns, or a stronger penalty of the base model.",
             FewGroupsWarning,
         )
 
@@ -299,8 +297,8 @@ def _warn_of_leverage(training, what):
     if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
         return  # the weights are the cause, and fit has warned of them
     warn_user(
-        f"{what}: leverage above {cap} is taken as {cap}, and what depends on it is a guess. "
-        "Penalise the base model more, or use noise as a number and correction='HC0'.",
+        f"{what}. Leverages above {cap} are taken as {cap}, so intervals are a guess at such rows. "
+        "Try: a stronger penalty of the base model, or noise as a number and correction='HC0'.",
         LeverageWarning,
     )
 

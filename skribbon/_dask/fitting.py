@@ -101,7 +101,7 @@ def _at_minimum(base, rows, verbose):
     if not report.converged and report.gradient_after > tolerance:
         warn_user(
             f"{type(fitted_leaf(base)).__name__} was taken to a gradient of {report.gradient_after:.3g} standard "
-            f"errors in {report.n_iter} Newton steps over all rows, and no further. Scale the columns, or penalise it.",
+            f"errors in {report.n_iter} steps, so intervals may be off centre. Try: scale the columns, or a penalty.",
             ConvergenceWarning,
         )
     return with_theta(base, rows.model, centred.model.uncentred(theta[:, None])[:, 0])

@@ -265,9 +265,8 @@ def warn_at_edge(path, search):
     covered = path.results["mean_test_coverage"][-1] if search.name == "coverage" else 0.0
     if largest and covered >= search.level:
         reason = (
-            f"The noise alone covers {covered:.3f} of the held-out rows, at least the level {search.level:g}, so the "
-            f"largest alpha, {alphas[best]:g}, was chosen: confidence intervals have almost no width, and no alpha "
-            "gives narrower intervals. Try: noise='auto', or a Ribbon with alpha=1 for confidence intervals."
+            f"The noise alone covers {covered:.3f} of the held-out rows, so the largest alpha, {alphas[best]:g}, was "
+            "chosen: confidence intervals have almost no width. Try: noise='auto', or a Ribbon with alpha=1."
         )
     elif np.ptp(scores) <= 1e-12 * np.abs(scores).max():
         reason = "The scoring does not depend on alpha, so alpha was not tuned. Try: scoring='nll'."

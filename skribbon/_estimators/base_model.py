@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from .._utils.checks import check_fitted, checked_weight, is_lazy
+from .._utils.checks import check_fitted, check_in_memory, checked_weight, holds_numbers, is_lazy
 from .._utils.compat import (
     check_feature_names,
     check_n_features,
@@ -42,9 +42,9 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         """Fit a clone of the base model, or of ``estimator``; returns fitted attributes, model and received weights."""
         estimator = clone(self._get_estimator() if estimator is None else estimator)
         self._check_kind(estimator)
-        _check_table(X)
+        check_in_memory(X)
         regression = isinstance(self, RegressorMixin)
-        if regression and not _holds_numbers(y):
+        if regression and not holds_numbers(y):
             raise ValueError(f"y must hold numbers for {type(self).__name__}, got '{y[0]}'; labels need a classifier.")
         leaf, _ = innermost(estimator)
         if not is_supported(leaf):
@@ -165,15 +165,6 @@ def _threads_that_pay(leaf, X):
     return limit_blas() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
 
 
-def _holds_numbers(y):
-    """Whether y (n,) can be converted to numbers and is not a time."""
-    try:
-        y.astype(float)
-    except (TypeError, ValueError):
-        return False
-    return y.dtype.kind not in "mM"
-
-
 # ---------------------------------------------------------------------- fitted estimators
 def adopt(estimator, fitted):
     """Replace all fitted attributes of an estimator at once, so that an error leaves no half-fitted state."""
@@ -191,7 +182,7 @@ def features_of(estimator):
 def validated(estimator, X):
     """Check X for a fitted estimator; copy it if the base model may overwrite it."""
     check_fitted(estimator)
-    _check_table(X)
+    check_in_memory(X)
     if estimator.model_.preprocess:  # transformers check X, may take text or columns in any order, and may overwrite it
         return own_copy(estimator.estimator_, X) if hasattr(estimator, "estimator_") else X
     if len(getattr(X, "shape", (0, 0))) == 1:
@@ -206,17 +197,6 @@ def prepared(estimator, X):
     """Check X and apply the transformers of the base model of a fitted estimator."""
     X = validated(estimator, X)
     return estimator.model_.prepare(X)
-
-
-def _check_table(X):
-    """Refuse lazy tables: Dask collections and unevaluated queries."""
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a Dask {type(X).__name__}, but this needs rows in memory: pass X.head(...) or X.compute(). Only "
-            "RibbonRegressor, RibbonClassifier and RibbonCV can be fitted to Dask collections."
-        )
-    if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
 
 
 # ---------------------------------------------------------------------- Dask
@@ -249,7 +229,8 @@ def lazily(method):
                 f"change the Dirichlet concentration, use with_alpha(alpha).{method.__name__}(X)."
             )
         if not is_lazy(X):
-            return method(self, X, *args, **kwargs)
+            with np.errstate(under="ignore"):  # tails of densities vanish
+                return method(self, X, *args, **kwargs)
         bound = signature.bind(self, X, *args, **kwargs)
         bound.apply_defaults()
         arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -28,7 +28,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
-from .._utils.compat import limit_blas
+from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.typing import (
     ClassScoreName,
     Correction,
@@ -39,6 +39,7 @@ from .._utils.typing import (
     PredictiveName,
     RandomState,
 )
+from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
@@ -474,9 +475,15 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     random_state: RandomState = None
     verbose: int = 0
 
+    def __sklearn_tags__(self):
+        tags, (leaf, _) = super().__sklearn_tags__(), innermost(self._get_estimator())
+        tags.classifier_tags.multi_class = not isinstance(leaf, SGDClassifier)  # which fits each class against the rest
+        return tags
+
     def _default_estimator(self):
         return LogisticRegression()
 
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,

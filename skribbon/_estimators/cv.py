@@ -29,7 +29,7 @@ from .._utils.checks import (
     is_lazy,
     is_name,
 )
-from .._utils.compat import restore_state, routing_enabled, versioned_state
+from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
 from ..conformal.left_out import CrossConformal
 from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warnings, warn_once_per_kind
@@ -113,8 +113,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
         As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, without refits. For a Dask table: a number of folds, or "partitions", which holds out whole
-        partitions in five folds; at most 20,000 held-out rows per fold are scored.
+        from a single fit, without refits. It keeps what ``store_loo=True`` of the Ribbon does: targets and predictions
+        of all rows, for intervals of kind "jackknife+". For a Dask table: a number of folds, or "partitions", which
+        holds out whole partitions in five folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
     n_jobs : int, default=None
@@ -165,6 +166,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     verbose: int = 0
 
     # ------------------------------------------------------------------ fit
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,
@@ -315,7 +317,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         fit_quietly(final, X, y, fit_params, (NotStationaryWarning if damped else FlexibleModelWarning,))
         if self.verbose:
             seconds, n = time.perf_counter() - start, final.n_observations_
-            print(f"[RibbonCV] all {n:g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
+            print(f"[RibbonCV] all {n:,.10g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
         return final
 
     def _joined(self, tables, ribbons):
@@ -461,8 +463,9 @@ def _checked_values(values, name, others="", lowest=None):
 
 
 def _damping(ribbon):
-    """Damping of a Ribbon, or of its Curvature object."""
-    return getattr(ribbon.curvature, "damping", ribbon.damping)
+    """Damping of a Ribbon, or of its Curvature object; None if a subclass has no such parameter."""
+    params = ribbon.get_params()
+    return params.get("curvature__damping", params.get("damping"))
 
 
 def _at_damping(ribbon, value):

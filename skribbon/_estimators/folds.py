@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -177,10 +176,11 @@ def fit_candidates(ribbons, n_always, X, y, fit_params, n, ignored=(FlexibleMode
 
 def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
     """Fit a Ribbon and ignore some categories of warnings."""
-    with warnings.catch_warnings():
-        for category in ignored:
-            warnings.simplefilter("ignore", category)
-        return ribbon.fit(X, y, **fit_params)
+    notes = []
+    with noted_warnings(notes, None, ignored):
+        ribbon.fit(X, y, **fit_params)
+    warn_once_per_kind(notes, 1)
+    return ribbon
 
 
 def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):

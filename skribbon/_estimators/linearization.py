@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .._core.ribbon import (
     pushforward,
 )
 from .._core.rows import Moments
+from .._core.thresholds import LINEARIZATION_ERROR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,8 @@ class LinearizationReport:
 
     Attributes
     ----------
+    verdict : {"linear", "newton", "neither"}
+        The step that moves predictions as the refits do, to a median relative error of at most 0.3.
     alpha : float
     weights : ndarray of shape (n_samples, n_refits)
         Drawn weights; each column sums to the number of observations, with groups on average.
@@ -79,6 +82,12 @@ class LinearizationReport:
         columns["converged"] = self.converged
         return pd.DataFrame(columns, index=pd.RangeIndex(1, len(self.converged) + 1, name="refit"))
 
+    @property
+    def verdict(self) -> Literal["linear", "newton", "neither"]:
+        """Step that moves predictions as refits do, to a median relative error of 0.3: "linear" if both do."""
+        errors = self.to_frame().filter(like="prediction_error").median() <= LINEARIZATION_ERROR
+        return "linear" if errors.iloc[0] else "newton" if errors.any() else "neither"
+
     def _compared(self, shifts, predictions):
         """Columns that compare steps, and moves of predictions, with the refits."""
         shape = (-1, len(self.converged))
@@ -105,7 +114,7 @@ class LinearizationReport:
             f"LinearizationReport(alpha={self.alpha:g}, {len(table)} refits, {int(self.converged.sum())} converged): "
             f"predictions move by {median['size_ratio']:.2f} times what the refits move, with a correlation of "
             f"{median['correlation']:.3f} and a relative error of {median['prediction_error']:.2f}; parameters "
-            f"{median['parameter_error']:.2f}{newton} (medians)"
+            f"{median['parameter_error']:.2f}{newton} (medians); good step: {self.verdict}"
         )
 
 

@@ -31,7 +31,7 @@ from .._utils.checks import (
     checked_weight,
     index_of,
 )
-from .._utils.compat import limit_blas
+from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.typing import (
     Correction,
     CurvatureName,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEFT_OUT = {  # kind of interval: fitted attribute, and how to get it
-    "jackknife+": ("_jackknife_", "the fit without each row: use RibbonRegressor(store_loo=True)"),
+    "jackknife+": ("_jackknife_", "the fit without each row: set store_loo=True of the RibbonRegressor"),
     "cv+": ("_folds_", "the fits of the folds: use RibbonCV(..., store_folds=True)"),
 }
 
@@ -645,6 +645,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     def _default_estimator(self):
         return LinearRegression()
 
+    @ignoring_underflow
     def fit(
         self,
         X: MatrixLike,

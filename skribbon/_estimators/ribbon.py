@@ -53,9 +53,8 @@ def train(settings, rows):
     elif isinstance(curvature.damping, str):
         per_row, training = training.parameters_per_row, damped(training)
         warn_user(
-            f"The model has {per_row:.2f} effective parameters per row, too many to judge it by its training rows, so "
-            f"damping={training.curvature.damping:.2g} was added and intervals depend on it. Try: RibbonCV, which "
-            "chooses the damping on held-out rows.",
+            f"The model has {per_row:.2f} effective parameters per row, so damping={training.curvature.damping:.2g} "
+            "was added and intervals depend on it. Try: RibbonCV, which chooses the damping on held-out rows.",
             FlexibleModelWarning,
         )
     return training, {"model_": model, "curvature_": training.curvature, "stationarity_": stationarity}
@@ -97,8 +96,8 @@ def loo_record(settings, fitted, training, y, predict):
     per_row, rows = training.parameters_per_row, training.rows
     if not rows.model.is_linear and per_row > MAX_PARAMETERS_PER_ROW:
         warn_user(
-            f"The network has {per_row:.2f} effective parameters per row and keeps what it learnt from a row that is "
-            "left out, so loo_score_ is too optimistic. Try: scores of rows that it was not trained on, from RibbonCV.",
+            f"The network has {per_row:.2f} effective parameters per row, so loo_score_ is too optimistic. Try: scores "
+            "of rows that it was not trained on, from RibbonCV.",
             FlexibleModelWarning,
         )
     latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(training.record.left_out)
@@ -265,7 +264,7 @@ class BaseRibbon(Wrapper):
             facts["temperature"] = f"{self.temperature:.4g}"
         facts |= {
             "curvature": repr(self.curvature_),
-            "observations": f"{self.n_observations_:g}",
+            "observations": f"{self.n_observations_:,.10g}",
             "effective parameters": f"{self.effective_parameters_:.4g}",
             "gradient": f"{self.stationarity_:.2g} standard errors",
         }
@@ -356,7 +355,7 @@ class BaseRibbon(Wrapper):
         if not np.isclose(rows.n, self.n_observations_):
             raise ValueError(
                 "X, y and sample_weight must be those that the estimator was fitted on: "
-                f"{self.n_observations_:g} observations, got {rows.n:g}."
+                f"{self.n_observations_:,.10g} observations, got {rows.n:,.10g}."
             )
         if (None if rows.groups is None else rows.groups.n) != self.n_groups_:
             raise ValueError("groups must be those that the estimator was fitted with.")

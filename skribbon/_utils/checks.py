@@ -15,6 +15,17 @@ def is_lazy(X):
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
 
 
+def check_in_memory(X):
+    """Refuse lazy tables: Dask collections and unevaluated queries."""
+    if is_lazy(X):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, but this needs rows in memory: pass X.head(...) or X.compute(). Only "
+            "RibbonRegressor, RibbonClassifier and RibbonCV can be fitted to Dask collections."
+        )
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")
+
+
 def check_fitted(estimator, name="model_"):
     """Refuse an estimator that is not fitted; scikit-learn's slow check runs only if attribute ``name`` is missing."""
     if not hasattr(estimator, name):
@@ -39,13 +50,33 @@ def check_target(estimator, y):
         )
     y = column_or_1d(y, warn=True)
     if tags.estimator_type == "classifier":
-        check_classification_targets(y)
+        check_labels(y)
+    elif y.dtype.kind in "bO" and holds_numbers(y):  # Decimal, and integers of any length
+        return y.astype(float)
     return y
+
+
+def holds_numbers(y):
+    """Whether y (n,) can be converted to numbers and is not a time."""
+    try:
+        y.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return y.dtype.kind not in "mM"
+
+
+def check_labels(y):
+    """Refuse labels (n,) of a classifier that are missing, or numbers of a regression."""
+    from pandas import isna
+
+    if y.dtype.kind == "O" and (missing := isna(y)).any():
+        raise ValueError(f"y has no label in {missing.sum()} of {len(y)} rows (None or NaN); drop these rows.")
+    check_classification_targets(y)
 
 
 def class_targets(y):
     """Check labels y of a classifier; returns the sorted classes, at least two, and the index of each row's class."""
-    check_classification_targets(y)
+    check_labels(y)
     classes, t = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs at least two.")
@@ -126,8 +157,8 @@ def check_levels(values, name):
         levels = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError):
         levels = np.array([])
-    if levels.ndim != 1 or not levels.size or not np.all((levels > 0) & (levels < 1)):
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {values!r}.")
+    if levels.ndim != 1 or not levels.size or not np.all((levels > 1e-300) & ((1 + levels) / 2 < 1)):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, by more than rounding, got {values!r}.")
     return levels, np.ndim(values) == 0
 
 

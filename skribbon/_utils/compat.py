@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._metadata_requests import _routing_enabled as routing_enabled
@@ -28,6 +29,7 @@ SMALL_WORK = 3e10
 PACKAGES = ("numpy", "scipy", "scikit-learn", "autograd", "pandas", "matplotlib", "threadpoolctl", "joblib", "dask")
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class cached_property(functools.cached_property[T]):
@@ -66,6 +68,17 @@ def import_when_used(package, **homes):
         return sorted(package.keys() | homes.keys())
 
     return __getattr__, __dir__
+
+
+def ignoring_underflow(method: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a public method so that tails of densities may vanish even under ``np.errstate(under="raise")``."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with np.errstate(under="ignore"):
+            return method(*args, **kwargs)
+
+    return call
 
 
 # ---------------------------------------------------------------------- BLAS threads

@@ -34,7 +34,7 @@ from .._estimators.regressor import RegressionMethods
 from .._predict.predictive import Latent
 from .._predict.target import TargetScale
 from .._utils.checks import check_count, check_name, check_target
-from .._utils.compat import safe_indexing
+from .._utils.compat import ignoring_underflow, safe_indexing
 from .._utils.typing import MatrixLike, RandomState
 from .._utils.unwrap import innermost
 from ..exceptions import RibbonWarning, warn_user
@@ -181,6 +181,7 @@ def indexable(X):
 class WeightedFit(Wrapper):
     """Estimator with sample weights; a subclass writes ``_fitted(X, y, sample_weight)``, its fitted attributes."""
 
+    @ignoring_underflow
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the base model and the distribution of its parameters.
 
@@ -201,6 +202,7 @@ class WeightedFit(Wrapper):
 class UnweightedFit(BaseEstimator):
     """Estimator without sample weights; a subclass writes ``_fitted(X, y)``, its fitted attributes."""
 
+    @ignoring_underflow
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network and draw members from it.
 
@@ -312,7 +314,7 @@ def survivors(outcomes):
     if failed:
         reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
-        warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}.", MemberWarning)
+        warn_user(f"{len(failed)} of {n} members failed, so intervals leave them out: {listed}.", MemberWarning)
     warned = {}  # the first message of every member that warned, by category
     for outcome in outcomes:
         for category, message in dict(reversed(outcome.warnings)).items():
@@ -538,8 +540,8 @@ def reoptimise(rows):
     theta, report = minimise(rows)
     if not report.converged:
         warn_user(
-            f"The refit stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.2g} standard "
-            "errors; penalise the base model more, or use start='scratch'.",
+            f"A refit stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.2g} standard "
+            "errors, so its predictions are off. Try: a stronger penalty of the base model, or start='scratch'.",
             ConvergenceWarning,
         )
     return rows.model.at(theta)

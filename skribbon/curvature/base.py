@@ -349,8 +349,8 @@ def resolve_curvature(
             return dense
         chosen = CURVATURES["kfac" if model.has_layers else "matrix_free"](damping=damping)
         warn_user(
-            f"{p} parameters make a dense curvature of {needed / 1e9:.3g} GB and some {work:.1g} multiplications; "
-            f"curvature='auto' takes {type(chosen).__name__} instead. Name a curvature to choose for yourself.",
+            f"{p} parameters make a dense curvature of {needed / 1e9:.3g} GB and some {work:.1g} multiplications, so "
+            f"curvature='auto' uses {type(chosen).__name__}, whose intervals are approximate. Try: name a curvature.",
             ApproximateCurvatureWarning,
         )
     p = len(chosen.view(model).theta)

@@ -376,17 +376,23 @@ def _read_side(text, tokens, terms):
     """Text of one side of a constraint and its value (d + 1,): the coefficients and a constant."""
     words = text[tokens[0][1] : tokens[-1][2]] if tokens else ""
     try:
-        return words, _evaluate(ast.parse(" ".join(spelled for spelled, _, _ in tokens), mode="eval").body, len(terms))
-    except SyntaxError:
+        with np.errstate(all="raise", under="ignore"):
+            parsed = ast.parse(" ".join(spelled for spelled, _, _ in tokens), mode="eval")
+            return words, _evaluate(parsed.body, len(terms))
+    except (SyntaxError, RecursionError, MemoryError):
         raise _unreadable(text, terms, words or "an empty side") from None
     except ArithmeticError:
-        raise _unreadable(text, terms, words, "a hypothesis is linear in its terms, and not") from None
+        raise _unreadable(
+            text, terms, words, "a hypothesis is linear in its terms, with finite numbers, unlike"
+        ) from None
 
 
 def _evaluate(node, d):
     """Evaluate parsed arithmetic as a vector (d + 1,); raise ArithmeticError unless it is linear in the terms."""
     match node:
         case ast.Constant(value):
+            if np.isinf(value):
+                raise ArithmeticError
             return np.append(np.zeros(d), float(value))
         case ast.Name(name):
             return np.eye(d + 1)[int(name[1:])]
@@ -407,7 +413,7 @@ def _evaluate(node, d):
 def _unreadable(text, terms, words, what="cannot read"):
     """Error that quotes a part of a hypothesis and lists the terms."""
     more = f" and {len(terms) - 10} more" if len(terms) > 10 else ""
-    return ValueError(f"hypothesis: {what} {words!r} in {text!r}. Its terms are {listed(terms)}{more}.")
+    return ValueError(f"hypothesis: {what} {words[:99]!r} in {text[:99]!r}. Its terms are {listed(terms)}{more}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -487,8 +493,8 @@ def _facts(ribbon: Any, level: float) -> dict[str, str]:
     """Facts about a fit that its estimator knows, by name."""
     facts = {
         "base model": _one_line(fitted_leaf(ribbon.estimator_)),
-        "observations": _number(ribbon, "n_observations_"),
-        "groups": _number(ribbon, "n_groups_", "g"),
+        "observations": _number(ribbon, "n_observations_", ",.10g"),
+        "groups": _number(ribbon, "n_groups_", ",.10g"),
         "effective parameters": _number(ribbon, "effective_parameters_"),
         "stationarity": _number(ribbon, "stationarity_"),
         "alpha": _number(ribbon, "alpha"),

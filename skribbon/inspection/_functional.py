@@ -105,16 +105,14 @@ class Inferred:
         """Warn if standard errors are unknown or too small."""
         if self.undetermined.any():
             warn_user(
-                f"{self.undetermined.sum()} {noun} lie along directions that the training data do not determine "
-                "(collinear or constant columns, too few rows, saturated units): their errors are unknown. "
-                "Drop redundant columns, or train on rows like these.",
+                f"{self.undetermined.sum()} {noun} lie along directions that the training data do not determine, so "
+                "their errors are unknown. Try: drop collinear or constant columns, or train on rows like these.",
                 UndeterminedDirectionWarning,
             )
         if self.single.any():
             warn_user(
-                f"{self.single.sum()} {noun} lean on a single training row each, or on a single group of them, such "
-                "as the only one of its category: the error of that row cannot be estimated, so their standard errors "
-                "are too small. Merge rare categories, or penalise the base model.",
+                f"{self.single.sum()} {noun} depend on a single training row or group each, whose error is unknown, so "
+                "their standard errors are too small. Try: merge rare categories, or penalise the base model.",
                 LeverageWarning,
             )
         return self

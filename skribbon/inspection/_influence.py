@@ -355,9 +355,8 @@ def _warn_if_certain(certain, by_rows):
     """Warn if rows or groups determine a direction alone, so that there is no fit without them."""
     if certain:
         warn_user(
-            f"{certain} training {'rows' if by_rows else 'groups'} alone determine a direction of the parameters, like "
-            "the only one of its category: without it that direction is undetermined, and is kept fixed. "
-            "Merge rare categories, or penalise the model.",
+            f"{certain} training {'rows' if by_rows else 'groups'} alone determine a direction of the parameters, so "
+            "their influence is understated. Try: merge rare categories, or penalise the base model.",
             LeverageWarning,
         )
 

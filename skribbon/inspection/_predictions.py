@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.stats.mstats import mquantiles
 from sklearn.base import BaseEstimator
 
-from .._utils.checks import check_count, check_name, check_single_level, index_of, listed
+from .._utils.checks import check_count, check_in_memory, check_name, check_single_level, index_of, listed
 from .._utils.compat import safe_indexing
 from .._utils.typing import IntervalKind, MatrixLike
 from ._functional import Groups, Inferred, Means, Response, difference, infer_means, infer_rows, log_ratio
@@ -100,6 +100,7 @@ def predictions(
         raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
     if kind == "prediction" and statistic == "median":
         raise ValueError("statistic='median' has no kind='prediction': observations add up to means; use 'mean'.")
+    check_in_memory(X)
     groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
     if groups is None and kind == "prediction":
         raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
@@ -390,6 +391,7 @@ def _with_classes(labels: dict[str, Any], response: Response) -> dict[str, Any]:
 
 def as_table(X: Any) -> Any:
     """Return X as a table whose columns can be selected and replaced."""
+    check_in_memory(X)
     if hasattr(X, "iloc") or sparse.issparse(X):
         return X
     if hasattr(X, "columns"):

@@ -238,6 +238,8 @@ def _check_classes(y_true, table, labels, name):
 
 def _confidences(y_true, y_proba, labels):
     """Probability (n,) of the predicted class, and whether that is the true class, (n,)."""
+    if np.ndim(y_proba) == 1:  # of the second class
+        y_proba = np.column_stack([1 - np.asarray(y_proba), y_proba])
     y_true, y_proba, labels = _check_classes(y_true, y_proba, labels, "y_proba")
     return y_proba.max(axis=1), labels[y_proba.argmax(axis=1)] == y_true
 
@@ -566,7 +568,7 @@ def reliability_curve(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-    y_proba : array-like of shape (n_samples, K)
+    y_proba : array-like of shape (n_samples, K), or (n_samples,) for the second of two classes
     n_bins : int, default=15
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or with equally many rows.

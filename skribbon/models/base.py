@@ -22,11 +22,9 @@ from .._utils.typing import FloatArray, MatrixLike
 from ..exceptions import warn_user
 from .losses import Loss
 
-TRAIN_LONGER = (
-    "Train longer, tighten tol, or use a deterministic solver (lbfgs) without early stopping; skribbon.models.polish "
-    "takes networks there. A frozen model must get the rows and weights that it was fitted on, and classes that the "
-    "features separate need a penalty."
-)
+FROZEN_MODELS = "A frozen model needs the rows and weights that it was fitted on."
+TRAIN_LONGER = f"Try: a larger max_iter, a smaller tol, or for separated classes a penalty. {FROZEN_MODELS}"
+POLISH = f"Try: skribbon.models.polish, or lbfgs with a larger max_iter and without early stopping. {FROZEN_MODELS}"
 
 
 class Tangent:
@@ -267,6 +265,9 @@ class ParametricModel:
             X = transformer.transform(X)
         if self.inputs is not None:
             check_inputs(self.inputs, X)
+        dtypes = set(getattr(X, "dtypes", [getattr(X, "dtype", None)]))
+        if "time" in "".join(map(str, dtypes)):
+            raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def rows(self, X: Any) -> Any:
@@ -557,7 +558,7 @@ def polish(
     if not report.converged and report.gradient_after > NEGLIGIBLE_GRADIENT:
         warn_user(
             f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
-            f"errors (it began with {report.gradient_before:.3g}); raise max_iter or tol, or train longer first.",
+            f"errors, from {report.gradient_before:.3g}, so intervals may be off centre. Try: a larger max_iter.",
             ConvergenceWarning,
         )
     return with_theta(estimator, model, theta)

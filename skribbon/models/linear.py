@@ -11,7 +11,7 @@ from sklearn.utils import compute_class_weight
 
 from .._core.linalg import batch_gram, gram, scale_rows
 from ..exceptions import SelectionWarning, warn_user
-from .base import ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
+from .base import FROZEN_MODELS, ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
 
@@ -154,7 +154,7 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
         if len(columns) < coef.shape[1]:
             warn_user(
                 f"{name} keeps {len(columns)} of {coef.shape[1]} coefficients; intervals are conditional on that "
-                "selection and ignore the uncertainty of the selection itself.",
+                "selection and too narrow if it is uncertain. Try: a ridge penalty, or BootstrapRegressor.",
                 SelectionWarning,
             )
         coef = coef[:, columns]
@@ -181,10 +181,7 @@ def fitted_value(estimator, name, default=None):
     return getattr(estimator, f"{name}_", getattr(estimator, name, default))
 
 
-SCALE_COLUMNS = (
-    "LinearRegression drops what rounding can hardly see, such as columns whose units are many powers of ten apart: "
-    "put a StandardScaler before it. A frozen model must get the rows and weights that it was fitted on."
-)
+SCALE_COLUMNS = f"Try: a StandardScaler, for columns whose units are many powers of ten apart. {FROZEN_MODELS}"
 
 
 @as_parametric.register(lm.LinearRegression)
@@ -267,25 +264,25 @@ class LocationScaleTangent(Tangent):
         return np.einsum("nkp,nkl,nlq->pq", J, C, J, optimize=True)
 
 
-LARGER_EPSILON = (
-    "HuberRegressor's scale has collapsed to zero, where it minimises absolute deviations, which have a kink: use a "
-    "larger epsilon, such as 1.35."
-)
+LARGER_EPSILON = "The scale of HuberRegressor has collapsed to zero. Try: a larger epsilon, such as 1.35."
 
 
 @as_parametric.register(lm.HuberRegressor)
 def _(estimator, y, sample_weight):
     # a scale below 1e-8 of the targets is rounding of a perfect fit, where all losses agree; one below 1e-6 of their
-    # range is the remainder of a scale that the solver drove to zero, as with epsilon = 1
-    if estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
-        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / sample_weight.sum(), cure=LARGER_EPSILON)
+    # range, or two rows per parameter or fewer below the threshold, is a scale that the solver drove to zero
+    known, n, p = len(sample_weight) == len(estimator.outliers_), sample_weight.sum(), len(estimator.coef_) + 1
+    share = np.average(~estimator.outliers_, weights=sample_weight if known else None)  # of rows below the threshold
+    smooth = min(0.5, 2 * (1.96**2 * 1.5 / (2 * np.pi) / n) ** (1 / 3))  # share of rows of Hall and Sheather (1988)
+    collapsed = share * n <= min(2 * p, n / 4)
+    if collapsed or estimator.scale_ <= max(1e-8 * np.abs(y).max(), 1e-6 * np.ptp(y)):
+        return linear_model(estimator, Tweedie(), 2 * estimator.alpha / n, cure=LARGER_EPSILON)
     intercept = [estimator.intercept_] if estimator.fit_intercept else []
     theta = np.concatenate([estimator.coef_, intercept, [estimator.scale_]]).astype(float)
     l2 = np.zeros_like(theta)
-    l2[: len(estimator.coef_)] = 2 * estimator.alpha / sample_weight.sum()  # alpha ||coef||^2 against the sum
-    return LocationScale(
-        theta=theta, loss=HuberWithScale(estimator.epsilon), l2=l2, intercept=bool(estimator.fit_intercept)
-    )
+    l2[: len(estimator.coef_)] = 2 * estimator.alpha / n  # alpha ||coef||^2 against the sum
+    loss = HuberWithScale(estimator.epsilon, max(1, smooth / share))
+    return LocationScale(theta=theta, loss=loss, l2=l2, intercept=bool(estimator.fit_intercept))
 
 
 @with_theta.register(lm.HuberRegressor)

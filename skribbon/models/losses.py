@@ -427,12 +427,16 @@ class GaussianNLL(Loss):
 
 
 class HuberWithScale(Loss):
-    """Huber's loss s + s rho((y - eta)/s) of location and scale f = (eta, s), with a Hessian of rank one."""
+    """Huber's loss s + s rho((y - eta)/s) of location and scale f = (eta, s), with a Hessian of rank one.
+
+    The Hessian counts rows up to ``window`` times the threshold, each by 1 / window: near epsilon = 1 few rows are
+    below the threshold, and the density of residuals near zero is known better from more rows.
+    """
 
     n_outputs = 2
 
-    def __init__(self, epsilon):
-        self.epsilon = float(epsilon)
+    def __init__(self, epsilon, window=1.0):
+        self.epsilon, self.window = float(epsilon), float(window)
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
         return f[:, 1] * (1 + self._standardized(f, y)[1])
@@ -452,8 +456,8 @@ class HuberWithScale(Loss):
         return R @ R.transpose(0, 2, 1)
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        z, _ = self._standardized(f, y)
-        root = np.sqrt(2 / f[:, 1]) * (np.abs(z) <= self.epsilon)
+        z = (y - f[:, 0]) / (f[:, 1] * self.window)
+        root = np.sqrt(2 / (f[:, 1] * self.window)) * (np.abs(z) <= self.epsilon)
         return np.stack([root, root * z], axis=1)[:, :, None]
 
 

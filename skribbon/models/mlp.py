@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from .._core.linalg import gram, right_multiply
 from .._core.rows import LEAST_ROWS, Sums
 from .._utils.compat import cached_property
-from .base import ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
+from .base import POLISH, ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .linear import LinearPredictor
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 
@@ -37,6 +37,7 @@ class MultilayerPerceptron(ParametricModel):
     units: tuple  # (inputs, hidden..., outputs)
     activation: str
     output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
+    cure: str = POLISH
 
     has_hessian = True
     has_layers = True

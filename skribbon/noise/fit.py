@@ -125,8 +125,9 @@ def warn_of_family(loss, held_out, dispersion):
     reached = np.cumsum(share[order])
     distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
     n = min(weight.sum(), len(u))  # copies of a row are no further evidence
-    if distance > max(thresholds.KOLMOGOROV_CRITICAL / np.sqrt(n), thresholds.KOLMOGOROV_NEGLIGIBLE):
-        low, high = share @ (u < 0.05), share @ (u > 0.95)
+    low, high = share @ (u < 0.05), share @ (u > 0.95)
+    off = max(abs(low - 0.05), abs(high - 0.05)) > thresholds.NEGLIGIBLE_TAIL
+    if off and distance > max(thresholds.KOLMOGOROV_CRITICAL / np.sqrt(n), thresholds.KOLMOGOROV_NEGLIGIBLE):
         warn_user(
             f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5% "
             f"quantiles, {high:.0%} above its 95% quantiles, and its distribution function is off by {distance:.2f}. "

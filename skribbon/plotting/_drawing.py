@@ -204,13 +204,18 @@ def shortened(names: Sequence[str], longest: int = 20) -> list[str]:
     for head, tail in ((half, half), (0, longest - 1), (longest - 1, 0)):
         short = [n if len(n) <= longest else f"{n[:head]}…{n[len(n) - tail :]}" for n in names]
         if len(set(short)) == len(set(names)):
-            return short
-    return list(names)
+            return list(map(literal, short))
+    return list(map(literal, names))
+
+
+def literal(name: str) -> str:
+    """Escape dollar signs of a name, between which Matplotlib would read a formula."""
+    return name.replace("$", r"\$")
 
 
 def named(label: Any) -> str:
     """Label of a class: "class 1" for a number, which would look like a probability."""
-    return label if isinstance(label, str) else f"class {label}"
+    return literal(label) if isinstance(label, str) else f"class {label}"
 
 
 def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, NDArray]:

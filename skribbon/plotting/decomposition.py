@@ -159,7 +159,7 @@ class UncertaintyDecompositionDisplay:
             look |= {"marker": marker if few or by_category else "", "ms": 7}
             x = np.arange(len(self.curves["x"])) + aside if by_category else self.curves["x"]
             self.lines_[part] = draw.line(self.ax_, x, self.curves[part], line_kw, **look)
-        xlabel = "rows, ranked by total" if self.x is None else self.x_name
+        xlabel = "rows, ranked by total" if self.x is None else draw.literal(str(self.x_name))
         self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
         if self.x is None:
             from matplotlib.ticker import PercentFormatter

@@ -305,7 +305,7 @@ class PartialDependenceDisplay:
                 look = {"color": blue, "marker": "o", "ms": 6, "ls": "", "label": self.response}
                 self.lines_[term] = draw.line(axis, x, estimate, point_kw, **look)
                 draw.name_categories(axis, [f"{name:g}" if isinstance(name, float) else str(name) for name in values])
-            axis.set_xlabel(term)
+            axis.set_xlabel(draw.literal(str(term)))
         lows, highs = zip(*(axis.get_ylim() for axis in self.axes_), strict=True)
         rows = "" if self.n_rows is None else f", {draw.counted(self.n_rows, 'row')}"
         for axis in self.axes_:

@@ -263,7 +263,7 @@ class IntervalDisplay:
     def _describe(self, n_shown: int) -> None:
         n, level, plain = len(self.y_true), draw.percent(self.confidence_level), self.curve is None
         across = f"row (all predictions are {self.y_pred[0]:.3g})" if self._is_constant else "predicted"
-        self.ax_.set(xlabel=across if plain else self.x_name, ylabel="observed" if plain else "y")
+        self.ax_.set(xlabel=across if plain else draw.literal(str(self.x_name)), ylabel="observed" if plain else "y")
         if self.ax_.get_xscale() == "linear":
             self.ax_.locator_params(axis="x", steps=(1, 2, 5, 10))  # no quarters: their labels run into each other
         cover = f"{level} intervals cover {draw.percent(self.coverage)} of {draw.counted(n, 'row')}"

@@ -238,7 +238,9 @@ class Fragile(LinearRegression):
     ("how", "reason"), [("raises", "RuntimeError: no luck"), ("nan", "parameters of .* are not finite")]
 )
 def test_failed_members_are_left_out(how, reason):
-    with pytest.warns(MemberWarning, match=rf"^\d+ of 20 members failed and are left out: .*{reason}.* \(\d+\)"):
+    with pytest.warns(
+        MemberWarning, match=rf"^\d+ of 20 members failed, so intervals leave them out: .*{reason}.* \(\d+\)"
+    ):
         est = BootstrapRegressor(Fragile(how), n_members=20, random_state=0).fit(X, Y)
     assert 0 < len(est.members_) < 20
     assert np.isfinite(est.predict_interval(X_NEW)).all()
@@ -294,5 +296,5 @@ def test_unconverged_refit_warns(monkeypatch):
     monkeypatch.setattr("skribbon.baselines.ensembles.minimise", partial(minimise, max_iter=1))
     base = PoissonRegressor(alpha=1e-3, tol=1e-10, max_iter=1000)
     estimator = BayesianBootstrapRegressor(base, n_members=3, start="optimum", alpha=0.05, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"3 of 3 members warned; the first: The refit stopped after 1 steps"):
+    with pytest.warns(ConvergenceWarning, match=r"3 of 3 members warned; the first: A refit stopped after 1 steps"):
         estimator.fit(X, np.round(np.exp(0.3 * Y)))

@@ -412,7 +412,7 @@ def test_curvatures_of_groups_take_bounded_memory(monkeypatch):
 
 def test_few_groups_warning_for_more_parameters_than_groups():
     wide = np.random.default_rng(0).normal(size=(N, 30))
-    with pytest.warns(FewGroupsWarning, match="31 effective parameters and 20 groups"):
+    with pytest.warns(FewGroupsWarning, match="With only 20 groups and 31 effective parameters"):
         ribbon = RibbonRegressor().fit(wide, Y, groups=GROUP)
     assert np.isfinite(ribbon.predict_interval(wide, kind="confidence")).all()
 

@@ -158,7 +158,7 @@ def test_too_few_steps_warn():
         SolverWarning, match=r"stopped after 2 steps with a relative residual of .*above tol=1e-10"
     ) as said:
         factor.solve(right_hand_sides(len(rows.model.theta)))
-    for cure in ("Add damping", "penalise the base model more", "max_iter of MatrixFree"):
+    for cure in ("damping", "stronger penalty of the base model", "max_iter of MatrixFree"):
         assert cure in str(said[0].message)
 
 

@@ -4,6 +4,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -18,6 +19,8 @@ from sklearn.linear_model import (
     PoissonRegressor,
     QuantileRegressor,
     Ridge,
+    SGDClassifier,
+    SGDRegressor,
     TweedieRegressor,
 )
 from sklearn.model_selection import GridSearchCV
@@ -27,7 +30,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array, column_or_1d, get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._utils.checks import check_observations
@@ -425,7 +428,7 @@ def finite(ribbon, X):
 
 @pytest.mark.parametrize("noise", ["dof", "loo"])
 def test_fewer_rows_than_columns(noise):
-    with pytest.warns(LeverageWarning, match=r"leverage above 0\.99"):
+    with pytest.warns(LeverageWarning, match=r"Leverages above 0\.99 are taken as 0\.99, so intervals are a guess"):
         ribbon = RibbonRegressor(noise=noise).fit(X[:3, :], Y[:3])
     with pytest.warns(UndeterminedDirectionWarning, match="of 4 rows"):
         assert finite(ribbon, X[3:7])
@@ -520,3 +523,42 @@ def test_covariance_larger_than_memory_is_refused(regressor, monkeypatch):
 def test_correction_named_after_clusters():
     with pytest.raises(ValueError, match="correction='HC2' is CR2 in a fit with groups; pass 'HC2'"):
         RibbonRegressor(correction="CR2").fit(X, Y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_labels(missing):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.array(["a", "b"] * 20, dtype=object)
+    fitted = RibbonClassifier().fit(X, y)
+    y = y.copy()
+    y[3] = missing
+    for fit in (RibbonClassifier().fit, RibbonCV(LogisticRegression()).fit, fitted.conformalize):
+        with pytest.raises(ValueError, match="y has no label in 1 of 40 rows"):
+            fit(X, y)
+
+
+@pytest.mark.parametrize("table", [np.asarray, pd.DataFrame], ids=["array", "frame"])
+def test_dates_in_X(table):
+    rng = np.random.default_rng(0)
+    dates = table(np.datetime64("2020-01-01") + rng.integers(0, 99, (40, 2)).astype("timedelta64[D]"))
+    with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
+        RibbonRegressor().fit(dates, rng.normal(size=40))
+    with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
+        RibbonRegressor().fit(table(rng.normal(size=(40, 2))), rng.normal(size=40)).predict_interval(dates)
+
+
+def test_sgd_is_tagged_as_a_binary_classifier():
+    sgd = SGDClassifier(loss="log_loss")
+    for base, several in ((sgd, False), (make_pipeline(StandardScaler(), sgd), False), (LogisticRegression(), True)):
+        for estimator in (RibbonClassifier(base), RibbonCV(base)):
+            assert get_tags(estimator).classifier_tags.multi_class is several
+
+
+def test_only_models_that_can_be_polished_are_advised_to_be():
+    network = MLPRegressor(hidden_layer_sizes=(2,), solver="lbfgs", max_iter=3, random_state=0)
+    for base, polished in ((network, True), (SGDRegressor(max_iter=1, eta0=1e-4), False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with pytest.warns(NotStationaryWarning, match="Try: ") as said:
+                RibbonRegressor(base, damping=0.0).fit(X, Y)
+        assert any("polish" in str(one.message) for one in said) is polished

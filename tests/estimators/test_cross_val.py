@@ -1,5 +1,6 @@
 """Intervals of held-out rows, and warnings that are merged over folds."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 
-from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, cross_val_interval
+from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor, cross_val_interval
 from skribbon.exceptions import NotStationaryWarning, RibbonWarning, UndeterminedDirectionWarning
 from skribbon.metrics import interval_coverage_score
 
@@ -121,10 +122,8 @@ def test_identical_fold_warnings_are_shown_once(n_jobs):
     said = told(lambda: RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3, n_jobs=n_jobs).fit(X, Y))
     about = [(text, file) for category, text, file in said if category is NotStationaryWarning]
     assert len(about) == 1
-    assert about[0][0].endswith("(In the fit to all rows and 3 of 3 folds.)")
+    assert about[0][0].startswith("The training gradient is")  # also in the fit to all rows, so folds are not counted
     assert about[0][1] == __file__
-    kinds = [category for category, _, _ in said]
-    assert len(kinds) == len(set(kinds))  # scikit-learn's ConvergenceWarning is said once too
 
 
 def test_fold_warning_counts_affected_folds():
@@ -133,7 +132,29 @@ def test_fold_warning_counts_affected_folds():
     said = told(lambda: cross_val_interval(RibbonRegressor(), Z, Y, cv=cv))
     about = [text for category, text, _ in said if category is UndeterminedDirectionWarning]
     assert len(about) == 1
-    assert about[0].endswith("(In 1 of 2 folds.)")
+    assert about[0].startswith("In 1 of 2 folds: ")
+
+
+def test_nested_searches_count_the_outer_folds_alone():
+    Z = np.column_stack([X, np.arange(120) < 20])  # constant in the first outer fit and in an inner one of each other
+    tuned = RibbonCV(RibbonRegressor(noise="dof"), alphas=[1.0], cv=KFold(4))
+    said = told(lambda: cross_val_interval(tuned, Z, Y, cv=KFold(4)))
+    about = [text for category, text, _ in said if category is UndeterminedDirectionWarning]
+    assert len(about) == 1
+    assert about[0].count("folds") == 1 and about[0].startswith("In 4 of 4 folds: ")
+
+
+@pytest.mark.parametrize("base", [RibbonRegressor(), AutogradRegressor(lambda w, X: X @ w, init=np.zeros(3))])
+def test_folds_leave_the_filters_of_the_process_alone(base, monkeypatch):
+    entered, enter = [], warnings.catch_warnings.__enter__
+
+    def note(self):
+        entered.append(sys._getframe(1).f_globals["__name__"])
+        return enter(self)
+
+    monkeypatch.setattr(warnings.catch_warnings, "__enter__", note)
+    RibbonCV(base, alphas=[1.0, 2.0], cv=2).fit(X, Y)
+    assert not [name for name in entered if name.startswith("skribbon")]  # threads would leave filters changed
 
 
 def test_warnings_as_errors_still_raise():

@@ -122,7 +122,7 @@ def test_ties_choose_the_narrower_interval(diabetes):
 
 def test_alpha_edge_warning_gives_the_reason(diabetes):
     X, y = diabetes
-    with pytest.warns(AlphaEdgeWarning, match="no alpha gives narrower intervals"):
+    with pytest.warns(AlphaEdgeWarning, match="confidence intervals have almost no width"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1e5), alphas=ALPHAS, scoring="coverage").fit(X, y)
     with pytest.warns(AlphaEdgeWarning, match="smallest alpha"):
         RibbonCV(RibbonRegressor(Ridge(0.1), noise=1.0), alphas=[1.0, 2.0, 3.0], scoring="coverage").fit(X, y)
@@ -508,3 +508,27 @@ def test_with_alpha_and_check_linearization_delegate_to_the_fitted_ribbon():
     np.testing.assert_array_equal(moved.predict_interval(X), tuned.estimator_.with_alpha(0.1).predict_interval(X))
     ours, theirs = (one.check_linearization(X, y, n_refits=2, random_state=0) for one in (tuned, tuned.estimator_))
     np.testing.assert_array_equal(ours.shifts, theirs.shifts)
+
+
+class WithoutDamping(RibbonRegressor):
+    def __init__(self, estimator=None, alpha=1.0):
+        super().__init__(estimator, alpha=alpha, noise="dof")
+
+    @classmethod
+    def _get_param_names(cls):
+        return ["alpha", "estimator"]
+
+
+def test_subclass_without_damping_is_tuned():
+    X, y = load_diabetes(return_X_y=True)
+    tuned = RibbonCV(WithoutDamping(Ridge()), alphas=[0.5, 1.0], cv=2).fit(X, y)
+    expected = RibbonCV(RibbonRegressor(Ridge(), noise="dof"), alphas=[0.5, 1.0], cv=2).fit(X, y)
+    np.testing.assert_array_equal(tuned.predict_interval(X), expected.predict_interval(X))
+
+
+def test_hint_for_jackknife_intervals_of_a_tuned_ribbon_works():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ValueError, match="set store_loo=True of the RibbonRegressor"):
+        RibbonCV(Ridge(), alphas=[1.0], cv=2).fit(X, y).predict_interval(X, kind="jackknife+")
+    tuned = RibbonCV(RibbonRegressor(Ridge(), store_loo=True), alphas=[1.0], cv=2).fit(X, y)
+    assert np.isfinite(tuned.predict_interval(X, kind="jackknife+")).all()

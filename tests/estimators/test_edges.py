@@ -5,6 +5,7 @@ import os
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,7 @@ from skribbon._laws.families import TweedieFamily
 from skribbon._laws.tweedie import CompoundPoissonGamma
 from skribbon._predict.classes import ClassProbabilities
 from skribbon._predict.predictive import Latent
+from skribbon.baselines import BootstrapRegressor, LaplaceRegressor
 from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning, WeightWarning
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
@@ -209,13 +211,15 @@ def test_refit_replaces_all_fitted_attributes():
     assert not hasattr(ribbon, "loo_residuals_") and not hasattr(ribbon, "loo_distribution_")
 
 
-@pytest.mark.parametrize("scale", [1e160, 1e-200])
-def test_extreme_scales_give_finite_intervals_or_an_overflow_error(scale):
-    if scale > 1:
-        with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
-            RibbonRegressor(LinearRegression()).fit(scale * X, Y)
-    else:
-        assert np.isfinite(RibbonRegressor(Ridge()).fit(X, scale * Y).predict_interval(X)).all()
+def test_overflowing_columns_are_refused():
+    with pytest.raises(ValueError, match=r"overflow|infinity|too large"):
+        RibbonRegressor(LinearRegression()).fit(1e160 * X, Y)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_intervals_scale_with_targets_that_have_squares(scale):
+    expected = scale * RibbonRegressor(noise="dof").fit(X, Y).predict_interval(X)
+    assert_allclose(RibbonRegressor(noise="dof").fit(X, scale * Y).predict_interval(X), expected, rtol=1e-9)
 
 
 def test_predictions_are_thread_safe():
@@ -710,3 +714,127 @@ def test_logits_with_overflowing_variances_have_finite_probabilities():
     assert np.isfinite(latent.covariance).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_allclose(latent.covariance[1], np.diag([0.01, 0.04]))
+
+
+@pytest.mark.parametrize("epsilon", [1.01, 1.05, 1.1])
+def test_huber_with_few_rows_below_its_threshold_varies_as_its_refits(epsilon):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=300)
+    base = HuberRegressor(epsilon=epsilon, alpha=0, tol=1e-8, max_iter=5000)
+    std = RibbonRegressor(base, noise="dof").fit(X, y).predict_std(X, kind="epistemic")
+    refits = [clone(base).fit(X[rows], y[rows]).predict(X) for rows in rng.integers(0, 300, (60, 300))]
+    assert 0.8 < np.median(std / np.std(refits, axis=0)) < 1.25
+
+
+def test_huber_with_hardly_a_row_below_its_threshold_asks_for_a_larger_epsilon():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.standard_t(3, size=300)
+    with pytest.warns(NotStationaryWarning, match="larger epsilon, such as 1.35"):
+        RibbonRegressor(HuberRegressor(epsilon=1.003, tol=1e-8, max_iter=5000)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("base", "y"),
+    [(Ridge(), Y), (HuberRegressor(), Y), (PoissonRegressor(), COUNTS), (GammaRegressor(), POSITIVE)],
+    ids=["ridge", "huber", "poisson", "gamma"],
+)
+def test_regressors_work_while_underflow_raises(base, y):
+    many, targets = np.tile(X, (5, 1)) + np.repeat(np.arange(5) / 100, 80)[:, None], np.tile(y, 5)
+    with np.errstate(all="raise"):
+        for ribbon in (RibbonRegressor(base).fit(many, targets), RibbonCV(base, cv=2, alphas=[0.5, 1]).fit(X, y)):
+            far = np.concatenate([X[:5], 30 * X[:5]])
+            assert np.isfinite(ribbon.predict_interval(far, 0.999)).all()
+            assert not np.isnan(ribbon.log_density(far, y[:10])).any()
+            assert np.isfinite(ribbon.predict_samples(far, 20, random_state=0)).all()
+
+
+@pytest.mark.parametrize("options", [{"law": "empirical"}, {"predictive": "pushforward", "random_state": 0}])
+def test_predictions_work_while_underflow_raises(options):
+    ribbon = RibbonRegressor(**options).fit(X, Y)
+    with np.errstate(all="raise"):
+        assert np.isfinite(ribbon.predict_interval(30 * X[:5])).all() and np.isfinite(ribbon.predict_std(X)).all()
+        assert not np.isnan(ribbon.log_density(30 * X, Y)).any()
+
+
+def test_classifiers_work_while_underflow_raises():
+    with np.errstate(all="raise"):
+        for predictive in ("gaussian", "newton"):
+            ribbon = RibbonClassifier(LogisticRegression(), predictive=predictive).fit(X, np.digitize(Y, [0.5, 1.5]))
+            assert_allclose(ribbon.predict_proba(30 * X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-165, 1e-250])
+def test_targets_with_vanishing_squares_are_refused(scale):
+    with pytest.raises(ValueError, match="so small that they vanish"):
+        RibbonRegressor().fit(X, scale * Y)
+
+
+@pytest.mark.parametrize("law", ["auto", "empirical"])
+def test_levels_that_round_to_one_are_refused(law):
+    ribbon = RibbonRegressor(law=law).fit(X, Y)
+    with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1, by more than rounding"):
+        ribbon.predict_interval(X[:1], np.nextafter(1, 0))
+    with pytest.raises(ValueError, match="quantiles must lie strictly between 0 and 1, by more than rounding"):
+        ribbon.predict_quantiles(X[:1], [1e-320, 0.5])
+    assert_nested(ribbon.predict_interval(X[:1], [0.9, 1 - 1e-12, 1 - 4e-16]))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")  # of HuberRegressor itself at 1e25
+@pytest.mark.parametrize("kind", ["bool", "Decimal", "long integers"])
+def test_huber_takes_targets_of_any_numeric_type(kind):
+    numbers = (Y > 1).astype(float) if kind == "bool" else np.round(Y, 1)
+    numbers = numbers * 1e25 if kind == "long integers" else numbers
+    make = {"bool": bool, "Decimal": lambda v: Decimal(str(v)), "long integers": int}[kind]
+    y = np.array([make(v) for v in numbers], dtype=bool if kind == "bool" else object)
+    base = HuberRegressor(max_iter=2000)
+    expected = RibbonRegressor(base, noise="dof").fit(X, numbers).predict_interval(X)
+    assert_allclose(RibbonRegressor(base, noise="dof").fit(X, y).predict_interval(X), expected)
+    assert np.isfinite(RibbonCV(RibbonRegressor(base, noise="dof"), cv=2).fit(X, y).predict_interval(X)).all()
+
+
+# ---------------------------------------------------------------------- privacy
+def linear(w, X):
+    return X @ w
+
+
+def small_network(Network):
+    return Network(hidden_layer_sizes=(2,), solver="lbfgs", alpha=5.0, max_iter=500, random_state=0)
+
+
+LOGGED = TransformedTargetRegressor(Ridge(), func=np.log, inverse_func=np.exp)
+FITS = {
+    "default": (RibbonRegressor(), Y),
+    "empirical": (RibbonRegressor(law="empirical"), Y),
+    "draws": (RibbonRegressor(predictive="pushforward", random_state=0), Y),
+    "matrix-free": (RibbonRegressor(curvature="matrix_free", damping=0.1), Y),
+    "huber": (RibbonRegressor(HuberRegressor()), Y),
+    "gamma": (RibbonRegressor(GammaRegressor()), POSITIVE),
+    "logarithm": (RibbonRegressor(LOGGED), POSITIVE),
+    "pipeline": (RibbonRegressor(make_pipeline(StandardScaler(), Ridge())), Y),
+    "outputs": (RibbonRegressor(Ridge()), np.column_stack([Y, POSITIVE])),
+    "network": (RibbonRegressor(small_network(MLPRegressor)), Y),
+    "autograd": (RibbonRegressor(AutogradRegressor(linear, np.zeros(3))), Y),
+    "folds": (RibbonCV(Ridge(), cv=2, store_folds=True), Y),
+    "classes": (RibbonClassifier(), Y > 1),
+    "network of classes": (RibbonClassifier(small_network(MLPClassifier), random_state=0), Y > 1),
+    "laplace": (LaplaceRegressor(Ridge()), Y),
+    "bootstrap": (BootstrapRegressor(Ridge(), n_members=3, random_state=0), Y),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_pickles_hold_no_training_value(name):
+    estimator, y = FITS[name]
+    fitted = clone(estimator).fit(X, y)
+    fitted.predict(X[:2])
+    stored = pickle.dumps(fitted)
+    values = X.ravel() if np.asarray(y).dtype == bool else np.concatenate([X.ravel(), np.ravel(y)])
+    assert not [value for value in values if value.tobytes() in stored]
+
+
+def test_pickles_hold_targets_if_asked():
+    stored = pickle.dumps(RibbonRegressor(store_loo=True).fit(X, Y))
+    assert all(value.tobytes() in stored for value in Y) and not any(value.tobytes() in stored for value in X.ravel())

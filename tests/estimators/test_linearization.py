@@ -97,3 +97,15 @@ def test_rows_other_than_training_rows_are_refused():
         ribbon.check_linearization(X[:150], Y[:150])
     with pytest.raises(ValueError, match="got 400"):
         ribbon.check_linearization(X, Y, sample_weight=np.full(N, 2.0))
+
+
+def test_verdict_names_the_step_that_agrees_with_refits():
+    easy = RibbonRegressor(alpha=10.0).fit(X, Y).check_linearization(X, Y, n_refits=5, random_state=0)
+    assert easy.verdict == "linear" and repr(easy).endswith("good step: linear")
+    assert easy.to_frame()["prediction_error"].median() < 0.3
+    few, labels = X[:25], LABELS[:25]
+    hard = RibbonClassifier(LogisticRegression(C=3.0), alpha=0.4).fit(few, labels)
+    report = hard.check_linearization(few, labels, n_refits=9, random_state=0)
+    errors = report.to_frame()[["prediction_error", "newton_prediction_error"]].median()
+    assert errors.iloc[0] > 0.3
+    assert report.verdict == ("newton" if errors.iloc[1] <= 0.3 else "neither")

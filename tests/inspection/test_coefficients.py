@@ -341,3 +341,26 @@ def test_hypothesis_number_precedes_column_of_that_name():
     (ours,) = wald_test(ribbon, "a = 1", feature_names=["a", "1"]).itertuples()
     (expected,) = wald_test(ribbon, [1.0, 0.0, 0.0], 1.0).itertuples()
     assert ours.p_value == pytest.approx(expected.p_value)
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    [
+        "(" * 2000 + "age" + ")" * 2000,
+        "-" * 5000 + "age",
+        "age * 1e308 * 1e308",
+        "age = 1e400",
+        "age = 1/0",
+        "age/0 = 1",
+    ],
+)
+def test_hypotheses_that_no_number_answers_are_refused_in_one_line(hypothesis):
+    with pytest.raises(ValueError, match=r"^hypothesis: (cannot read|a hypothesis is linear in its terms)") as error:
+        wald_test(least_squares(), hypothesis)
+    assert len(str(error.value)) < 400
+
+
+def test_summary_writes_counts_in_full():
+    many = pd.concat([X] * 40)
+    ribbon = RibbonRegressor(noise="dof").fit(many, np.random.default_rng(0).normal(size=len(many)))
+    assert summary(ribbon).facts["observations"] == f"{len(many):,}"

@@ -2,6 +2,7 @@
 
 import warnings
 from copy import copy
+from functools import partial
 
 import dask.array as da
 import dask.dataframe as dd
@@ -16,6 +17,7 @@ from sklearn.model_selection import GroupKFold
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._dask import Table, folds_of
 from skribbon.exceptions import CalibrationWarning
+from skribbon.inspection import comparisons, predictions, slopes
 
 LOGISTIC = LogisticRegression(C=0.3, solver="newton-cholesky", tol=1e-12)
 ALPHAS = [0.1, 1.0, 10.0]
@@ -234,3 +236,12 @@ def test_several_outputs(frame, lazy):
     pd.testing.assert_frame_equal(table.compute(), fitted.predict_frame(frame[FEATURES]))
     with pytest.raises(ValueError, match="single column"):
         RibbonRegressor().fit(lazy[FEATURES], lazy[["y", "positive"]])
+
+
+@pytest.mark.parametrize("ask", [predictions, partial(slopes, column=0), partial(comparisons, column=0)])
+def test_inspection_refuses_dask_tables_in_one_sentence(ask):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    ribbon = RibbonRegressor(noise="dof").fit(X, X[:, 0])
+    for lazy in (da.from_array(X, chunks=(20, 2)), dd.from_array(X, chunksize=20)):
+        with pytest.raises(TypeError, match=r"X is a Dask .*, but this needs rows in memory"):
+            ask(ribbon, lazy)

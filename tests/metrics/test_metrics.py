@@ -230,3 +230,14 @@ def test_scorers_of_classifiers_refuse_regressors(name):
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(TypeError, match=f"{name} needs predict_proba, but RibbonRegressor has none.*regressors with"):
         getattr(metrics, name)(RibbonRegressor().fit(X, y), X, y)
+
+
+def test_probabilities_of_the_second_class_suffice():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200)
+    y = np.where(rng.uniform(size=200) < p, "yes", "no")
+    both = np.column_stack([1 - p, p])
+    assert metrics.expected_calibration_error(y, p) == metrics.expected_calibration_error(y, both)
+    np.testing.assert_array_equal(metrics.reliability_curve(y, p), metrics.reliability_curve(y, both))
+    with pytest.raises(ValueError, match="2 columns for 3 labels"):
+        metrics.expected_calibration_error(np.arange(200) % 3, p)

@@ -1,5 +1,7 @@
 """Distribution of the noise: the empirical law against its sample, and the choice between laws."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -315,3 +317,14 @@ def test_high_leverage_rows_do_not_affect_the_law():
         for settings in ({"law": "student"}, {"noise": "dof"})
     )
     np.testing.assert_allclose(np.ptp(student), np.ptp(normal), rtol=0.1)
+
+
+def test_family_with_right_tails_does_not_warn():
+    rng = np.random.default_rng(0)
+    X, u = rng.normal(size=(2500, 1)), rng.uniform(size=2500)
+    u += np.where(np.abs(u - 0.5) < 0.3, 0.08 * np.sin(2 * np.pi * (u - 0.2) / 0.6), 0.0)  # off in the middle alone
+    assert stats.kstest(u, "uniform").statistic > 0.05
+    y = stats.gamma.ppf(u, 2.0, scale=np.exp(0.3 * X[:, 0]) / 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FamilyWarning)
+        RibbonRegressor(GammaRegressor(alpha=0)).fit(X, y)

@@ -10,9 +10,20 @@ import oracles
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon.inspection import partial_dependence
-from skribbon.plotting import PartialDependenceDisplay
+from skribbon.plotting import (
+    CoefficientDisplay,
+    IntervalDisplay,
+    PartialDependenceDisplay,
+    ProbabilityIntervalDisplay,
+    UncertaintyDecompositionDisplay,
+)
 
 X = oracles.X
 
@@ -102,3 +113,21 @@ def test_lines_are_lighter_on_black():
     with plt.style.context("dark_background"):
         display = drawn()
     assert sum(to_rgb(display.lines_["age"].get_color())) > sum(to_rgb(drawn().lines_["age"].get_color()))
+
+
+def test_dollar_signs_in_names_are_written_as_they_are():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["cost {$} net {$}", "b"])
+    X["$kind$"] = np.array(["{$a$}", "_$b$"])[rng.integers(0, 2, 60)]
+    y, labels = X["b"] + rng.normal(size=60), np.where(rng.normal(size=60) > 0, "{$}$", "no")
+    ribbon = RibbonRegressor(noise="dof").fit(X.iloc[:, :2], y)
+    coded = make_pipeline(make_column_transformer((OneHotEncoder(), ["$kind$"]), remainder="passthrough"), Ridge())
+    displays = [
+        CoefficientDisplay.from_estimator(ribbon),
+        PartialDependenceDisplay.from_estimator(RibbonRegressor(coded, noise="dof").fit(X, y), X, list(X)),
+        IntervalDisplay.from_estimator(RibbonRegressor(noise="dof").fit(X.iloc[:, :1], y), X.iloc[:, :1], y),
+        UncertaintyDecompositionDisplay.from_estimator(ribbon, X.iloc[:, :2], feature="cost {$} net {$}"),
+        ProbabilityIntervalDisplay.from_estimator(RibbonClassifier().fit(X.iloc[:, :2], labels), X.iloc[:, :2], labels),
+    ]
+    for display in displays:
+        display.figure_.canvas.draw()  # raises if a name is read as a formula

@@ -137,6 +137,7 @@ def test_high_leverage_rows_are_covered(n):
     covered = []
     for seed in range(100):
         X, y, X_new = outlying(n, seed)
-        lower, upper = RibbonRegressor(LinearRegression(), noise="dof", law="normal").fit(X, y).predict_interval(X_new).T
+        ribbon = RibbonRegressor(LinearRegression(), noise="dof", law="normal").fit(X, y)
+        lower, upper = ribbon.predict_interval(X_new).T
         covered.append(stats.norm.cdf(upper - X_new[:, 0]) - stats.norm.cdf(lower - X_new[:, 0]))
     assert 0.87 <= np.mean(covered, axis=0)[:2].min() <= np.mean(covered, axis=0)[:2].max() <= 0.95

@@ -94,7 +94,7 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
     n_columns_ : int
         Columns of f.
     X_probe_ : ndarray of shape (at most 8, n_features)
-        Training rows on which derivatives are verified.
+        Means of pairs of training rows, on which derivatives are verified.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -273,9 +273,8 @@ def _(estimator, y, sample_weight):
         route = fastest_route(f, tree, theta, probe, columns)
         if route.loops and len(theta) > FEW_PARAMETERS and len(y) >= SLOW_ROWS:
             warn_user(
-                "Derivatives of f are computed a few rows at a time, which is slow. One pass suffices if f is written "
-                "as products X @ W + b and elementwise functions, with sums over the last axis (axis=-1), or as a "
-                "formula in the columns X[:, j]; or pass jac.",
+                "Derivatives of f are computed a few rows at a time, which is slow. Try: write f as X @ W + b and "
+                "elementwise functions, with sums over axis=-1, or in the columns X[:, j]; or pass jac.",
                 SlowDerivativeWarning,
             )
     return estimator._traced_model(estimator.params_, route)

@@ -1,9 +1,8 @@
 """Functions f(params, X) and losses that users write in autograd.numpy, as a parametric model and a loss."""
 
 import pickle
-import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
@@ -17,7 +16,7 @@ from joblib import wrap_non_picklable_objects
 from ..._core.linalg import gram
 from ..._utils.compat import cached_property
 from ..architectures import Tree, join, open_nest
-from ..base import ParametricModel, Tangent
+from ..base import POLISH, ParametricModel, Tangent
 from ..losses import ClassLoss, Loss
 
 ROWS = None  # the number of rows in a layout
@@ -158,8 +157,7 @@ def fastest_route(f, tree, theta, probe, n_outputs):
     """First replicated layout whose Jacobian at the probe rows (m, d) equals autograd's, or the loop."""
     theta = _generic(f, tree, theta, probe)
     samples = [np.resize(probe, (m, probe.shape[1])) for m in PROBES]
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a wrong layout may warn before it fails
+    with np.errstate(all="ignore"):  # a wrong layout may overflow before it fails
         expected = [Looped().jacobian(f, tree, theta, Z, n_outputs) for Z in samples]
         for route in _candidates(tree):
             if all(_agrees(route, f, tree, theta, Z, J) for Z, J in zip(samples, expected, strict=True)):
@@ -226,14 +224,6 @@ def _generic(f, tree, theta, probe):
         return moved if np.isfinite(f(tree.unpack(moved), probe)).all() else theta
 
 
-@contextmanager
-def linear_is_fine():
-    """Context without autograd's warning about second derivatives of linear functions."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Output seems independent of input", UserWarning)
-        yield
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AutogradModel(StoresFunctions, ParametricModel):
     """Model f(params, X) M with f written in autograd.numpy; theta = the leaves of params, each ravelled, in order."""
@@ -243,8 +233,9 @@ class AutogradModel(StoresFunctions, ParametricModel):
     tree: Tree  # the nest of params
     n_columns: int  # K
     route: Route  # way to compute per-row Jacobians
-    probe: np.ndarray  # a few training rows, on which routes are verified
+    probe: np.ndarray  # means of pairs of training rows, on which routes are verified
     output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
+    cure: str = POLISH
 
     has_hessian = True
 
@@ -331,9 +322,11 @@ class AutogradTangent(Tangent):
 
     def hessian_product(self, C, u, V):
         of_loss, split = self.vjp(C @ self.jvp(V)), self.model.tree.split
-        with linear_is_fine():
-            product, _ = make_hvp(lambda leaves: anp.sum(u * self.model.of_leaves(self.Z)(leaves)))(self._leaves)
-            return of_loss + np.stack([join(product(split(v))) for v in V.T], axis=1)
+        projected, flat = self.model.of_leaves(self.Z), 0.0  # times squares, or autograd warns of a linear function
+        product, _ = make_hvp(
+            lambda leaves: anp.sum(u * projected(leaves)) + flat * sum(anp.sum(leaf**2) for leaf in leaves)
+        )(self._leaves)
+        return of_loss + np.stack([join(product(split(v))) for v in V.T], axis=1)
 
     def hessian(self, C, u):
         H = self.hessian_product(C, u, np.eye(len(self.model.theta)))
@@ -394,9 +387,8 @@ class AutogradLoss(StoresFunctions, Loss):
         return elementwise_grad(self._rows)(f, y)
 
     def hessian(self, f, y):
-        slope = elementwise_grad(self._rows)
-        with linear_is_fine():
-            columns = [grad(lambda f, j=j: anp.sum(slope(f, y)[:, j]))(f) for j in range(self.n_outputs)]
+        slope = elementwise_grad(self._rows)  # plus zero times f, or autograd warns of a linear loss
+        columns = [grad(lambda f, j=j: anp.sum(slope(f, y)[:, j] + 0.0 * f[:, j]))(f) for j in range(self.n_outputs)]
         return np.stack(columns, axis=2)
 
     def curvature_root(self, f, y):
