@@ -43,6 +43,7 @@ MAX_FLAT_DRAWS = 0.05  # share of draws with raised curvature above which fit wa
 MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from, for clip_scores: known to 1%
 
 # ---------------------------------------------------------------------- noise and law, doc/defaults.md
+FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories
 FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
 LINEAR_NOISE_COLUMNS = 50  # columns up to which the scale may be log-linear in x, with ten rows each, by judgement
 TREE_NOISE_ROWS = 400  # rows from which boosted trees may scale the noise: trees need many rows, by judgement

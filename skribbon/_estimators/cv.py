@@ -112,9 +112,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     confidence_level : float, default=0.9
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
-        As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, without refits. For a Dask table: a number of folds, or "partitions", which holds out whole
-        partitions in five folds; at most 20,000 held-out rows per fold are scored.
+        A splitter or an iterable as in scikit-learn, or a number of folds; five if None. Unlike scikit-learn's, these
+        folds do not depend on the order, scale or shift of the rows, and identical rows share a fold. "loo" scores
+        every row under the fit to all others, by one Newton step from a single fit, without refits. For a Dask table: a
+        number of folds by position, or "partitions", which holds out whole partitions in five folds; at most 20,000
+        held-out rows per fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
     n_jobs : int, default=None

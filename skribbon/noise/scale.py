@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from .._core.deals import deal, row_keys
 from .._core.thresholds import LINEAR_NOISE_COLUMNS, TREE_NOISE_COLUMNS, TREE_NOISE_ROWS
 from .._predict.held_out import HeldOut
 from .._utils.compat import cached_property, limit_blas
@@ -211,7 +211,8 @@ class HeteroskedasticNoise(Noise):
     def fit(self, training: Any) -> Self:
         groups, squared = training.rows.groups, training.squared_residuals * training.growth
         group = None if groups is None else groups.code
-        self._fit_squares(training.rows.X, squared, training.rows.weight, group, dof_dispersion(training))
+        keys = row_keys(training.rows.y, training.rows.X, group)
+        self._fit_squares(training.rows.X, squared, training.rows.weight, group, keys, dof_dispersion(training))
         return self
 
     def fit_held_out(self, held_out: HeldOut, X: MatrixLike, dispersion: float) -> FloatArray:
@@ -230,15 +231,16 @@ class HeteroskedasticNoise(Noise):
         -------
         ndarray of shape (m,)
         """
-        return self._fit_squares(X, held_out.squared, held_out.weight, held_out.group, dispersion)
+        keys = row_keys(held_out.y, X, held_out.group)
+        return self._fit_squares(X, held_out.squared, held_out.weight, held_out.group, keys, dispersion)
 
     @limit_blas()  # few rows
-    def _fit_squares(self, X, squared, weight, group, constant):
+    def _fit_squares(self, X, squared, weight, group, keys, constant):
         """Fit to squared residuals (m,) that are unbiased for the noise; returns dispersions (m,) as of unseen rows."""
         counts = weight > 0
         dispersion = np.full(len(weight), constant)
         if not counts.all():
-            X, squared, weight = X[counts], squared[counts], weight[counts]
+            X, squared, weight, keys = X[counts], squared[counts], weight[counts], keys[counts]
             group = None if group is None else group[counts]
         self.dispersion_, self.shrinkage_, self.scale_ = constant, 0.0, 1.0
         mean = np.average(squared, weights=weight)
@@ -247,7 +249,7 @@ class HeteroskedasticNoise(Noise):
         squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
         best = ScaleChoice(np.ones(len(weight)), squared, weight, group)
         for regressor, screen in self._candidates(len(weight), X.shape[1], weight.sum()):
-            unseen = self._unseen(regressor, X, best, screen)
+            unseen = self._unseen(regressor, X, best, keys, screen)
             choice = best if unseen is None else best.shrunk(unseen)
             if choice.exponent > 0 and choice.beats(best):
                 best, chosen = choice, regressor
@@ -273,13 +275,12 @@ class HeteroskedasticNoise(Noise):
             found.append((trees, clone(trees).set_params(learning_rate=0.2, max_iter=15)))
         return found
 
-    def _unseen(self, regressor, X, best, screen):
+    def _unseen(self, regressor, X, best, keys, screen):
         """Predictions of unseen rows; None if ``screen`` is no better in a first fold than the best so far."""
         target, weight = best.squared, best.weight
         if isinstance(regressor, LogLinearScale):
             return regressor.fit(_as_taken(X, regressor), target, weight).unseen_
-        alone = np.arange(len(target)) if best.group is None else best.group
-        g, folds = np.empty_like(target), folds_of_groups(self.cv, alone)
+        g, folds = np.empty_like(target), deal(self.cv, keys, together=best.group is not None)
 
         def predictions(regressor, train, test):
             fitted = _fitted(regressor, X[train], target[train], weight[train])
@@ -457,13 +458,6 @@ def dof_dispersion(training):
         if dispersion > 0:
             return dispersion
     return float(training.chi2 / (training.n * (1 - training.mean_leverage)))
-
-
-def folds_of_groups(n_folds, group):
-    """Train and test rows of shuffled folds that keep groups together, a list of pairs."""
-    codes, place = np.unique(group, return_inverse=True)
-    folds = KFold(min(n_folds, len(codes)), shuffle=True, random_state=0).split(codes)
-    return [(np.flatnonzero(np.isin(place, train)), np.flatnonzero(np.isin(place, test))) for train, test in folds]
 
 
 def is_better(gain, weight, group=None):
