@@ -128,7 +128,7 @@ def report_constant():
             spread.append(np.std(np.log(noise)))
         spread = np.array(spread)
         print(
-            f"constant noise, n={n}, p={p}: {np.mean(spread > 0):.0%} vary; sd of log scale: mean {spread.mean():.4f}, "
+            f"constant noise, n={n}, p={p}: {np.mean(spread > 1e-9):.0%} vary; sd of log scale: mean {spread.mean():.4f}, "
             f"largest {spread.max():.3f}"
         )
 

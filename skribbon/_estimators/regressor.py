@@ -668,7 +668,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         with limit_blas(rows.n_rows, len(rows.model.theta)):
             training, found = train(settings, rows)  # the first pass: H_r
             fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
-            latent = partial(latent_at, fitted["model_"], fitted["ribbon_"])
+            latent = partial(latent_at, fitted["model_"], fitted["ribbon_"].at_alpha(1.0))  # alpha shapes no noise
             fitted |= fit_noise(settings.noise, settings.law, training, latent, fitted["model_"])
             if fitted["model_"].loss.by_output:
                 fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
