@@ -533,8 +533,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         variance of each. See :mod:`skribbon.noise`.
     law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
         Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
-        the leave-one-out residuals. "auto" takes the first of these that no other beats on left-out rows by more than
-        one standard error. It is normal if ``noise`` is neither "auto" nor "heteroskedastic", and for models with more
+        the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:
+        not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor "heteroskedastic", and for models with more
         than 15 effective parameters per 100 rows, whose leave-one-out residuals are too small. A GLM keeps the
         distribution of its family. A sequence gives one distribution per output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"

@@ -168,27 +168,30 @@ class HeteroskedasticNoise(Noise):
     r"""Noise that depends on x as far as unseen rows support it.
 
     Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x with a gamma
-    loss. The result g(x) enters as
+    loss: first by a log-linear model, then, for what this leaves, by boosted trees if there are at least 400 rows and
+    at most 200 columns. Each regression g(x) is a factor of
 
-    .. math:: \phi(x) = c\, g(x)^s, \qquad 0 \le s \le 1,
+    .. math:: \phi(x) = c\, g_1(x)^{s_1} g_2(x)^{s_2}, \qquad 0 \le s \le 1.
 
-    with s chosen by the log score on unseen rows; s = 0, constant noise, unless the best s is better by more than one
-    standard error. A log-linear g is tried first, then boosted trees if there are at least 400 rows and at most 200
-    columns; trees must be better by a standard error too. At most 5,000 rows are used.
+    An exponent s has the best log score on unseen rows, multiplied by a share that grows with the gain in this score:
+    0 up to half a standard error, 1 from one standard error on. If all s are 0, the noise is constant. At most 5,000
+    distinct rows are used. Identical rows are left out together.
 
     Parameters
     ----------
     regressor : regressor, default=None
         Regressor with positive predictions for g. Sparse X is made dense if it does not support sparse matrices.
-    cv : int, default=5
-        Number of folds for the predictions of unseen rows.
+    cv : int, default=None
+        Number of folds for the predictions of unseen rows by trees, or by ``regressor``. None is 5, or 3 from 2,500
+        rows on.
 
     Attributes
     ----------
     shrinkage_ : float
-        The exponent s: 0 is constant noise, 1 is g itself.
-    regressor_ : regressor
-        Fitted to squared residuals relative to their mean; absent if ``shrinkage_`` is 0.
+        The largest exponent s: 0 is constant noise, 1 is g itself.
+    factors_ : tuple of (regressor, float, float, float)
+        Fitted regressors, each with an exponent and the range to which its predictions are clipped. Regressors fitted
+        without each fold share an exponent. Empty if ``shrinkage_`` is 0.
     dispersion_ : float
         Mean of the squared residuals divided by 1 - h_i; if ``shrinkage_`` is 0, the dispersion of noise="dof".
 
