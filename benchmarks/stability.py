@@ -1,10 +1,12 @@
 """How much the default noise moves under changes of the table that should not matter.
 
 17 generated tables, 190 fits per change: rows in another order, one row more, one row less, one row twice, weights
-against repeated rows, and the table doubled, which claims more observations. Printed are the share of fits in which
-constant noise became x-dependent, or the noise distribution another one, and the ratios of the widths of 90% intervals
-at 200 new rows. Then: how often and how far constant noise is taken to depend on x; and, on the shared data sets,
-held-out negative log likelihood and coverage, so that stability is not bought by never choosing.
+against repeated rows, and the table doubled, which claims more observations. A fit is renamed if constant noise became
+x-dependent by more than 1%, or if the noise distribution has another name. It is re-chosen if the widths of 90%
+intervals at 200 new rows also moved by more than 2% in the median. Ratios of these widths follow.
+
+Then: how often and how far constant noise is taken to depend on x; and, on the shared data sets, held-out negative log
+likelihood and coverage, so that stability is not bought by never choosing.
 
 Usage: python benchmarks/stability.py [changes] [constant] [held-out] [time]
 """
@@ -32,13 +34,13 @@ def shape(name, rng, n):
 
 
 def scale(name, X):
-    """Standard deviation of the noise at X."""
+    """Standard deviation of the noise at X; continuous, since no estimate of a jump could be stable next to it."""
     first, last = X[:, 0], X[:, -1]
     return {
         "constant": np.ones(len(X)),
         "log-linear": np.exp(0.5 * np.clip(first, -2, 2)),
         "weak": np.exp(0.12 * np.clip(first, -2, 2)),
-        "non-linear": np.where(np.abs(last) < 0.7, 0.4, 1.2),
+        "non-linear": 0.4 + 0.5 * np.minimum(np.abs(last), 2.5),
     }[name]
 
 
@@ -106,13 +108,15 @@ def report_changes():
             usual = widths((X, y), X_new)
             for name, *pair in changes(X, y, seed):
                 (a, *chosen), (b, *again) = (usual if fit is None else widths(fit, X_new) for fit in pair)
-                found.setdefault(name, []).append((k, chosen != again, b / a))
-    print(f"{'change':17} re-chosen (tables)   median change; 0.1%, 99.9% quantile, extremes of ratios (tables)")
+                moved = np.median(np.abs(b / a - 1)) > 0.02
+                found.setdefault(name, []).append((k, (chosen != again) * (1 + moved), b / a))
+    print(f"{'change':17} re-chosen, renamed   median change; 0.1%, 99.9% quantile, extremes of ratios (tables)")
     for name, results in found.items():
         ratios = np.array([ratio for _, _, ratio in results])
-        again = [k for k, chosen, _ in results if chosen]
+        again = np.array([chosen for _, chosen, _ in results])
         low, high = (results[i][0] for i in (ratios.min(axis=1).argmin(), ratios.max(axis=1).argmax()))
-        print(f"{name:17} {len(again):3} of {len(results)} {again}   {np.median(np.abs(ratios - 1)):.2%};", end=" ")
+        print(f"{name:17} {sum(again == 2):3}, {sum(again > 0):3} of {len(results)}", end="   ")
+        print(f"{np.median(np.abs(ratios - 1)):.2%};", end=" ")
         print("{:.3f} {:.3f},".format(*np.quantile(ratios, [0.001, 0.999])), end=" ")
         print(f"{ratios.min():.3f} ({low}), {ratios.max():.3f} ({high})")
 
@@ -125,11 +129,8 @@ def report_constant():
             X, y = rows((n, p, "constant", "normal", ""), seed, n)
             noise = np.broadcast_to(np.sqrt(RibbonRegressor(Ridge()).fit(X, y).noise_.predict(X)), n)
             spread.append(np.std(np.log(noise)))
-        spread = np.array(spread)
-        print(
-            f"constant noise, n={n}, p={p}: {np.mean(spread > 1e-9):.0%} vary; sd of log scale: mean {spread.mean():.4f}, "
-            f"largest {spread.max():.3f}"
-        )
+        print(f"constant noise, n={n}, p={p}: {np.mean(np.array(spread) > 1e-9):.0%} of tables vary;", end=" ")
+        print(f"sd of the log scale {np.mean(spread):.4f}, at most {np.max(spread):.3f}")
 
 
 def report_held_out(n_splits=10):
@@ -151,7 +152,7 @@ def report_held_out(n_splits=10):
 
 
 def report_time():
-    """Print seconds of a default fit, and of RibbonCV in default fits."""
+    """Print processor seconds of a default fit, and of RibbonCV in default fits."""
     for n, p in ((1000, 5), (5000, 20), (10_000, 20)):
         for how in ("constant", "non-linear"):
             X, y = rows((n, p, how, "normal", ""), 0, n)
@@ -159,14 +160,13 @@ def report_time():
             for estimator in (Ridge(), RibbonRegressor(Ridge()), RibbonCV(Ridge())):
                 times = []
                 for _ in range(3):
-                    start = time.perf_counter()
+                    start = time.process_time()
                     estimator.fit(X, y)
-                    times.append(time.perf_counter() - start)
+                    times.append(time.process_time() - start)
                 seconds.append(min(times))
             base, fit, tuned = seconds
-            print(
-                f"n={n}, p={p}, {how} noise: fit {fit:.3f} s, {fit / base:.0f} base fits; RibbonCV {tuned / fit:.1f} fits"
-            )
+            print(f"n={n}, p={p}, {how} noise: fit {fit:.3f} s, {fit / base:.0f} base fits,", end=" ")
+            print(f"RibbonCV {tuned / fit:.1f} fits")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def _least(values, code):
 def _hashed(A):
     """Hash (n,) of the rows of a matrix (n, d), by their place along the range of a fixed combination of columns."""
     with np.errstate(all="ignore"):
-        low, high = (np.ravel(_dense(side)) for side in (A.min(axis=0), A.max(axis=0)))
+        low, high = (sparse.coo_matrix(side).toarray()[0] for side in (A.min(axis=0), A.max(axis=0)))
         span, factor = high - low, 0.5 + np.arange(1, A.shape[1] + 1) * 0.6180339887498949 % 1
         place = A @ np.divide(factor, span, out=np.zeros(len(span)), where=span > 0)
         place = (place - place.min()) / np.ptp(place)
@@ -65,10 +65,6 @@ def _hashed(A):
     return x ^ (x >> np.uint64(31))
 
 
-def _dense(A):
-    return A.toarray() if sparse.issparse(A) else A
-
-
 def _numbers(A):
     """Columns of any table as a matrix of floats; a missing value is zero, a label its place among the labels."""
     if sparse.issparse(A):
@@ -76,8 +72,7 @@ def _numbers(A):
     try:
         return np.nan_to_num(np.asarray(A, dtype=float).reshape(len(A), -1))
     except (TypeError, ValueError):
-        columns = np.asarray(A, dtype=object)
-        columns = columns.reshape(len(columns), -1).T
-        if len(columns) > 1:
-            return np.hstack([_numbers(column) for column in columns])
-        return np.unique(columns[0].astype(str), return_inverse=True)[1][:, None].astype(float)
+        columns = np.asarray(A, dtype=object).reshape(len(A), -1).T
+    if len(columns) > 1:
+        return np.hstack([_numbers(column) for column in columns])
+    return np.unique(columns[0].astype(str), return_inverse=True)[1][:, None].astype(float)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.compat import cached_property
-from .deals import some_by_keys
+from .deals import row_keys, some_by_keys
 from .rows import some_of
 from .units import Hat, Record, group_record, group_steps, leave_one_out_steps, pass_width, record_by_groups
 
@@ -122,9 +122,9 @@ def sampled(rows, size):
 
 def _sample_index(rows, size):
     """Ascending indices of a sample, or None for all rows; on Dask, a sample by position."""
-    if rows.in_memory:
-        return None if rows.n_rows <= size else some_by_keys(rows.keys, size)
-    return some_of(rows.n_rows, size)
+    if not rows.in_memory:
+        return some_of(rows.n_rows, size)
+    return None if rows.n_rows <= size else some_by_keys(row_keys(rows.y, rows.X), size)
 
 
 def _grown_squares(hat, steps, power, block):

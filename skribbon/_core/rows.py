@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from .._utils.compat import cached_property
-from .deals import row_keys
 from .linalg import gram
 
 BLOCK_BYTES = 8 * 2**20  # one block's largest array: large enough for BLAS, small enough for the cache
@@ -200,11 +199,6 @@ class Rows:
     def n_rows(self):
         """Number of rows, whatever their weights."""
         return len(self.y)
-
-    @cached_property
-    def keys(self):
-        """Pseudo-random keys (n_rows,) that each row's own values determine; see ``deals``."""
-        return row_keys(self.y, self.X)
 
     @cached_property
     def n_units(self):

@@ -534,9 +534,10 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
         Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
         the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:
-        not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor "heteroskedastic", and for models with more
-        than 15 effective parameters per 100 rows, whose leave-one-out residuals are too small. A GLM keeps the
-        distribution of its family. A sequence gives one distribution per output.
+        not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor
+        "heteroskedastic", and for models with more than 15 effective parameters per 100 rows, whose leave-one-out
+        residuals are too small. A GLM keeps the distribution of its family. A sequence gives one distribution per
+        output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
         row's leverage; "HC3" leave-one-out scores. "auto" is HC1 if leverages are negligible or not known exactly;

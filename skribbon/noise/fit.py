@@ -13,6 +13,7 @@ from scipy.special import betaln
 from sklearn.base import clone
 
 from .._core import thresholds
+from .._core.deals import row_keys, some_by_keys
 from .._core.output import sampled
 from .._core.rows import some_of
 from .._laws import noise_distributions as shapes
@@ -166,20 +167,13 @@ class Standardized:
         """Standardize residuals of HeldOut records of one output, optionally at another alpha."""
         columns = zip(*(_residual_columns(record, alpha) for record in records), strict=True)
         residuals, dispersion, variance, weight = map(np.concatenate, columns)
-        some = some_of(len(residuals), thresholds.NOISE_ROWS)
-        return cls.from_residuals(residuals[some], dispersion[some], variance[some], weight[some])
-
-    @classmethod
-    def from_residuals(cls, residuals, dispersion, variance, weight):
-        """Standardize residuals (n,) by the dispersion of the noise plus the variance of the predictions."""
         total = dispersion + variance
-        kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
-        if not kept.any():
+        kept = np.flatnonzero((weight > 0) & (total > 0) & np.isfinite(residuals))
+        if not len(kept):
             return cls(np.zeros(0), np.zeros(0), 1.0)
-        share = dispersion[kept] / total[kept]
-        z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
-        typical = 0.95 * float(shapes.sample_quantiles(share, weight, 0.1))  # most rows have at least this share
-        return cls(z, weight, max(typical, 1e-3))
+        kept = kept[some_by_keys(row_keys(residuals[kept], total[kept]), thresholds.NOISE_ROWS)]
+        typical = shapes.sample_quantiles(dispersion[kept] / total[kept], weight[kept], 0.1)  # most rows have more
+        return cls(residuals[kept] / np.sqrt(total[kept]), weight[kept], max(0.95 * float(typical), 1e-3))
 
     def law(self, name):
         """Fit the distribution of this name; "auto" goes from normal to Student's t to empirical by the evidence."""
@@ -208,7 +202,8 @@ class Standardized:
 def _residual_columns(record, alpha):
     """Residuals, dispersions, epistemic variances and weights of one record, (m,) each.
 
-    Variances of leave-one-out predictions are without the row's own score, which would shrink its residual. Rows with a leverage of MAX_INFORMATIVE_LEVERAGE or more get weight zero: their residuals show little of the noise.
+    Variances of leave-one-out predictions are without the row's own score, which would shrink its residual. Rows with
+    a leverage of MAX_INFORMATIVE_LEVERAGE or more get weight zero: their residuals show little of the noise.
     """
     own, factor = record.distribution, 1.0 if alpha is None else record.factors([alpha])[0]
     dispersion = np.broadcast_to(own.dispersion, len(record))

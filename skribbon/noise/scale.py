@@ -7,13 +7,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from .._core import thresholds
 from .._core.deals import deal, row_keys
-from .._core.thresholds import FEWEST_DISTINCT_ROWS, LINEAR_NOISE_COLUMNS, MANY_NOISE_ROWS, TREE_NOISE_COLUMNS, TREE_NOISE_ROWS
 from .._predict.held_out import HeldOut
 from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike
@@ -182,7 +181,7 @@ class HeteroskedasticNoise(Noise):
     regressor : regressor, default=None
         Regressor with positive predictions for g. Sparse X is made dense if it does not support sparse matrices.
     cv : int, default=None
-        Number of folds for the predictions of unseen rows by trees, or by ``regressor``. None is 5, or 3 from 2,500
+        Number of folds for the predictions of unseen rows by trees, or by ``regressor``. None is 5, or 3 from 1,500
         rows on.
 
     Attributes
@@ -242,7 +241,7 @@ class HeteroskedasticNoise(Noise):
         dispersion, rows = np.full(len(weight), constant), np.flatnonzero(weight > 0)
         keys = row_keys(y[rows], X[rows], None if group is None else group[rows])
         _, first, unit = np.unique(keys, return_index=True, return_inverse=True)
-        if separate := group is not None or len(first) < FEWEST_DISTINCT_ROWS:
+        if separate := group is not None or len(first) < thresholds.FEWEST_DISTINCT_ROWS:
             first = unit = np.arange(len(rows))
         some, weight = rows[first], np.bincount(unit, weights=weight[rows])  # copies of a row are merged
         X, squared, keys, group = X[some], squared[some], keys[first], None if group is None else group[some]
@@ -256,7 +255,7 @@ class HeteroskedasticNoise(Noise):
                 fitted = [regressor.fit(_as_taken(X, regressor), target, weight, 1.0 if separate else weight)]
                 g = regressor.unseen_
             else:
-                n_folds = self.cv if self.cv is not None else 5 if len(weight) < MANY_NOISE_ROWS else 3
+                n_folds = self.cv or (5 if len(weight) < thresholds.MANY_NOISE_ROWS else 3)
                 fitted, g = self._unseen(regressor, X, target, weight, deal(n_folds, keys, together=group is not None))
             if (exponent := shrunk_exponent(g, target, weight, group)) > 0:
                 self.shrinkage_ = max(exponent, self.shrinkage_)
@@ -272,8 +271,8 @@ class HeteroskedasticNoise(Noise):
         """Regressors of the squared residuals that the scales before do not explain."""
         if self.regressor is not None:
             return [self.regressor]
-        found = [LogLinearScale()] if d <= min(LINEAR_NOISE_COLUMNS, total / 10) else []
-        if n >= TREE_NOISE_ROWS and d <= TREE_NOISE_COLUMNS:
+        found = [LogLinearScale()] if d <= min(thresholds.LINEAR_NOISE_COLUMNS, total / 10) else []
+        if n >= thresholds.TREE_NOISE_ROWS and d <= thresholds.TREE_NOISE_COLUMNS:
             from sklearn.ensemble import HistGradientBoostingRegressor
 
             settings = {"max_iter": 20, "max_leaf_nodes": 16, "max_bins": 63, "early_stopping": False}
@@ -357,16 +356,16 @@ class JointNoise(Noise):
 
 def shrunk_exponent(g, ratio, weight, group):
     """Exponent s of the factor g (n,) of the scale with the best log score at unseen rows, shrunk by its evidence."""
-    log_g = np.log(g)
-    centre = np.average(log_g, weights=weight)
-
-    def losses(s):  # twice the negative log densities up to a constant, with the best constant factor
-        relative = ratio * np.exp(s * (centre - log_g))
-        mean = np.average(relative, weights=weight)
-        return np.log(mean) + s * (log_g - centre) + relative / mean
-
-    best = minimize_scalar(lambda s: np.average(losses(s), weights=weight), bounds=(0, 1), method="bounded").x
-    return float(best * evidence(losses(0.0) - losses(best), weight, group))
+    log_g, s, ratio = np.log(g), 0.0, ratio / np.average(ratio, weights=weight)
+    log_g = log_g - np.average(log_g, weights=weight)
+    for _ in range(30):  # Newton steps; the loss, with the best constant factor, is convex in s
+        share = weight * ratio * np.exp(-s * log_g)
+        mean = share @ log_g / share.sum()
+        step = mean / max(share @ (log_g - mean) ** 2 / share.sum(), 1e-12)
+        s = min(max(s + np.clip(step, -0.2, 0.2), 0.0), 1.0)
+    relative = ratio * np.exp(-s * log_g)
+    mean = np.average(relative, weights=weight)
+    return s * evidence(ratio - np.log(mean) - s * log_g - relative / mean, weight, group)
 
 
 class LogLinearScale(BaseEstimator):

@@ -259,8 +259,9 @@ def test_noise_does_not_depend_on_the_order_of_the_rows(monkeypatch):
     order = np.random.default_rng(1).permutation(1500)
     ribbon, again = RibbonRegressor().fit(X, y), RibbonRegressor().fit(X[order], y[order])
     np.testing.assert_allclose(ribbon.predict_interval(X), again.predict_interval(X), rtol=1e-6, atol=1e-6)
-    other = RibbonRegressor().fit(X * [10, 1, 3] - 5, 100 * y + 7)
-    np.testing.assert_allclose(100 * ribbon.predict_interval(X) + 7, other.predict_interval(X * [10, 1, 3] - 5), rtol=1e-6)
+    Z = X * [10, 1, 3] - 5
+    other = RibbonRegressor().fit(Z, 100 * y + 7)
+    np.testing.assert_allclose(100 * ribbon.predict_interval(X) + 7, other.predict_interval(Z), rtol=1e-6)
 
 
 def test_scale_regressor_does_not_extrapolate():

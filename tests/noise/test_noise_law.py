@@ -184,7 +184,9 @@ def test_residuals_are_divided_by_the_standard_deviation_without_the_row(monkeyp
     rng = np.random.default_rng(0)
     X, y = rng.standard_t(3, size=(60, 2)), 5 * rng.standard_t(3, size=60)
     seen, original = [], noise_fit._residual_columns
-    monkeypatch.setattr(noise_fit, "_residual_columns", lambda *args: seen.append((*args, original(*args))) or seen[-1][-1])
+    monkeypatch.setattr(
+        noise_fit, "_residual_columns", lambda *args: seen.append((*args, original(*args))) or seen[-1][-1]
+    )
     RibbonRegressor(correction="HC2").fit(X, y)
     record, _, (_, _, variance, _) = seen[0]
     Z, expected = sm.add_constant(X), []
