@@ -166,9 +166,9 @@ class LooNoise(TrainNoise):
 class HeteroskedasticNoise(Noise):
     r"""Noise that depends on x as far as unseen rows support it.
 
-    Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x with a gamma
-    loss: first by a log-linear model, then, for what this leaves, by boosted trees if there are at least 400 rows and
-    at most 200 columns. Each regression g(x) is a factor of
+    Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x: first by a
+    log-linear model, then, for what this leaves, by boosted trees if there are at least 400 rows and at most 200
+    columns. Each regression g(x) is a factor of
 
     .. math:: \phi(x) = c\, g_1(x)^{s_1} g_2(x)^{s_2}, \qquad 0 \le s \le 1.
 
@@ -250,7 +250,7 @@ class HeteroskedasticNoise(Noise):
             return dispersion
         ratio, phi = np.maximum(squared / mean, 1e-6), np.ones(len(weight))  # a gamma loss takes no zeros
         for regressor in self._candidates(len(weight), X.shape[1], weight.sum()):
-            target = ratio / phi
+            target = np.minimum(ratio / phi, 10.0)  # a single extreme row must not change the scale
             if isinstance(regressor, LogLinearScale):
                 fitted = [regressor.fit(_as_taken(X, regressor), target, weight, 1.0 if separate else weight)]
                 g = regressor.unseen_
@@ -275,8 +275,9 @@ class HeteroskedasticNoise(Noise):
         if n >= thresholds.TREE_NOISE_ROWS and d <= thresholds.TREE_NOISE_COLUMNS:
             from sklearn.ensemble import HistGradientBoostingRegressor
 
-            settings = {"max_iter": 20, "max_leaf_nodes": 16, "max_bins": 63, "early_stopping": False}
-            found.append(HistGradientBoostingRegressor(loss="gamma", learning_rate=0.2, **settings))
+            # Newton steps of a Poisson loss are at least -1; those of a gamma loss are unbounded if the noise is small
+            settings = {"max_iter": 15, "max_leaf_nodes": 16, "max_bins": 63, "early_stopping": False}
+            found.append(HistGradientBoostingRegressor(loss="poisson", learning_rate=0.35, **settings))
         return found
 
     def _unseen(self, regressor, X, target, weight, folds):
@@ -373,7 +374,6 @@ class LogLinearScale(BaseEstimator):
 
     def fit(self, X, squared, weight, left_out=1.0):
         """Fit by Newton steps; ``left_out`` is the part of a row's weight that its own prediction leaves out."""
-        squared = np.minimum(squared, 10.0)  # a single extreme row must not change the scale
         self.mean_ = np.average(X, axis=0, weights=weight)
         spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
         self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
