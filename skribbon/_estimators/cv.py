@@ -151,7 +151,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     >>> round(tuned.alpha_, 2)
     1.0
     >>> tuned.predict_interval(X[:1]).round(0)
-    array([[103., 297.]])
+    array([[102., 297.]])
     """
 
     estimator: BaseEstimator | None = None

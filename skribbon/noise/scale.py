@@ -201,7 +201,7 @@ class HeteroskedasticNoise(Noise):
     >>> y = X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=400)
     >>> ribbon = RibbonRegressor(noise="heteroskedastic", law="normal").fit(X, y)
     >>> ribbon.predict_std([[0.0], [2.0]], kind="aleatoric").round(1)
-    array([1. , 7.2])
+    array([1.1, 7.2])
     """
 
     _from_held_out = True
