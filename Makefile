@@ -92,6 +92,7 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_classifiers.py
 	$(BIN)/python benchmarks/bench_calibration.py adult
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py
 
 paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)
 	$(BIN)/python benchmarks/paper/run.py --page

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.compat import cached_property
+from .deals import row_keys, some_by_keys
 from .rows import some_of
 from .units import Hat, Record, group_record, group_steps, leave_one_out_steps, pass_width, record_by_groups
 
@@ -118,17 +119,22 @@ class Output:
         return self.unit * float(training.rows.sum(grown, pass_width(training))[self.index] / self.n)
 
     def sample(self, size):
-        """View of at most ``size`` rows in memory, drawn at random; sums are still over all rows."""
-        n = self.rows.n_rows
-        if n <= size and self.rows.in_memory:
-            return self
-        index = some_of(n, size)
-        return replace(self, some=index if self.some is None else self.some[index])
+        """View of at most ``size`` distinct rows in memory; sums are still over all rows."""
+        some = _sample_index(self.training.rows, size)
+        return self if some is None else replace(self, some=some)
 
 
 def sampled(rows, size):
-    """At most ``size`` rows, in memory, drawn at random."""
-    return rows if rows.n_rows <= size and rows.in_memory else rows.take(some_of(rows.n_rows, size))
+    """At most ``size`` distinct rows, in memory, chosen at random but independent of the rows' order."""
+    some = _sample_index(rows, size)
+    return rows if some is None else rows.take(some)
+
+
+def _sample_index(rows, size):
+    """Ascending indices of a sample, or None for all rows; on Dask, a sample by position."""
+    if not rows.in_memory:
+        return some_of(rows.n_rows, size)
+    return None if rows.n_rows <= size else some_by_keys(row_keys(rows.y, rows.X), size)
 
 
 def _grown_squares(hat, steps, power, block):

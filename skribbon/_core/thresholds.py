@@ -46,10 +46,12 @@ MAX_FLAT_DRAWS = 0.05  # share of draws with raised curvature above which fit wa
 MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from, for clip_scores: known to 1%
 
 # ---------------------------------------------------------------------- noise and law, doc/defaults.md
+FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories
 FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
 LINEAR_NOISE_COLUMNS = 50  # columns up to which the scale may be log-linear in x, with ten rows each, by judgement
 TREE_NOISE_ROWS = 400  # rows from which boosted trees may scale the noise: trees need many rows, by judgement
 TREE_NOISE_COLUMNS = 200  # columns up to which they may: they take dense columns, by judgement
+MANY_NOISE_ROWS = 1500  # rows from which three folds do for the scale instead of five: as good, and faster
 MAX_NOISE_LEVERAGE = 0.5  # mean leverage up to which noise="auto" may depend on x, by judgement
 NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt from: enough for both, by judgement
 MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction

@@ -112,10 +112,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     confidence_level : float, default=0.9
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
-        As in scikit-learn; five folds if None. "loo" scores every row under the fit to all others, by one Newton step
-        from a single fit, without refits. It keeps what ``store_loo=True`` of the Ribbon does: targets and predictions
-        of all rows, for intervals of kind "jackknife+". For a Dask table: a number of folds, or "partitions", which
-        holds out whole partitions in five folds; at most 20,000 held-out rows per fold are scored.
+        A splitter or an iterable as in scikit-learn, or a number of folds; five if None. Unlike scikit-learn's, these
+        folds do not depend on the order, scale or shift of the rows, and identical rows share a fold. "loo" scores
+        every row under the fit to all others, by one Newton step from a single fit, without refits. It keeps what
+        ``store_loo=True`` of the Ribbon does: targets and predictions of all rows, for intervals of kind "jackknife+".
+        For a Dask table: a number of folds by position, or "partitions", which holds out whole partitions in five
+        folds; at most 20,000 held-out rows per fold are scored.
     store_folds : bool, default=False
         Keep the fits of the folds, for intervals of kind "cv+", whose coverage is guaranteed.
     n_jobs : int, default=None
@@ -150,7 +152,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     >>> round(tuned.alpha_, 2)
     1.0
     >>> tuned.predict_interval(X[:1]).round(0)
-    array([[103., 297.]])
+    array([[102., 297.]])
     """
 
     estimator: BaseEstimator | None = None

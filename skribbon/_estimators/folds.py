@@ -17,6 +17,7 @@ from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGr
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._core.deals import deal, row_keys
 from .._core.rows import some_of
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
@@ -112,9 +113,13 @@ def is_number_of_folds(cv):
 
 
 def split_positions(cv, X, y, groups, classifier, split_params):
-    """Positions of training and held-out rows of every fold; a number of folds keeps groups together."""
-    if groups is None or not is_number_of_folds(cv):
-        found = list(check_cv(cv, y, classifier=classifier).split(X, y, **split_params))
+    """Positions of training and held-out rows of every fold; a number of folds keeps groups and copies together."""
+    splitter = check_cv(cv, y, classifier=classifier)
+    if not is_number_of_folds(cv):
+        found = list(splitter.split(X, y, **split_params))
+    elif groups is None:
+        y = np.asarray(y)
+        found = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], row_keys(y, X))
     else:
         splitter = StratifiedGroupKFold if classifier else GroupKFold
         found = list(splitter(5 if cv is None else cv).split(X, y, groups))
@@ -238,7 +243,7 @@ def cross_val_interval(
         As in :meth:`RibbonRegressor.predict_interval <skribbon.RibbonRegressor.predict_interval>`. "conformal" needs
         calibration rows, which folds do not have.
     cv : int, splitter or iterable, default=None
-        As in scikit-learn, each row held out once; five folds if None.
+        As for :class:`~skribbon.RibbonCV`, each row held out once; five folds if None.
     n_jobs : int, default=None
         Number of folds to fit in parallel.
 
@@ -254,7 +259,7 @@ def cross_val_interval(
     >>> X, y = load_diabetes(return_X_y=True)
     >>> interval = cross_val_interval(RibbonRegressor(), X, y, confidence_level=0.8)
     >>> round(interval_coverage_score(y, interval), 2)
-    0.8
+    0.79
     """
     if is_classifier(estimator):
         raise TypeError(

@@ -182,7 +182,9 @@ class EmpiricalLaw(NoiseLaw):
         pilot = kernel_density(centres, centres, np.full(m, 0.9 * spread), tail)
         relative = np.sqrt(np.exp(np.log(pilot).mean()) / pilot)  # narrow kernels in dense regions
         widths = np.array([[0.25], [0.4], [0.6], [0.9], [1.2]]) * spread * relative  # in units of Silverman's rule
-        scores = np.log(kernel_density(centres, centres, widths, tail, skip_itself=True))
+        left_out = min(m / self.n, 1.0)  # one observation, in centres
+        widths = np.hypot(widths, np.sqrt(1 - left_out) * np.gradient(centres) / 2)  # observations between centres
+        scores = np.log(kernel_density(centres, centres, widths, tail, left_out))
         best = int(np.argmax(scores.mean(axis=1)))
         return centres, widths[best], tail, scores[best]
 
@@ -363,13 +365,13 @@ def kernel_cdf(x, centres, widths, tail):
     return (1 - tail) * ndtr((x[:, None] - centres) / widths).mean(axis=1) + tail * stdtr(TAIL, x / TAIL_SCALE)
 
 
-def kernel_density(x, centres, widths, tail, skip_itself=False):
-    """Density (..., m) at x (m,) of normal kernels with widths (..., k) and a heavy tail."""
+def kernel_density(x, centres, widths, tail, left_out=0.0):
+    """Density (..., m) at x (m,) of normal kernels with widths (..., k) and a heavy tail, without a part of its own."""
     widths = widths[..., None, :]
     kernels = np.exp(-(((x[:, None] - centres) / widths) ** 2) / 2) / (widths * np.sqrt(2 * np.pi))
-    if skip_itself:
-        kernels[..., np.arange(len(x)), np.arange(len(x))] = 0.0
-    return (1 - tail) * kernels.sum(axis=-1) / (len(centres) - skip_itself) + tail * tail_density(x)
+    if left_out:
+        kernels[..., np.arange(len(x)), np.arange(len(x))] *= 1 - left_out
+    return (1 - tail) * kernels.sum(axis=-1) / (len(centres) - left_out) + tail * tail_density(x)
 
 
 def _tail(x):

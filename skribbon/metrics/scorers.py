@@ -34,7 +34,7 @@ class ModelScorer:
     >>> X, y = load_diabetes(return_X_y=True)
     >>> ribbon = RibbonRegressor().fit(X, y)
     >>> round(neg_nll_scorer(ribbon, X, y), 2), round(neg_crps_scorer(ribbon, X, y), 1)
-    (-5.37, -30.1)
+    (-5.34, -29.7)
     """
 
     def __init__(self, score):
@@ -80,7 +80,7 @@ class IntervalScorer(ModelScorer):
     >>> from skribbon.metrics import coverage_scorer
     >>> X, y = load_diabetes(return_X_y=True)
     >>> round(coverage_scorer(RibbonRegressor().fit(X, y), X, y), 3)
-    0.919
+    0.934
     """
 
     def __init__(self, metric, confidence_level, multioutput="uniform_average"):

@@ -511,7 +511,7 @@ def pit_values(estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, random_sta
     >>> from skribbon.metrics import pit_values
     >>> X, y = load_diabetes(return_X_y=True)
     >>> pit_values(RibbonRegressor().fit(X, y), X[:2], y[:2]).round(2)
-    array([0.17, 0.57])
+    array([0.18, 0.57])
     """
     distribution = estimator.predict_distribution(X)
     upper, lower = distribution.cdf(y), distribution.cdf_below(y)
@@ -546,7 +546,7 @@ def coverage_curve(
     >>> from skribbon.metrics import coverage_curve
     >>> X, y = load_diabetes(return_X_y=True)
     >>> coverage_curve(RibbonRegressor().fit(X, y), X, y, confidence_levels=[0.5, 0.9])[1].round(2)
-    array([0.48, 0.92])
+    array([0.48, 0.93])
     """
     levels = np.arange(1, 20) / 20 if confidence_levels is None else np.ravel(confidence_levels).astype(float)
     intervals = estimator.predict_interval(X, confidence_level=levels)

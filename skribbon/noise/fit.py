@@ -13,6 +13,7 @@ from scipy.special import betaln
 from sklearn.base import clone
 
 from .._core import thresholds
+from .._core.deals import row_keys, some_by_keys
 from .._core.output import sampled
 from .._core.rows import some_of
 from .._laws import noise_distributions as shapes
@@ -23,7 +24,7 @@ from .._predict.predictive import Predictive
 from .._predict.target import TargetScale
 from .._utils.typing import LawName
 from ..exceptions import FamilyWarning, warn_user
-from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, JointNoise, Noise, dof_dispersion, is_better
+from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, JointNoise, Noise, dof_dispersion, evidence
 
 
 # ---------------------------------------------------------------------- noise of a fitted model
@@ -83,7 +84,7 @@ def fit_output(noise, law, output, latent, loss):
     if not fixed and not additive:
         warn_of_family(loss, record, dispersion)
     elif not fixed:
-        law = Standardized.from_held_out([record.with_dispersion(dispersion)]).of_unit_size().law(law)
+        law = Standardized.from_held_out([record.with_dispersion(dispersion)]).law(law)
     return noise, NORMAL if isinstance(law, str) else law, dispersion, record
 
 
@@ -170,28 +171,16 @@ class Standardized:
         """Standardize residuals of HeldOut records of one output, optionally at another alpha."""
         columns = zip(*(_residual_columns(record, alpha) for record in records), strict=True)
         residuals, dispersion, variance, weight = map(np.concatenate, columns)
-        some = some_of(len(residuals), thresholds.NOISE_ROWS)
-        return cls.from_residuals(residuals[some], dispersion[some], variance[some], weight[some])
-
-    @classmethod
-    def from_residuals(cls, residuals, dispersion, variance, weight):
-        """Standardize residuals (n,) by the dispersion of the noise plus the variance of the predictions."""
         total = dispersion + variance
-        kept = (weight > 0) & (total > 0) & np.isfinite(residuals)
-        if not kept.any():
+        kept = np.flatnonzero((weight > 0) & (total > 0) & np.isfinite(residuals))
+        if not len(kept):
             return cls(np.zeros(0), np.zeros(0), 1.0)
-        share = dispersion[kept] / total[kept]
-        z, weight = residuals[kept] / np.sqrt(total[kept]), weight[kept]
-        typical = 0.95 * float(shapes.sample_quantiles(share, weight, 0.1))  # most rows have at least this share
-        return cls(z, weight, max(typical, 1e-3))
-
-    def of_unit_size(self):
-        """Residuals scaled to a mean square of one, for noise whose scale was learnt from the same residuals."""
-        size = np.sqrt(np.average(self.z**2, weights=self.weight)) if self.weight.sum() > 0 else 0.0
-        return replace(self, z=self.z / size) if size > 0 else self
+        kept = kept[some_by_keys(row_keys(residuals[kept], total[kept]), thresholds.NOISE_ROWS)]
+        typical = shapes.sample_quantiles(dispersion[kept] / total[kept], weight[kept], 0.1)  # most rows have more
+        return cls(residuals[kept] / np.sqrt(total[kept]), weight[kept], max(0.95 * float(typical), 1e-3))
 
     def law(self, name):
-        """Fit the distribution of this name; "auto" is the first that no later one beats by a standard error."""
+        """Fit the distribution of this name; "auto" goes from normal to Student's t to empirical by the evidence."""
         if name == "normal" or (name == "auto" and not shapes.is_spread(self.z, self.weight)):
             return NormalLaw()
         if name == "student":
@@ -200,23 +189,33 @@ class Standardized:
         empirical = EmpiricalLaw(self.z - np.average(self.z, weights=self.weight), self.weight, self.share)
         if name == "empirical":
             return empirical
-        laws, at = [NormalLaw(), best_student(self.z, self.weight)], empirical.centres  # quantiles of the sample
-        best, *others = [(law, law.logpdf(at)) for law in laws] + [(empirical, empirical.log_score)]
-        for law, scores in others:
-            if is_better(scores - best[1], np.full(len(at), empirical.n / len(at))):
-                best = law, scores
-        return best[0]
+        law, student, at = NormalLaw(), best_student(self.z, self.weight), empirical.centres  # quantiles of the sample
+        weight = np.full(len(at), empirical.n / len(at))
+        if (share := evidence(student.logpdf(at) - law.logpdf(at), weight)) > 0:
+            law = StudentLaw(student.df / share, 1 + share * (student.variance - 1))
+        share = evidence(empirical.log_score - law.logpdf(at), weight)
+        return replace(empirical, z=self._toward(law, share)) if share > 0 else law
+
+    def _toward(self, law, share):
+        """Residuals moved from the quantiles of a distribution to their own values by a share of the way."""
+        values, place = np.unique(self.z, return_inverse=True)
+        weight = np.bincount(place, weights=self.weight)
+        levels = (np.cumsum(weight) - weight / 2) / weight.sum()
+        return (values * share + law.marginal(0.0, 1.0, 0.0).ppf(levels) * (1 - share))[place]
 
 
 def _residual_columns(record, alpha):
     """Residuals, dispersions, epistemic variances and weights of one record, (m,) each.
 
-    Rows with a leverage of MAX_INFORMATIVE_LEVERAGE or more get weight zero: their residuals show little of the noise.
+    Variances of leave-one-out predictions are without the row's own score, which would shrink its residual. Rows with
+    a leverage of MAX_INFORMATIVE_LEVERAGE or more get weight zero: their residuals show little of the noise.
     """
     own, factor = record.distribution, 1.0 if alpha is None else record.factors([alpha])[0]
     dispersion = np.broadcast_to(own.dispersion, len(record))
-    weight = np.where(np.asarray(record.leverage) < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
-    return record.residuals, dispersion, factor * own.latent.covariance[:, 0, 0], weight
+    h, r = np.minimum(record.leverage, thresholds.MAX_LEVERAGE), record.residuals
+    weight = np.where(h < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
+    others = factor * np.maximum(own.latent.covariance[:, 0, 0] - h**2 * (1 - h) * r**2, 0.0)
+    return r, dispersion, others / (1 - h) ** 2, weight
 
 
 def best_student(z, weight):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from .._core.thresholds import LINEAR_NOISE_COLUMNS, TREE_NOISE_COLUMNS, TREE_NOISE_ROWS
+from .._core import thresholds
+from .._core.deals import deal, row_keys
 from .._predict.held_out import HeldOut
-from .._utils.compat import cached_property, limit_blas
+from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike
 
 
@@ -168,28 +167,31 @@ class LooNoise(TrainNoise):
 class HeteroskedasticNoise(Noise):
     r"""Noise that depends on x as far as unseen rows support it.
 
-    Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x with a gamma
-    loss. The result g(x) enters as
+    Squared residuals divided by 1 - h_i, which are unbiased for the noise variance, are regressed on x: first by a
+    log-linear model, then, for what this leaves, by boosted trees if there are at least 400 rows and at most 200
+    columns. Each regression g(x) is a factor of
 
-    .. math:: \phi(x) = c\, g(x)^s, \qquad 0 \le s \le 1,
+    .. math:: \phi(x) = c\, g_1(x)^{s_1} g_2(x)^{s_2}, \qquad 0 \le s \le 1.
 
-    with s chosen by the log score on unseen rows; s = 0, constant noise, unless the best s is better by more than one
-    standard error. A log-linear g is tried first, then boosted trees if there are at least 400 rows and at most 200
-    columns; trees must be better by a standard error too. At most 5,000 rows are used.
+    An exponent s has the best log score on unseen rows, multiplied by a share that grows with the gain in this score:
+    0 up to half a standard error, 1 from one standard error on. If all s are 0, the noise is constant. At most 5,000
+    distinct rows are used. Identical rows are left out together.
 
     Parameters
     ----------
     regressor : regressor, default=None
         Regressor with positive predictions for g. Sparse X is made dense if it does not support sparse matrices.
-    cv : int, default=5
-        Number of folds for the predictions of unseen rows.
+    cv : int, default=None
+        Number of folds for the predictions of unseen rows by trees, or by ``regressor``. None is 5, or 3 from 1,500
+        rows on.
 
     Attributes
     ----------
     shrinkage_ : float
-        The exponent s: 0 is constant noise, 1 is g itself.
-    regressor_ : regressor
-        Fitted to squared residuals relative to their mean; absent if ``shrinkage_`` is 0.
+        The largest exponent s: 0 is constant noise, 1 is g itself.
+    factors_ : tuple of (regressor, float, float, float)
+        Fitted regressors, each with an exponent and the range to which its predictions are clipped. Regressors fitted
+        without each fold share an exponent. Empty if ``shrinkage_`` is 0.
     dispersion_ : float
         Mean of the squared residuals divided by 1 - h_i; if ``shrinkage_`` is 0, the dispersion of noise="dof".
 
@@ -200,19 +202,19 @@ class HeteroskedasticNoise(Noise):
     >>> y = X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=400)
     >>> ribbon = RibbonRegressor(noise="heteroskedastic", law="normal").fit(X, y)
     >>> ribbon.predict_std([[0.0], [2.0]], kind="aleatoric").round(1)
-    array([1. , 7.2])
+    array([1.1, 7.2])
     """
 
     _from_held_out = True
 
-    def __init__(self, regressor: BaseEstimator | None = None, cv: int = 5):
+    def __init__(self, regressor: BaseEstimator | None = None, cv: int | None = None):
         self.regressor = regressor
         self.cv = cv
 
     def fit(self, training: Any) -> Self:
-        groups, squared = training.rows.groups, training.squared_residuals * training.growth
-        group = None if groups is None else groups.code
-        self._fit_squares(training.rows.X, squared, training.rows.weight, group, dof_dispersion(training))
+        rows, squared = training.rows, training.squared_residuals * training.growth
+        group = None if rows.groups is None else rows.groups.code
+        self._fit_squares(rows.X, rows.y, squared, rows.weight, group, dof_dispersion(training))
         return self
 
     def fit_held_out(self, held_out: HeldOut, X: MatrixLike, dispersion: float) -> FloatArray:
@@ -231,78 +233,69 @@ class HeteroskedasticNoise(Noise):
         -------
         ndarray of shape (m,)
         """
-        return self._fit_squares(X, held_out.squared, held_out.weight, held_out.group, dispersion)
+        return self._fit_squares(X, held_out.y, held_out.squared, held_out.weight, held_out.group, dispersion)
 
     @limit_blas()  # few rows
-    def _fit_squares(self, X, squared, weight, group, constant):
+    def _fit_squares(self, X, y, squared, weight, group, constant):
         """Fit to squared residuals (m,) that are unbiased for the noise; returns dispersions (m,) as of unseen rows."""
-        counts = weight > 0
-        dispersion = np.full(len(weight), constant)
-        if not counts.all():
-            X, squared, weight = X[counts], squared[counts], weight[counts]
-            group = None if group is None else group[counts]
-        self.dispersion_, self.shrinkage_, self.scale_ = constant, 0.0, 1.0
+        self.dispersion_, self.factors_, self.scale_, self.shrinkage_ = constant, (), 1.0, 0.0
+        dispersion, rows = np.full(len(weight), constant), np.flatnonzero(weight > 0)
+        keys = row_keys(y[rows], X[rows], None if group is None else group[rows])
+        _, first, unit = np.unique(keys, return_index=True, return_inverse=True)
+        if separate := group is not None or len(first) < thresholds.FEWEST_DISTINCT_ROWS:
+            first = unit = np.arange(len(rows))
+        some, weight = rows[first], np.bincount(unit, weights=weight[rows])  # copies of a row are merged
+        X, squared, keys, group = X[some], squared[some], keys[first], None if group is None else group[some]
         mean = np.average(squared, weights=weight)
-        if mean <= 0 or (self.regressor is not None and len(weight) < max(2 * self.cv, 3)):
+        if mean <= 0 or (self.regressor is not None and len(weight) < max(2 * (self.cv or 5), 3)):
             return dispersion
-        squared = np.maximum(squared / mean, 1e-6)  # a gamma loss takes no zeros
-        best = ScaleChoice(np.ones(len(weight)), squared, weight, group)
-        for regressor, screen in self._candidates(len(weight), X.shape[1], weight.sum()):
-            unseen = self._unseen(regressor, X, best, screen)
-            choice = best if unseen is None else best.shrunk(unseen)
-            if choice.exponent > 0 and choice.beats(best):
-                best, chosen = choice, regressor
-        self.shrinkage_, self.scale_ = best.exponent, best.scale
-        if self.shrinkage_ > 0:
-            linear = isinstance(chosen, LogLinearScale)  # fitted already
-            self.regressor_ = chosen if linear else _fitted(chosen, X, squared, weight)
-            self.dispersion_, self.range_ = float(mean), (best.g.min(), best.g.max())  # predictions are clipped to it
-        dispersion[counts] = self.dispersion_ * best.phi
+        ratio, phi = np.maximum(squared / mean, 1e-6), np.ones(len(weight))  # a gamma loss takes no zeros
+        for regressor in self._candidates(len(weight), X.shape[1], weight.sum()):
+            target = np.minimum(ratio / phi, 10.0)  # a single extreme row must not change the scale
+            if isinstance(regressor, LogLinearScale):
+                fitted = [regressor.fit(_as_taken(X, regressor), target, weight, 1.0 if separate else weight)]
+                g = regressor.unseen_
+            else:
+                n_folds = self.cv or (5 if len(weight) < thresholds.MANY_NOISE_ROWS else 3)
+                fitted, g = self._unseen(regressor, X, target, weight, deal(n_folds, keys, together=group is not None))
+            if (exponent := shrunk_exponent(g, target, weight, group)) > 0:
+                self.shrinkage_ = max(exponent, self.shrinkage_)
+                self.factors_ += tuple((own, exponent / len(fitted), g.min(), g.max()) for own in fitted)
+                phi = phi * g**exponent
+                scale = np.average(ratio / phi, weights=weight)
+                self.scale_, phi = self.scale_ * scale, phi * scale
+        if self.factors_:
+            self.dispersion_, dispersion[rows] = float(mean), (mean * phi)[unit]
         return dispersion
 
     def _candidates(self, n, d, total):
-        """Regressors to try, each with a faster regressor that is tried in one fold first, or None."""
+        """Regressors of the squared residuals that the scales before do not explain."""
         if self.regressor is not None:
-            return [(self.regressor, None)]
-        found = [(LogLinearScale(), None)] if d <= min(LINEAR_NOISE_COLUMNS, total / 10) else []
-        if n >= TREE_NOISE_ROWS and d <= TREE_NOISE_COLUMNS:
+            return [self.regressor]
+        found = [LogLinearScale()] if d <= min(thresholds.LINEAR_NOISE_COLUMNS, total / 10) else []
+        if n >= thresholds.TREE_NOISE_ROWS and d <= thresholds.TREE_NOISE_COLUMNS:
             from sklearn.ensemble import HistGradientBoostingRegressor
 
-            trees = HistGradientBoostingRegressor(
-                loss="gamma", learning_rate=0.1, max_iter=50, max_leaf_nodes=8, max_bins=63, early_stopping=False
-            )
-            found.append((trees, clone(trees).set_params(learning_rate=0.2, max_iter=15)))
+            # Newton steps of a Poisson loss are at least -1; those of a gamma loss are unbounded if the noise is small
+            settings = {"max_iter": 15, "max_leaf_nodes": 16, "max_bins": 63, "early_stopping": False}
+            found.append(HistGradientBoostingRegressor(loss="poisson", learning_rate=0.35, **settings))
         return found
 
-    def _unseen(self, regressor, X, best, screen):
-        """Predictions of unseen rows; None if ``screen`` is no better in a first fold than the best so far."""
-        target, weight = best.squared, best.weight
-        if isinstance(regressor, LogLinearScale):
-            return regressor.fit(_as_taken(X, regressor), target, weight).unseen_
-        alone = np.arange(len(target)) if best.group is None else best.group
-        g, folds = np.empty_like(target), folds_of_groups(self.cv, alone)
-
-        def predictions(regressor, train, test):
-            fitted = _fitted(regressor, X[train], target[train], weight[train])
-            return fitted.predict(_as_taken(X[test], fitted))
-
-        if screen is not None:
-            there, unseen = best.at(folds[0][1]), predictions(screen, *folds[0])
-            if not np.all(unseen > 0) or not there.shrunk(unseen).beats(there):
-                return None
+    def _unseen(self, regressor, X, target, weight, folds):
+        """Regressors fitted without each fold, and their predictions (n,) of unseen rows."""
+        g, found = np.empty_like(target), []
         for train, test in folds:
-            g[test] = predictions(regressor, train, test)
-        if np.all(g > 0):
-            return g
-        if screen is None:
+            found.append(fitted := _fitted(regressor, X[train], target[train], weight[train]))
+            g[test] = fitted.predict(_as_taken(X[test], fitted))
+        if self.regressor is not None and not np.all(g > 0):
             raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
-        return None  # trees may also underflow
+        return found, np.maximum(g, 1e-12)  # trees may underflow
 
     def predict(self, X: MatrixLike) -> float | FloatArray:
-        if self.shrinkage_ == 0:
+        if not self.factors_:
             return self.dispersion_
-        g = np.clip(self.regressor_.predict(_as_taken(X, self.regressor_)), *self.range_)
-        return self.dispersion_ * self.scale_ * g**self.shrinkage_
+        powers = [np.clip(g.predict(_as_taken(X, g)), low, high) ** s for g, s, low, high in self.factors_]
+        return self.dispersion_ * self.scale_ * np.prod(powers, axis=0)
 
 
 _BY_NAME = {"train": TrainNoise, "dof": DofNoise, "loo": LooNoise, "heteroskedastic": HeteroskedasticNoise}
@@ -363,52 +356,25 @@ class JointNoise(Noise):
         return std[:, :, None] * self.correlation * std[:, None, :]
 
 
-@dataclass(frozen=True, eq=False)
-class ScaleChoice:
-    """Scale c g(x)^s with its normal log score at unseen rows."""
-
-    g: np.ndarray
-    squared: np.ndarray
-    weight: np.ndarray
-    group: np.ndarray | None
-    exponent: float = 0.0
-    scale: float = 1.0
-
-    @cached_property
-    def phi(self):
-        """Scales (n,) relative to the mean squared residual."""
-        return self.scale * self.g**self.exponent
-
-    @cached_property
-    def losses(self):
-        """Twice the negative log density of each row, up to a constant."""
-        return np.log(self.phi) + self.squared / self.phi
-
-    def at(self, rows):
-        """Choice at some of the rows."""
-        group = None if self.group is None else self.group[rows]
-        return replace(self, g=self.g[rows], squared=self.squared[rows], weight=self.weight[rows], group=group)
-
-    def shrunk(self, g):
-        """Choice of the best power s of another g."""
-        exponents = np.linspace(0, 1, 11)
-        powers = g ** exponents[:, None]
-        scales = np.average(self.squared / powers, axis=1, weights=self.weight)
-        phi = scales[:, None] * powers
-        best = np.average(np.log(phi) + self.squared / phi, axis=1, weights=self.weight).argmin()
-        return replace(self, g=g, exponent=exponents[best], scale=scales[best])
-
-    def beats(self, other):
-        """Whether the log score is better by more than one standard error."""
-        return is_better(other.losses - self.losses, self.weight, self.group)
+def shrunk_exponent(g, ratio, weight, group):
+    """Exponent s of the factor g (n,) of the scale with the best log score at unseen rows, shrunk by its evidence."""
+    log_g, s, ratio = np.log(g), 0.0, ratio / np.average(ratio, weights=weight)
+    log_g = log_g - np.average(log_g, weights=weight)
+    for _ in range(30):  # Newton steps; the loss, with the best constant factor, is convex in s
+        share = weight * ratio * np.exp(-s * log_g)
+        mean = share @ log_g / share.sum()
+        step = mean / max(share @ (log_g - mean) ** 2 / share.sum(), 1e-12)
+        s = min(max(s + np.clip(step, -0.2, 0.2), 0.0), 1.0)
+    relative = ratio * np.exp(-s * log_g)
+    mean = np.average(relative, weights=weight)
+    return s * evidence(ratio - np.log(mean) - s * log_g - relative / mean, weight, group)
 
 
 class LogLinearScale(BaseEstimator):
     """Penalised gamma regression with log link; ``unseen_`` (n,) are leave-one-out predictions by one Newton step."""
 
-    def fit(self, X, squared, weight):
-        """Fit by Newton steps."""
-        squared = np.minimum(squared, 10.0)  # a single extreme row must not change the scale
+    def fit(self, X, squared, weight, left_out=1.0):
+        """Fit by Newton steps; ``left_out`` is the part of a row's weight that its own prediction leaves out."""
         self.mean_ = np.average(X, axis=0, weights=weight)
         spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
         self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
@@ -425,7 +391,7 @@ class LogLinearScale(BaseEstimator):
                 break
         self.coef_ = beta
         factor = cho_factor((Z.T * weight) @ Z + ridge)  # the expected curvature, which does not depend on beta
-        h = np.minimum(np.einsum("ij,ji->i", Z, cho_solve(factor, Z.T)), 0.99)
+        h = np.minimum(left_out * np.einsum("ij,ji->i", Z, cho_solve(factor, Z.T)), 0.99)
         self.unseen_ = np.exp(Z @ beta - h / (1 - h) * (squared * np.exp(-Z @ beta) - 1))
         return self
 
@@ -460,16 +426,10 @@ def dof_dispersion(training):
     return float(training.chi2 / (training.n * (1 - training.mean_leverage)))
 
 
-def folds_of_groups(n_folds, group):
-    """Train and test rows of shuffled folds that keep groups together, a list of pairs."""
-    codes, place = np.unique(group, return_inverse=True)
-    folds = KFold(min(n_folds, len(codes)), shuffle=True, random_state=0).split(codes)
-    return [(np.flatnonzero(np.isin(place, train)), np.flatnonzero(np.isin(place, test))) for train, test in folds]
-
-
-def is_better(gain, weight, group=None):
-    """Whether the mean gain per row exceeds one standard error."""
-    return bool(np.average(gain, weights=weight) > standard_error(gain, weight, group))
+def evidence(gain, weight, group=None):
+    """Share of a change that its mean gain per row supports: 0 up to half a standard error, 1 from one on."""
+    mean, error = np.average(gain, weights=weight), standard_error(gain, weight, group)
+    return float(np.clip(2 * mean / error - 1, 0, 1)) if mean > 0 else 0.0
 
 
 def standard_error(values, weight, group=None):

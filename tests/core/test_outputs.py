@@ -16,7 +16,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, Ridge, RidgeCV
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -396,9 +396,9 @@ def test_leave_one_out_is_that_of_single_outputs():
 @quiet
 @pytest.mark.parametrize("scoring", ["coverage", "nll", "crps", "interval_score"])
 def test_tuned_alpha(scoring):
-    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], cv=3, scoring=scoring, store_folds=True)
+    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], cv=KFold(3), scoring=scoring, store_folds=True)
     tuned.fit(X, pd.DataFrame(Y, columns=["a", "b", "c"]))
-    singles = [RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], cv=3, scoring=scoring).fit(X, y) for y in Y.T]
+    singles = [RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], cv=KFold(3), scoring=scoring).fit(X, y) for y in Y.T]
     name = f"mean_test_{scoring}"
     expected = np.mean([one.cv_results_[name] for one in singles], axis=0)
     assert_allclose(tuned.cv_results_[name], expected, rtol=1e-9)
@@ -409,7 +409,7 @@ def test_tuned_alpha(scoring):
 
 @quiet
 def test_noise_of_folds_is_a_covariance():
-    tuned = RibbonCV(RibbonRegressor(noise="cv"), cv=3).fit(X, Y)
+    tuned = RibbonCV(RibbonRegressor(noise="cv"), cv=KFold(3)).fit(X, Y)
     residuals = []
     for test in np.array_split(np.arange(len(X)), 3):
         train = np.setdiff1d(np.arange(len(X)), test)

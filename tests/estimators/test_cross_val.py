@@ -31,7 +31,7 @@ class Lower(RibbonRegressor):
 
 def test_cross_val_interval_equals_cross_val_predict():
     expected = cross_val_predict(Lower(Ridge()), X, Y, cv=KFold(4))
-    np.testing.assert_array_equal(cross_val_interval(RibbonRegressor(Ridge()), X, Y, cv=4)[:, 0], expected)
+    np.testing.assert_array_equal(cross_val_interval(RibbonRegressor(Ridge()), X, Y, cv=KFold(4))[:, 0], expected)
 
 
 @pytest.mark.parametrize("level", [0.5, [0.5, 0.8]])

@@ -104,10 +104,10 @@ def test_callable_and_sklearn_scorers_choose_the_alpha_of_the_built_in_score(dia
 def test_coverage_scoring_interpolates_alpha_to_within_one_row(diabetes):
     X, y = diabetes
     ribbon = RibbonRegressor(Ridge(0.1), noise="dof")
-    tuned = RibbonCV(ribbon, alphas=[0.001, 0.1, 10.0], scoring="coverage", confidence_level=0.9).fit(X, y)
+    tuned = RibbonCV(ribbon, alphas=[0.001, 0.1, 10.0], scoring="coverage", cv=KFold(5)).fit(X, y)
     assert tuned.alpha_ not in tuned.cv_results_["alpha"]
     assert abs(tuned.best_score_) <= 0.5 / len(y) + 1e-12
-    finer = RibbonCV(ribbon, alphas=np.logspace(-3, 1, 400), scoring="coverage").fit(X, y)
+    finer = RibbonCV(ribbon, alphas=np.logspace(-3, 1, 400), scoring="coverage", cv=KFold(5)).fit(X, y)
     assert abs(finer.best_score_) == pytest.approx(abs(tuned.best_score_), abs=1e-12)
 
 
@@ -283,7 +283,7 @@ def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
     CountingRidge.fits = 0
     dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
     ribbon = RibbonRegressor(CountingRidge(alpha=1e-3), correction="HC3")  # no degrees of freedom, as along the path
-    tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=3).fit(X, y)
+    tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=KFold(3)).fit(X, y)
     assert CountingRidge.fits == 4
     grid = {"damping": dampings, "alpha": alphas}
     ribbon = RibbonRegressor(Ridge(alpha=1e-3), correction="HC3")

@@ -35,6 +35,7 @@ from sklearn.preprocessing import (
 )
 
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonRegressor
+from skribbon._core.rows import some_of
 from skribbon.exceptions import WeightWarning
 from skribbon.models import polish
 
@@ -165,6 +166,8 @@ def test_noise(noise, groups, frame):
 def test_noise_of_a_long_table_uses_the_sample_of_a_fit_in_memory(monkeypatch):
     for module in ("_core.thresholds", "_dask.fitting"):
         monkeypatch.setattr(f"skribbon.{module}.NOISE_ROWS", 390)
+    # samples on Dask are by position
+    monkeypatch.setattr("skribbon._core.output.some_by_keys", lambda keys, size: some_of(len(keys), size))
     long = table(2000)
     parts = dd.from_pandas(long, npartitions=5, sort=False)
     # with a penalty that the number of all rows scales, not that of the sample

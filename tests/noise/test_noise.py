@@ -15,7 +15,7 @@ from skribbon.metrics import interval_coverage_score, neg_nll_scorer
 from skribbon.models import StudentT
 from skribbon.models.architectures import mlp
 from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
-from skribbon.noise.scale import LogLinearScale, is_better
+from skribbon.noise.scale import LogLinearScale, evidence
 
 
 def simulated(n, noise, seed=0):
@@ -202,7 +202,7 @@ def test_squared_residuals_are_divided_by_one_minus_leverage():
     relative = np.minimum(squared / squared.mean(), 10.0)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     penalised = GammaRegressor(alpha=1 / 60, tol=1e-10, solver="newton-cholesky").fit(Z, relative)
-    np.testing.assert_allclose(noise.regressor_.predict(X), penalised.predict(Z), rtol=1e-5)
+    np.testing.assert_allclose(noise.factors_[0][0].predict(X), penalised.predict(Z), rtol=1e-5)
 
 
 def test_log_linear_scale_leave_one_out_is_close_to_refits():
@@ -224,6 +224,47 @@ def test_log_linear_scale_weights_equal_repeated_rows():
     np.testing.assert_allclose(weighted.unseen_, repeated.unseen_[np.cumsum(weight) - 1], rtol=1e-6)
 
 
+def test_log_linear_scale_leaves_out_all_copies_of_a_row():
+    X, y = simulated(80, growing)
+    squared, weight = y**2 / np.mean(y**2), np.random.default_rng(1).integers(1, 4, 80).astype(float)
+    scale, exact = LogLinearScale().fit(X, squared, weight, weight), []
+    for i in range(80):
+        rest = np.delete(np.arange(80), i)
+        exact.append(LogLinearScale().fit(X[rest], squared[rest], weight[rest]).predict(X[i : i + 1])[0])
+    error = np.log(scale.unseen_) - np.log(exact)
+    assert np.sqrt(np.mean(error**2)) < 0.3 * np.sqrt(np.mean((np.log(scale.predict(X)) - np.log(exact)) ** 2))
+
+
+@pytest.mark.parametrize("n", [300, 900], ids=["log-linear", "trees"])
+def test_copies_of_rows_do_not_make_constant_noise_vary(n):
+    X, y = simulated(n, constant)
+    some = np.random.default_rng(1).integers(0, n, n)
+    for rows in (some, np.r_[:n, :n]):
+        std = np.broadcast_to(RibbonRegressor().fit(X[rows], y[rows]).predict_std(X, kind="aleatoric"), n)
+        assert std.max() < 1.1 * std.min()
+
+
+@pytest.mark.parametrize("noise", [constant, growing])
+def test_weights_give_the_noise_and_law_of_repeated_rows(noise):
+    X, y = simulated(500, noise)
+    weight = np.random.default_rng(1).integers(1, 4, 500)
+    weighted = RibbonRegressor().fit(X, y, sample_weight=weight)
+    repeated = RibbonRegressor().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.law_.name == repeated.law_.name
+    np.testing.assert_allclose(weighted.predict_interval(X), repeated.predict_interval(X), rtol=1e-5, atol=1e-5)
+
+
+def test_noise_does_not_depend_on_the_order_of_the_rows(monkeypatch):
+    monkeypatch.setattr("skribbon._core.thresholds.NOISE_ROWS", 600)
+    X, y = simulated(1500, lambda x, rng: np.where(np.abs(x) < 1, 0.3, 1.0) * rng.laplace(size=len(x)))
+    order = np.random.default_rng(1).permutation(1500)
+    ribbon, again = RibbonRegressor().fit(X, y), RibbonRegressor().fit(X[order], y[order])
+    np.testing.assert_allclose(ribbon.predict_interval(X), again.predict_interval(X), rtol=1e-6, atol=1e-6)
+    Z = X * [10, 1, 3] - 5
+    other = RibbonRegressor().fit(Z, 100 * y + 7)
+    np.testing.assert_allclose(100 * ribbon.predict_interval(X) + 7, other.predict_interval(Z), rtol=1e-6)
+
+
 def test_scale_regressor_does_not_extrapolate():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(500, 1))
@@ -235,12 +276,13 @@ def test_scale_regressor_does_not_extrapolate():
     assert far < 1.2 * inside  # a log-linear variance would have made it exp(13) times as large
 
 
-def test_gain_within_one_standard_error_is_ignored():
+def test_evidence_grows_continuously_from_half_a_standard_error():
     weight = np.ones(100)
     gain = np.r_[np.full(50, 1.0), np.full(50, -0.9)]  # mean 0.05, standard error 0.095
-    assert not is_better(gain, weight)
-    assert is_better(gain + 0.1, weight)
-    assert is_better(gain, 9 * weight)  # nine times the rows: a third of the error
+    assert evidence(gain - 0.003, weight) == 0
+    assert evidence(gain + 0.02, weight) == pytest.approx(2 * 0.07 / 0.095 - 1)
+    assert evidence(gain + 0.05, weight) == 1
+    assert evidence(gain, 9 * weight) == 1  # nine times the rows: a third of the error
 
 
 def test_auto_noise_is_constant_unless_data_show_otherwise():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
@@ -14,6 +15,7 @@ from skribbon import RibbonCV, RibbonRegressor
 from skribbon._laws.noise_distributions import sample_quantiles
 from skribbon.exceptions import FamilyWarning
 from skribbon.noise import EmpiricalLaw, NormalLaw, StudentLaw
+from skribbon.noise import fit as noise_fit
 from skribbon.noise.fit import Standardized
 
 SHAPES = {
@@ -191,13 +193,44 @@ def test_alpha_does_not_change_the_noise_law():
     np.testing.assert_allclose(much.law_.marginal(0, 1, 0).ppf(q), little.law_.marginal(0, 1, 0).ppf(q), atol=0.1)
 
 
-def test_residuals_are_scaled_to_unit_mean_square():
+def test_residuals_are_divided_by_the_standard_deviation_without_the_row(monkeypatch):
+    """The variance of a leave-one-out prediction equals that of a refit without the row, by statsmodels."""
     rng = np.random.default_rng(0)
-    residuals, weight = rng.normal(size=50), rng.integers(0, 3, 50).astype(float)
-    seen = Standardized.from_residuals(residuals, np.full(50, 4.0), np.full(50, 1.0), weight).of_unit_size()
-    assert np.average(seen.z**2, weights=seen.weight) == pytest.approx(1.0)
-    assert seen.share == pytest.approx(0.95 * 0.8)
-    np.testing.assert_allclose(seen.z / residuals[weight > 0], (seen.z / residuals[weight > 0])[0])
+    X, y = rng.standard_t(3, size=(60, 2)), 5 * rng.standard_t(3, size=60)
+    seen, original = [], noise_fit._residual_columns
+    monkeypatch.setattr(
+        noise_fit, "_residual_columns", lambda *args: seen.append((*args, original(*args))) or seen[-1][-1]
+    )
+    RibbonRegressor(correction="HC2").fit(X, y)
+    record, _, (_, _, variance, _) = seen[0]
+    Z, expected = sm.add_constant(X), []
+    for i in range(60):
+        rest = np.delete(np.arange(60), i)
+        covariance = sm.OLS(y[rest], Z[rest]).fit().get_robustcov_results("HC2").cov_params()
+        expected.append(Z[i] @ covariance @ Z[i])
+    with_own = record.distribution.latent.covariance[:, 0, 0]
+    usual = record.leverage < 0.5  # others do not shape the distribution
+    error, before = (np.abs(np.log(values / expected))[usual].max() for values in (variance, with_own))
+    assert error < 0.25 * before
+
+
+@pytest.mark.parametrize(
+    ("draw", "gain"),
+    [
+        (lambda rng, n: rng.laplace(size=n) / np.sqrt(2), 0.067),
+        (lambda rng, n: rng.normal(size=n) * np.where(rng.uniform(size=n) < 0.1, 2.5, 0.64), 0.168),
+        (lambda rng, n: (rng.gamma(16.0, size=n) - 16) / 4, 0.01),
+        (lambda rng, n: 0.7 * rng.choice([-1, 1], size=n) + 0.714 * rng.normal(size=n), 0.003),
+    ],
+    ids=["laplace", "mixture", "mildly skewed", "two peaks"],
+)
+def test_auto_law_follows_five_thousand_rows(draw, gain):
+    rng = np.random.default_rng(0)
+    z, new = draw(rng, 5000), draw(rng, 50_000)
+    law = Standardized(z, np.ones(5000), 1.0).law("auto")
+    lower, upper = law.marginal(0.0, 1.0, 0.0).ppf(np.array([0.25, 0.75]))
+    assert np.mean((lower <= new) & (new <= upper)) == pytest.approx(0.5, abs=0.02)
+    assert law.logpdf(new).mean() > NormalLaw().logpdf(new).mean() + gain
 
 
 def test_given_noise_implies_normal_law_and_given_laws_are_kept():
