@@ -76,7 +76,7 @@ def names_in_reference():
     for line in (ROOT / "doc" / "api.rst").read_text(encoding="utf-8").splitlines():
         if found := re.match(r"\.\. (?:auto)?module:: (\S+)", line):
             module = found[1]
-        elif found := re.match(r"   ([A-Za-z]\w*)$", line):
+        elif found := re.match(r"(?:   |\.\. data:: )([A-Za-z]\w*)$", line):
             names.append(f"{module}.{found[1]}")
     return names
 

@@ -50,6 +50,7 @@ class HeldOut:
     alpha: float = 1.0  # concentration of these weights
     squared: np.ndarray | None = None  # (m,) squares with the noise variance alone as their mean; only of origin "loo"
     leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
+    power: float = 0.0  # power of 1 - leverage by which the correction multiplied a row's own score in the covariance
     precision: Any = 1.0  # (m,) exposures, by which the noise variance of a row of weight one is divided
 
     def __len__(self):

@@ -130,7 +130,7 @@ class MemberRegression(MemberPredictions, RegressionMethods):
         """Add a noise model, fitted to residuals from the mean over members."""
         noise, trial = self._resolve_noise() if noise is None else noise, adopt(copy(self), fitted)
         model, t, X = fitted["model_"], fitted["model_"].encode_target(y), trial._prepared(X)
-        residuals = Residuals(X, weight, model.loss.squared_residuals(trial._latent(X).f, t))
+        residuals = Residuals(X, t, weight, model.loss.squared_residuals(trial._latent(X).f, t))
         return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
 
 
@@ -153,6 +153,7 @@ class Residuals:
     """Training rows as ``Noise.fit`` takes them, for a mean over members: every leverage is zero."""
 
     X: np.ndarray
+    y: np.ndarray
     weight: np.ndarray
     squared_residuals: np.ndarray
 

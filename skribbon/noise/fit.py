@@ -16,6 +16,7 @@ from .._core import thresholds
 from .._core.deals import row_keys, some_by_keys
 from .._core.output import sampled
 from .._core.rows import some_of
+from .._core.units import POWERS
 from .._laws import noise_distributions as shapes
 from .._laws.noise_distributions import NORMAL, EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .._predict.held_out import HeldOut, HeldOutSummary
@@ -73,12 +74,17 @@ def fit_output(noise, law, output, latent, loss):
         family = type(loss).__name__
         raise ValueError(f"law={law!r} must be 'auto', because {family} has the distribution of its family.")
     chosen = isinstance(noise, str) or noise._from_held_out  # otherwise the user has stated the noise
+    is_biased = isinstance(noise, str) and additive and may_be_biased(output)
     if isinstance(noise, str):
         noise = HeteroskedasticNoise() if additive and may_depend_on_x(output) else DofNoise()
     fixed = not named or law == "normal" or (automatic and not (chosen and is_honest(output)))
-    record = None if fixed and not noise._from_held_out else leave_one_out(sample, latent, loss)
+    needed = not fixed or noise._from_held_out or is_biased
+    record, constant = leave_one_out(sample, latent, loss) if needed else None, dof_dispersion(output)
+    if is_biased and (unexplained := mean_unexplained(record)) > constant > 0:
+        record = replace(record, squared=record.squared * unexplained / constant)
+        noise, constant = noise if noise._from_held_out else ConstantNoise(unexplained), unexplained
     if noise._from_held_out:
-        dispersion = noise.fit_held_out(record, sample.rows.X, dof_dispersion(output))
+        dispersion = noise.fit_held_out(record, sample.rows.X, constant)
     else:
         dispersion = np.broadcast_to(noise.fit(output).predict(sample.rows.X), len(sample.rows.y))
     if not fixed and not additive:
@@ -92,6 +98,18 @@ def may_depend_on_x(output):
     """Whether there are enough rows, with residuals of their own, to find out how the noise depends on x."""
     enough = output.n >= thresholds.FEWEST_NOISE_ROWS and output.mean_leverage < thresholds.MAX_NOISE_LEVERAGE
     return output.has_exact_leverages and enough
+
+
+def may_be_biased(output):
+    """Whether a penalty may bias a linear model so much that its squared residuals understate errors of new rows."""
+    known = output.training.rows.model.is_linear and output.has_exact_leverages
+    return known and output.mean_leverage > thresholds.EASY_LEVERAGE
+
+
+def mean_unexplained(record):
+    """Mean square of leave-one-out residuals beyond the variance of their predictions."""
+    r, _, variance, _ = _residual_columns(record, None)
+    return float(np.average(record.precision * r**2 - variance, weights=record.weight))
 
 
 def is_honest(output):
@@ -109,6 +127,7 @@ def leave_one_out(output, latent, loss):
         return Predictive(latent(rows.X).moved_to(f), loss, np.zeros(len(f)), NORMAL, TargetScale())
 
     known = {"squared": squared, "leverage": output.leverages, "precision": output.precision}
+    known["power"] = POWERS[output.training.correction_used]
     weight = rows.mass if rows.exposure is None else rows.weight
     return HeldOut(predict, f, rows.y, weight, group, "loo", **known)
 
@@ -186,15 +205,18 @@ class Standardized:
         if name == "student":
             return best_student(self.z, self.weight)
         # noise has mean zero at every x, so that the sum of predictions is the mean of the sum of observations
-        empirical = EmpiricalLaw(self.z - np.average(self.z, weights=self.weight), self.weight, self.share)
+        centred = replace(self, z=self.z - np.average(self.z, weights=self.weight))
+        empirical = EmpiricalLaw(centred.z, self.weight, self.share)
         if name == "empirical":
             return empirical
-        law, student, at = NormalLaw(), best_student(self.z, self.weight), empirical.centres  # quantiles of the sample
+        law, student, at = NormalLaw(), best_student(centred.z, self.weight), empirical.centres  # sample quantiles
         weight = np.full(len(at), empirical.n / len(at))
         if (share := evidence(student.logpdf(at) - law.logpdf(at), weight)) > 0:
             law = StudentLaw(student.df / share, 1 + share * (student.variance - 1))
+        if self.share < thresholds.LEAST_NOISE_SHARE:
+            return law
         share = evidence(empirical.log_score - law.logpdf(at), weight)
-        return replace(empirical, z=self._toward(law, share)) if share > 0 else law
+        return replace(empirical, z=centred._toward(law, share)) if share > 0 else law
 
     def _toward(self, law, share):
         """Residuals moved from the quantiles of a distribution to their own values by a share of the way."""
@@ -214,7 +236,7 @@ def _residual_columns(record, alpha):
     dispersion = np.broadcast_to(own.dispersion, len(record))
     h, r = np.minimum(record.leverage, thresholds.MAX_LEVERAGE), record.residuals
     weight = np.where(h < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
-    others = factor * np.maximum(own.latent.covariance[:, 0, 0] - h**2 * (1 - h) * r**2, 0.0)
+    others = factor * np.maximum(own.latent.covariance[:, 0, 0] - (h * r * (1 - h) ** (1 + record.power)) ** 2, 0.0)
     return r, dispersion, others / (1 - h) ** 2, weight
 
 

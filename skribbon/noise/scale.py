@@ -49,7 +49,7 @@ class Noise(BaseEstimator):
         training : object
             With ``squared_residuals``, ``leverages`` and ``growth`` (n_rows,), the ratio of leave-one-out to fitted
             residual; ``grown_mean_square(power)``, the mean of ``squared_residuals * growth**power`` for powers 1 and
-            2, also for rows on Dask; ``rows`` with ``X``, ``weight`` and ``groups``; ``chi2``, the sum of squared
+            2, also for rows on Dask; ``rows`` with ``X``, ``y``, ``weight``, ``groups``; ``chi2``, the sum of squared
             residuals; ``n``, the number of observations; and ``mean_leverage``. If weights are exposures, squares are
             in units of an observation of weight one.
 

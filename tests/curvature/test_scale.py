@@ -55,9 +55,7 @@ def huge(kind, p=10**6):
 # ---------------------------------------------------------------------- the choice
 @pytest.mark.parametrize(("kind", "expected"), [("network", KFAC), ("linear", MatrixFree)])
 def test_auto_holds_no_square_array_of_a_huge_model(kind, expected):
-    message = (
-        rf"1000000 parameters make a dense curvature of .* GB .*curvature='auto' takes {expected.__name__} instead"
-    )
+    message = rf"1000000 parameters make a dense curvature of .* GB .*curvature='auto' uses {expected.__name__}"
     model = huge(kind)
     with traced() as peak, pytest.warns(ApproximateCurvatureWarning, match=message) as said:
         chosen = resolve_curvature("auto", 0.3, model, 1000)

@@ -58,7 +58,7 @@ SCORERS = {
 def test_alpha_path_equals_grid_search_with_refits(diabetes, base, scoring):
     X, y = diabetes
     cv, alphas = KFold(3, shuffle=True, random_state=0), [0.1, 1.0, 10.0]
-    ribbon = RibbonRegressor(base, correction="HC0")  # scores along the path have no degrees of freedom
+    ribbon = RibbonRegressor(base, noise="dof", correction="HC0")  # scores along the path have no degrees of freedom
     tuned = RibbonCV(ribbon, alphas=alphas, scoring=scoring, cv=cv).fit(X, y)
     search = GridSearchCV(ribbon, {"alpha": alphas}, scoring=SCORERS[scoring], cv=cv).fit(X, y)
     for k in range(3):
@@ -175,7 +175,8 @@ def test_weights_enter_fits_and_scores(diabetes):
 
 def test_cv_results_fit_a_dataframe_and_progress_is_printed(diabetes, capsys):
     X, y = diabetes
-    tuned = RibbonCV(Ridge(0.1), alphas=ALPHAS, cv=3, verbose=1).fit(X, y)
+    ribbon = RibbonRegressor(Ridge(0.1), noise="dof")
+    tuned = RibbonCV(ribbon, alphas=ALPHAS, cv=3, verbose=1).fit(X, y)
     frame = pd.DataFrame(tuned.cv_results_)
     wanted = {f"mean_test_{m}" for m in ("coverage", "width", "nll", "crps", "interval_score")}
     assert wanted | {"alpha", "split2_test_nll"} <= set(frame)
@@ -282,11 +283,13 @@ def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
     X, y = diabetes[0][:441], diabetes[1][:441]  # folds of one size, whose mean scikit-learn does not weigh
     CountingRidge.fits = 0
     dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
-    ribbon = RibbonRegressor(CountingRidge(alpha=1e-3), correction="HC3")  # no degrees of freedom, as along the path
+    ribbon = RibbonRegressor(
+        CountingRidge(alpha=1e-3), noise="dof", correction="HC0"
+    )
     tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=KFold(3)).fit(X, y)
     assert CountingRidge.fits == 4
     grid = {"damping": dampings, "alpha": alphas}
-    ribbon = RibbonRegressor(Ridge(alpha=1e-3), correction="HC3")
+    ribbon = RibbonRegressor(Ridge(alpha=1e-3), noise="dof", correction="HC0")
     search = GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
     assert tuned.alpha_ == search.best_params_["alpha"]
     assert tuned.estimator_.damping == search.best_params_["damping"]

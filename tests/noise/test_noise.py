@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge, RidgeCV
 
 from skribbon import AutogradRegressor, RibbonRegressor
 from skribbon._laws.noise_distributions import LocationFamily, StudentLaw
@@ -314,3 +314,19 @@ def test_wide_sparse_rows_stay_sparse_in_noise_estimation(monkeypatch):
     monkeypatch.setattr(type(X), "toarray", None)
     ribbon = RibbonRegressor(Ridge(alpha=30.0, solver="sparse_cg")).fit(X, y)
     assert ribbon.noise_.shrinkage_ == 0
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 120), (100, 60)])
+def test_penalised_models_with_many_columns_are_covered(n, p):
+    """Squared residuals miss the bias of a penalty, which residuals of rows left out show."""
+    covered, plain = [], []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n + 400, p)) / np.sqrt(np.arange(1, p + 1))
+        y = X @ rng.normal(size=p) + 0.5 * rng.normal(size=n + 400)
+        base = RidgeCV(alphas=np.logspace(-2, 2, 9))
+        for noise, found in (("auto", covered), ("dof", plain)):
+            lower, upper = RibbonRegressor(base, noise=noise).fit(X[:n], y[:n]).predict_interval(X[n:]).T
+            found.append(np.mean((lower <= y[n:]) & (y[n:] <= upper)))
+    assert 0.87 <= np.mean(covered) <= 0.93
+    assert np.mean(plain) < np.mean(covered)
