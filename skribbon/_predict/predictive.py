@@ -296,7 +296,7 @@ class Predictive(TargetDistribution):
     >>> distribution.quantile(0.95).round(0)
     array([306., 131.])
     >>> distribution.crps(y[:2]).round(1)
-    array([33. ,  9.8])
+    array([32.9,  9.4])
     """
 
     latent: Latent

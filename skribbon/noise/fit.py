@@ -184,6 +184,7 @@ class Standardized:
     z: np.ndarray
     weight: np.ndarray
     share: float  # of the noise in the predicted variance; the rest is epistemic
+    mean: float = 0.0  # mean residual over mean standard deviation; zero for a model with an intercept
 
     @classmethod
     def from_held_out(cls, records, alpha=None):
@@ -195,8 +196,9 @@ class Standardized:
         if not len(kept):
             return cls(np.zeros(0), np.zeros(0), 1.0)
         kept = kept[some_by_keys(row_keys(residuals[kept], total[kept]), thresholds.NOISE_ROWS)]
-        typical = shapes.sample_quantiles(dispersion[kept] / total[kept], weight[kept], 0.1)  # most rows have more
-        return cls(residuals[kept] / np.sqrt(total[kept]), weight[kept], max(0.95 * float(typical), 1e-3))
+        r, std, weight = residuals[kept], np.sqrt(total[kept]), weight[kept]
+        typical = shapes.sample_quantiles(dispersion[kept] / total[kept], weight, 0.1)  # most rows have more
+        return cls(r / std, weight, max(0.95 * float(typical), 1e-3), float(weight @ r / (weight @ std)))
 
     def law(self, name):
         """Fit the distribution of this name; "auto" goes from normal to Student's t to empirical by the evidence."""
@@ -204,8 +206,8 @@ class Standardized:
             return NormalLaw()
         if name == "student":
             return best_student(self.z, self.weight)
-        # noise has mean zero at every x, so that the sum of predictions is the mean of the sum of observations
-        centred = replace(self, z=self.z - np.average(self.z, weights=self.weight))
+        # the mean of the residuals, at every x: draws add up to predictions also if a narrow scale goes with a bias
+        centred = replace(self, z=self.z - np.average(self.z, weights=self.weight) + self.mean)
         empirical = EmpiricalLaw(centred.z, self.weight, self.share)
         if name == "empirical":
             return empirical
