@@ -314,37 +314,8 @@ class Predictive(TargetDistribution):
             if draws is not None:
                 return Drawn(draws[..., 0, :], self.latent.df)
             return Normal(f, variance) if self.latent.freedom is None else Estimate(f, variance, self.latent.df)
-        law, (rows, df) = self._observed(self.latent, self.dispersion), self._heavy_rows()
-        return Patched(law, rows, Widened(self._widened, rows, df)) if rows.size else law
-
-    def _observed(self, latent, dispersion):
-        """Distribution of an observation, given raw predictions and dispersions."""
-        if latent.draws is None:
-            return self.loss.law(dispersion, self.shape).marginal(latent.f[:, 0], latent.covariance[..., 0, 0])
-        draws = latent.draws[..., 0, :]
-        if not np.any(dispersion):
-            return Drawn(self.loss.mean(draws))
-        return Mixture(self.loss.law(np.asarray(dispersion)[..., None], self.shape).conditional(draws))
-
-    def _widened(self, rows, ratio):
-        """Distribution of observations at some rows with deviations of raw predictions multiplied by ratios."""
-        return self._observed(self.latent.widened(rows, ratio), np.broadcast_to(self.dispersion, len(self))[rows])
-
-    def _heavy_rows(self):
-        """Rows at which degrees of freedom of the raw prediction change the distribution of y, and these degrees."""
-        if self.latent.freedom is None or self.latent.covariance.ndim > 3:
-            return np.zeros(0, dtype=int), np.zeros(0)
-        f, variance = self.latent.f[:, 0], self.latent.covariance[:, 0, 0]
-        if not self.loss.additive:
-            f = f + 2 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bound
-        with np.errstate(all="ignore"):
-            epistemic = self.loss.mean_derivative(f) ** 2 * variance
-            noise = self.loss.law(self.dispersion, self.shape).conditional(f).var()
-            share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
-        rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE)
-        df = self.latent.freedom(rows)
-        heavy = share[rows] >= thresholds.NORMAL_PER_DEGREE * df
-        return rows[heavy], df[heavy]
+        law, (rows, df) = _observed(self, self.latent, self.dispersion), _heavy_rows(self)
+        return Patched(law, rows, Widened(partial(_widened, self), rows, df)) if rows.size else law
 
     def mean(self) -> FloatArray:
         """Mean at each row.
@@ -518,6 +489,41 @@ class Predictive(TargetDistribution):
         Predictive, or JointPredictive for m outputs
         """
         return replace(self, latent=self.latent.scaled(factors))
+
+
+def _observed(distribution, latent, dispersion):
+    """Distribution of an observation on the fitted scale, given raw predictions and dispersions."""
+    loss, shape = distribution.loss, distribution.shape
+    if latent.draws is None:
+        return loss.law(dispersion, shape).marginal(latent.f[:, 0], latent.covariance[..., 0, 0])
+    draws = latent.draws[..., 0, :]
+    if not np.any(dispersion):
+        return Drawn(loss.mean(draws))
+    return Mixture(loss.law(np.asarray(dispersion)[..., None], shape).conditional(draws))
+
+
+def _widened(distribution, rows, ratio):
+    """Distribution of observations at some rows with deviations of raw predictions multiplied by ratios."""
+    dispersion = np.broadcast_to(distribution.dispersion, len(distribution))
+    return _observed(distribution, distribution.latent.widened(rows, ratio), dispersion[rows])
+
+
+def _heavy_rows(distribution):
+    """Rows at which degrees of freedom of the raw prediction change the distribution of y, and these degrees."""
+    latent, loss = distribution.latent, distribution.loss
+    if latent.freedom is None or latent.covariance.ndim > 3:
+        return np.zeros(0, dtype=int), np.zeros(0)
+    f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
+    if not loss.additive:
+        f = f + 2 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bound
+    with np.errstate(all="ignore"):
+        epistemic = loss.mean_derivative(f) ** 2 * variance
+        noise = loss.law(distribution.dispersion, distribution.shape).conditional(f).var()
+        share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
+    rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE)
+    df = latent.freedom(rows)
+    heavy = share[rows] >= thresholds.NORMAL_PER_DEGREE * df
+    return rows[heavy], df[heavy]
 
 
 def scale_of(distribution):

@@ -316,7 +316,7 @@ def test_wide_sparse_rows_stay_sparse_in_noise_estimation(monkeypatch):
     assert ribbon.noise_.shrinkage_ == 0
 
 
-@pytest.mark.parametrize(("n", "p"), [(60, 120), (100, 150)])
+@pytest.mark.parametrize(("n", "p"), [(60, 120), (80, 160)])
 def test_penalised_models_with_many_columns_are_covered(n, p):
     """Squared residuals miss the bias of a penalty, which residuals of rows left out show."""
     covered, plain = [], []
