@@ -318,17 +318,19 @@ class Freedom:
     most: float = np.inf  # upper bound of the degrees of freedom
     top: np.ndarray | None = None  # (p, r m), directions of the rows, or groups, that may contribute most of a variance
     rank: int = 1  # r, directions of each of them
+    least: float = 1.0  # lower bound of the degrees of freedom: no row contributes more than its leverage
 
     @classmethod
     def constant(cls, p, df=np.inf):
         """Build the same degrees of freedom for all functionals."""
-        return cls(np.zeros((p, 0)), None, np.zeros(0), most=max(df, 1.0))
+        return cls(np.zeros((p, 0)), None, np.zeros(0), most=max(df, 1.0), least=max(df, 1.0))
 
     @classmethod
     def from_contributions(cls, M, E, copies, n, root, others, most):
         """Build from contributions c_i^2 = |E_i M' v|^2 to v (p,), E (m, r, q), of units of frequencies ``copies``."""
-        dominating = E[np.square(E).sum(axis=(1, 2)) > DOMINATING * n]  # no share of a variance exceeds the leverage
-        rest = root, others, most, _directions(M, dominating), E.shape[1]
+        leverage = np.square(E).sum(axis=(1, 2)) / n
+        least = min(max(1 / max(leverage.max(), 1e-300) - 1, 1.0), most)
+        rest = root, others, most, _directions(M, E[leverage > DOMINATING]), E.shape[1], least
         if M.shape[1] > MOST_DIRECTIONS:
             return cls(_directions(M, E), None, copies, *rest)
         first, other = np.triu_indices(M.shape[1])
@@ -405,6 +407,11 @@ class FreedomOfOutputs:
     def most(self):
         """Upper bound of the degrees of freedom of all outputs together."""
         return min(own.most for own in self.outputs)
+
+    @property
+    def least(self):
+        """Lower bound of the degrees of freedom."""
+        return min(own.least for own in self.outputs)
 
     def mapped(self, function):
         """Express in other coordinates of all parameters, which do not mix outputs."""

@@ -279,7 +279,7 @@ class RegressionMethods:
         >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
         >>> ribbon = RibbonRegressor().fit(X[:250], y[:250]).conformalize(X[250:400], y[250:400])
         >>> ribbon.predict_interval(X[400:402], confidence_level=0.9, kind="conformal").round(0)
-        array([[ 77., 299.],
+        array([[ 77., 298.],
                [  6., 193.]])
         """
         X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)

@@ -61,7 +61,7 @@ def output_latent(latent, j, freedom=None):
     """Uncertain raw predictions of the j-th output."""
     draws = None if latent.draws is None else latent.draws[..., [j], :]
     source = partial(_draws_of_output, latent.source, j)
-    return Latent(latent.f[:, [j]], latent.covariance[..., j : j + 1, j : j + 1], draws, source, freedom)
+    return Latent(latent.f[:, [j]], latent.covariance[..., j : j + 1, j : j + 1], draws, source, freedom, latent.least)
 
 
 def _draws_of_output(source, j, n_samples, rng):

@@ -52,6 +52,7 @@ class Latent:
     draws: FloatArray | None = None  # (..., n, k, B) at the stored parameter draws; None for the Gaussian limit
     source: Callable[[int, Any], FloatArray] = no_draws  # source(n_samples, rng): joint draws (n, k, n_samples)
     freedom: Callable[[Any], FloatArray] | None = None  # degrees of freedom of the covariance of rows, unless infinite
+    least: float = 1.0  # lower bound of the degrees of freedom
 
     @cached_property
     def df(self):
@@ -64,14 +65,14 @@ class Latent:
         c = factors.reshape(*factors.shape, *[1] * self.covariance.ndim)
         f = self.f[:, :, None]
         draws = None if self.draws is None else f + np.sqrt(c) * (self.draws - f)
-        return Latent(self.f, c * self.covariance, draws, freedom=self.freedom)
+        return Latent(self.f, c * self.covariance, draws, freedom=self.freedom, least=self.least)
 
     def take(self, rows):
         """Raw predictions of some rows, without joint draws."""
         draws = None if self.draws is None else self.draws[rows]
         index = np.arange(len(self.f))[rows]
         freedom = None if self.freedom is None else partial(_degrees_among, self.freedom, index)
-        return Latent(self.f[rows], self.covariance[rows], draws, freedom=freedom)
+        return Latent(self.f[rows], self.covariance[rows], draws, freedom=freedom, least=self.least)
 
     def widened(self, rows, ratio):
         """Raw predictions of some rows with deviations multiplied by a ratio (m,) for each."""
@@ -520,9 +521,9 @@ def _heavy_rows(distribution):
         epistemic = loss.mean_derivative(f) ** 2 * variance
         noise = loss.law(distribution.dispersion, distribution.shape).conditional(f).var()
         share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
-    rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE)
+    rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE * latent.least)
     df = latent.freedom(rows)
-    heavy = share[rows] >= thresholds.NORMAL_PER_DEGREE * df
+    heavy = share[rows] >= thresholds.NORMAL_SHARE * df
     return rows[heavy], df[heavy]
 
 

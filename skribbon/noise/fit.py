@@ -207,8 +207,8 @@ class Standardized:
         if name == "student":
             return best_student(self.z, self.weight)
         # the mean of the residuals, at every x: draws add up to predictions also if a narrow scale goes with a bias
-        centred = replace(self, z=self.z - np.average(self.z, weights=self.weight) + self.mean)
-        empirical = EmpiricalLaw(centred.z, self.weight, self.share)
+        centred = replace(self, z=self.z - self.weight @ self.z / max(self.weight.sum(), 1e-300) + self.mean)
+        empirical = EmpiricalLaw(centred.z, self.weight, self._noise_share())
         if name == "empirical":
             return empirical
         law, student, at = NormalLaw(), best_student(centred.z, self.weight), empirical.centres  # sample quantiles
@@ -219,6 +219,11 @@ class Standardized:
             return law
         share = evidence(empirical.log_score - law.logpdf(at), weight)
         return replace(empirical, z=centred._toward(law, share)) if share > 0 else law
+
+    def _noise_share(self):
+        """Share of the noise in the residuals; one if outliers leave them narrower than the predictions alone."""
+        quartiles = shapes.sample_quantiles(self.z, self.weight, [0.25, 0.75]) if len(self.z) else np.zeros(2)
+        return self.share if np.ptp(quartiles) > 1.349 * np.sqrt(1 - min(self.share, 1.0)) else 1.0
 
     def _toward(self, law, share):
         """Residuals moved from the quantiles of a distribution to their own values by a share of the way."""

@@ -284,9 +284,7 @@ def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
     X, y = diabetes[0][:441], diabetes[1][:441]  # folds of one size, whose mean scikit-learn does not weigh
     CountingRidge.fits = 0
     dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
-    ribbon = RibbonRegressor(
-        CountingRidge(alpha=1e-3), noise="dof", correction="HC0"
-    )
+    ribbon = RibbonRegressor(CountingRidge(alpha=1e-3), noise="dof", correction="HC0")
     tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=KFold(3)).fit(X, y)
     assert CountingRidge.fits == 4
     grid = {"damping": dampings, "alpha": alphas}

@@ -192,8 +192,8 @@ def test_bias_of_a_model_without_intercept_stays_in_the_intervals():
     lower, upper = (
         RibbonRegressor(LinearRegression(fit_intercept=False), law="empirical").fit(X, y).predict_interval(X_new).T
     )
-    assert np.mean((lower <= y_new) & (y_new <= upper)) == pytest.approx(0.9, abs=0.03)
-    assert np.mean(upper - lower) < 5  # six if centred at zero
+    assert 0.88 <= np.mean((lower <= y_new) & (y_new <= upper)) <= 0.96
+    assert np.mean(upper - lower) < 5  # twice as wide, if centred at zero
 
 
 def test_alpha_does_not_change_the_noise_law():
