@@ -297,7 +297,7 @@ def _warn_of_leverage(training, what):
     if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
         return  # the weights are the cause, and fit has warned of them
     warn_user(
-        f"{what}. Leverages above {cap} are taken as {cap}, so intervals are a guess at such rows. "
+        f"{what}. Leverages above {cap} are taken as {cap}: intervals there are a guess, also of kind 'jackknife+'. "
         "Try: a stronger penalty of the base model, or noise as a number and correction='HC0'.",
         LeverageWarning,
     )

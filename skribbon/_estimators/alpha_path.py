@@ -273,11 +273,17 @@ def warn_at_edge(path, search):
     elif best not in (0, len(alphas) - 1) or not _matters(path, alphas, search.name):
         return
     elif best == 0:
-        reason = f"The smallest alpha, {alphas[0]:g}, is best: intervals are too narrow. Try: smaller alphas."
+        reason = (
+            f"The smallest alpha, {alphas[0]:g}, is best: intervals are too narrow. Try: another base model or a "
+            "stronger penalty if it fits badly, else smaller alphas."
+        )
     elif path.temperature is not None:  # a large alpha is common if a temperature makes logits small
         return
     else:
-        reason = f"The largest alpha, {alphas[-1]:g}, is best: intervals are noise alone. Try: check folds for leakage."
+        reason = (
+            f"The largest alpha, {alphas[-1]:g}, is best: intervals are noise alone, as is right for a simple model of "
+            "many rows. Try: a splitter that keeps related rows together, if held-out rows are not new."
+        )
     warn_user(reason, AlphaEdgeWarning)
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from .._utils.checks import check_fitted, check_in_memory, checked_weight, holds_numbers, is_lazy
+from .._utils.checks import check_fitted, check_in_memory, check_no_dates, checked_weight, holds_numbers, is_lazy
 from .._utils.compat import (
     check_feature_names,
     check_n_features,
@@ -61,7 +61,11 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
             if regression:
                 check_array(y, ensure_2d=False, input_name="y")
         with _threads_that_pay(leaf, X):
-            estimator.fit(own_copy(estimator, X), y, **fit_params)
+            try:
+                estimator.fit(own_copy(estimator, X), y, **fit_params)
+            except TypeError:
+                check_no_dates(X)
+                raise
         weight = np.ones(len(y)) if weight is None else weight
         fitted = {"estimator_": estimator} | features_of(estimator)
         return fitted, parametric_model(estimator, y, weight), weight

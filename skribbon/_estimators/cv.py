@@ -284,7 +284,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
         """Yield a Split for each fold of rows in memory."""
         classifier = is_classifier(self)
-        found = split_positions(self.cv, X, y, groups, classifier, split_params)
+        found = split_positions(self.cv, X, y, groups, classifier, split_params, sample_weight)
         if self.store_folds and not holds_out_each_once(found, len(y)):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         for k, (train, test) in enumerate(found, start=1):

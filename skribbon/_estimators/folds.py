@@ -112,14 +112,21 @@ def is_number_of_folds(cv):
     return cv is None or isinstance(cv, Integral)
 
 
-def split_positions(cv, X, y, groups, classifier, split_params):
-    """Positions of training and held-out rows of every fold; a number of folds keeps groups and copies together."""
+def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=None):
+    """Positions of training and held-out rows of every fold; a number of folds keeps groups and copies together.
+
+    Rows of weight zero have no part in a number of folds: the last one holds them out.
+    """
     splitter = check_cv(cv, y, classifier=classifier)
     if not is_number_of_folds(cv):
         found = list(splitter.split(X, y, **split_params))
     elif groups is None:
-        y = np.asarray(y)
-        found = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], row_keys(y, X))
+        counts = np.ones(len(y), dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0
+        kept, y = np.flatnonzero(counts), np.asarray(y)[counts]
+        keys = row_keys(y, safe_indexing(X, kept))
+        dealt = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], keys)
+        found = [(kept[train], kept[test]) for train, test in dealt]
+        found[-1] = found[-1][0], np.append(found[-1][1], np.flatnonzero(~counts))
     else:
         splitter = StratifiedGroupKFold if classifier else GroupKFold
         found = list(splitter(5 if cv is None else cv).split(X, y, groups))
@@ -276,7 +283,9 @@ def cross_val_interval(
     X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
     given = {"sample_weight": sample_weight, "groups": groups}
     params = {name: np.asarray(value) for name, value in given.items() if value is not None}
-    splits = split_positions(cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params})
+    splits = split_positions(
+        cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params}, sample_weight
+    )
     if not holds_out_each_once(splits, len(y)):
         raise ValueError("cv must hold out each row exactly once, as KFold does; ShuffleSplit and the like do not.")
     results = Parallel(n_jobs=n_jobs)(

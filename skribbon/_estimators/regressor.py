@@ -19,7 +19,7 @@ from .._laws.noise_distributions import NORMAL, NoiseLaw
 from .._predict.held_out import HeldOut
 from .._predict.joint import JointPredictive, output_position, output_ribbon, predictive
 from .._predict.predictive import Latent, Predictive
-from .._predict.target import TargetScale
+from .._predict.target import TargetScale, from_zero
 from .._utils.checks import (
     check_fitted,
     check_levels,
@@ -226,7 +226,12 @@ class RegressionMethods:
         if not hasattr(self, name):
             raise ValueError(f"kind={kind!r} needs {needed}.")
         X = X if kind == "cv+" else self._prepared(X)
-        return self._by_output(lambda own: own.interval(X, confidence_level), getattr(self, name))
+        outputs = self.model_.outputs if self.model_.loss.by_output else self.model_
+
+        def bounded(own, target, model):
+            return from_zero(own.interval(X, confidence_level), target, model.loss)
+
+        return self._by_output(bounded, getattr(self, name), self.target_scale_, outputs)
 
     def _by_output(self, function, *parts):
         """Return ``function(*parts)``; with several outputs, apply it to the parts of each and stack along axis 1."""

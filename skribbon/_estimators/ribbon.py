@@ -154,7 +154,7 @@ def warn_of_reach(model, ribbon, X):
     if leaning := _count_beyond(model, X, ribbon.single, SINGLE_ROW_TOL):
         warn_user(
             f"{leaning} of {X.shape[0]} rows depend on a single training row or group each, whose error is unknown, so "
-            "their intervals are too narrow. Try: merge rare categories, or penalise the base model.",
+            "their intervals are too narrow. Try: merge rare categories, drop outliers, or penalise the base model.",
             LeverageWarning,
         )
 

@@ -157,6 +157,12 @@ class TargetScale:
         return 0.0 if abs(end) * FAR < abs(y) else float(end)
 
 
+def from_zero(bounds, target, loss):
+    """Bounds of y with zero instead of minus infinity, if the transform of y or its family has no negative values."""
+    least = loss.least_target if target.is_identity else min(target.ends)
+    return np.where(bounds == -np.inf, 0.0, bounds) if 0 <= least < 1e-300 else bounds
+
+
 def bisect(inside, outside, holds):
     """Last points between inside and outside at which ``holds(points)``, by halving to rounding."""
     for _ in range(60):

@@ -1,5 +1,6 @@
 """Checks of user input, with errors that name the parameter and the remedy."""
 
+from datetime import date
 from numbers import Integral
 
 import numpy as np
@@ -15,12 +16,21 @@ def is_lazy(X):
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") or type(X).__module__ == "skribbon._dask.table"
 
 
+def check_no_dates(X):
+    """Refuse tables with columns of dates, which have no numbers of a known unit."""
+    columns = [X[name] for name in X.columns] if hasattr(X, "columns") else [X]
+    dtypes = "".join(str(getattr(column, "dtype", "")) for column in columns)
+    first = [np.ravel(np.asarray(column)[:1]) for column in columns if str(getattr(column, "dtype", "")) == "object"]
+    if "time" in dtypes or any(isinstance(value, date) for values in first for value in values):
+        raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
+
+
 def check_in_memory(X):
     """Refuse lazy tables: Dask collections and unevaluated queries."""
     if is_lazy(X):
         raise TypeError(
-            f"X is a Dask {type(X).__name__}, but this needs rows in memory: pass X.head(...) or X.compute(). Only "
-            "RibbonRegressor, RibbonClassifier and RibbonCV can be fitted to Dask collections."
+            f"X is a Dask {type(X).__name__}, but this needs rows in memory: pass X.compute(), or add up results "
+            "of its partitions. Only RibbonRegressor, RibbonClassifier and RibbonCV take Dask collections."
         )
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, a query that has not run; call X.collect() first.")

@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
 
 from .._predict.predictive import Predictive
+from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes
 from .._utils.typing import ClassScoreName, FloatArray, Levels
 from ..exceptions import CalibrationWarning, warn_user
@@ -213,7 +214,7 @@ def interval_of(score, distribution, thresholds):
         rows = np.flatnonzero(place == k)
         part = distribution if len(rows) == len(place) else _rows_of(distribution, rows)
         intervals[rows] = np.stack(SCORES[score].ends(part, scores), axis=1)
-    return intervals
+    return from_zero(intervals, distribution.target, distribution.loss)
 
 
 def _rows_of(distribution, rows):

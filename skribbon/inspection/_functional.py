@@ -229,10 +229,11 @@ class Groups:
     labels: Sequence[Any]  # (m,)
     codes: NDArray[np.intp]  # (n,), positions among the labels
     weight: FloatArray  # (n,); weights of a mean add up to one in each group
+    given: FloatArray  # (n,), weights before that
 
     def take(self, rows: slice) -> Groups:
         """Select some of the rows."""
-        return replace(self, codes=self.codes[rows], weight=self.weight[rows])
+        return replace(self, codes=self.codes[rows], weight=self.weight[rows], given=self.given[rows])
 
     def sums(self, values: Any) -> FloatArray:
         """Weighted sums (m, ...) over the groups of ``values`` (n, ...)."""
@@ -277,7 +278,9 @@ class Means:
             else:
                 gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(S)], axis=1)
             if noise:
-                variance += block.sums(block.weight * response.noise(tangent.f, X[rows]))
+                exposure = np.abs(block.given) if response.estimator.weight_type == "exposure" else 1.0
+                per_weight = np.divide(block.weight, exposure, out=np.zeros(len(block.codes)), where=block.weight != 0)
+                variance += block.sums(per_weight * response.noise(tangent.f, X[rows]))
         return cls(values, gradients, unit, at_nodes, variance if noise else None)
 
 

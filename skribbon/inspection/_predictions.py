@@ -504,14 +504,14 @@ def _categories(transformers: Any) -> list[Any]:
 def grouped(X: Any, by: Any, weights: ArrayLike | None, aggregate: str) -> Groups:
     """Group the rows of X by ``by``, with the weight of each row in the mean or sum."""
     n = X.shape[0] if hasattr(X, "shape") else len(X)
-    weight = _checked_weights(weights, n, aggregate)
+    weight = given = _checked_weights(weights, n, aggregate)
     labels, codes = (["all"], np.zeros(n, dtype=np.intp)) if by is None else _codes(X, by, n)
     if aggregate == "mean":
         total = np.bincount(codes, weights=weight, minlength=len(labels))
         if not np.all(total > 0):
             raise ValueError(f"weights of group {labels[int(np.argmin(total))]!r} add up to zero; it has no mean.")
         weight = weight / total[codes]
-    return Groups(labels, codes, weight)
+    return Groups(labels, codes, weight, given)
 
 
 def _codes(X, by, n):

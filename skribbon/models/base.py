@@ -17,6 +17,7 @@ from .._core.linalg import gram, right_multiply, row_covariances
 from .._core.refits import minimise
 from .._core.rows import Groups, Rows, row_blocks
 from .._core.thresholds import NEGLIGIBLE_GRADIENT
+from .._utils.checks import check_no_dates
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
 from ..exceptions import warn_user
@@ -265,9 +266,7 @@ class ParametricModel:
             X = transformer.transform(X)
         if self.inputs is not None:
             check_inputs(self.inputs, X)
-        dtypes = set(getattr(X, "dtypes", [getattr(X, "dtype", None)]))
-        if "time" in "".join(map(str, dtypes)):
-            raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
+        check_no_dates(X)
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def rows(self, X: Any) -> Any:

@@ -288,3 +288,20 @@ def test_unsupported_requests_are_refused_with_clear_errors(monkeypatch):
     monkeypatch.setattr(_left_out, "machine_bytes", lambda: 4000)
     with pytest.raises(ValueError, match=r"5 parameters of 40 fits, 1\.6e-06 GB"):
         RibbonRegressor(store_loo=True).fit(X, y).predict_interval(X, kind="jackknife+")
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_bounds_of_positive_targets_are_not_negative_if_rows_are_too_few():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    counts = rng.poisson(np.exp(X[:, 0])).astype(float)
+    log = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
+    for base, y in ((PoissonRegressor(), counts), (log, counts + 1)):
+        ribbon = RibbonRegressor(base, store_loo=True).fit(X, y)
+        tuned = RibbonCV(base, alphas=[1.0], store_folds=True).fit(X, y)
+        intervals = [
+            ribbon.predict_interval(X[:1], 0.99, kind="jackknife+"),
+            tuned.predict_interval(X[:1], 0.99, kind="cv+"),
+        ]
+        intervals.append(ribbon.conformalize(X[:20], y[:20]).predict_interval(X[:1], 0.99, kind="conformal"))
+        np.testing.assert_array_equal(np.concatenate(intervals), [[0.0, np.inf]] * 3)

@@ -428,7 +428,7 @@ def finite(ribbon, X):
 
 @pytest.mark.parametrize("noise", ["dof", "loo"])
 def test_fewer_rows_than_columns(noise):
-    with pytest.warns(LeverageWarning, match=r"Leverages above 0\.99 are taken as 0\.99, so intervals are a guess"):
+    with pytest.warns(LeverageWarning, match=r"Leverages above 0\.99 are taken as 0\.99: intervals there are a guess"):
         ribbon = RibbonRegressor(noise=noise).fit(X[:3, :], Y[:3])
     with pytest.warns(UndeterminedDirectionWarning, match="of 4 rows"):
         assert finite(ribbon, X[3:7])
@@ -545,6 +545,13 @@ def test_dates_in_X(table):
         RibbonRegressor().fit(dates, rng.normal(size=40))
     with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
         RibbonRegressor().fit(table(rng.normal(size=(40, 2))), rng.normal(size=40)).predict_interval(dates)
+
+
+def test_dates_beside_numbers():
+    days = pd.date_range("2020", periods=9)
+    for dates in (days, days.tz_localize("UTC"), [day.date() for day in days]):
+        with pytest.raises(TypeError, match=r"X holds dates or times\. Convert them to numbers"):
+            RibbonRegressor().fit(pd.DataFrame({"a": np.arange(9.0), "t": dates}), np.arange(9.0))
 
 
 def test_sgd_is_tagged_as_a_binary_classifier():

@@ -17,7 +17,7 @@ from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegres
 from skribbon._core.rows import Moments, weighed
 from skribbon._predict.held_out import HeldOut
 from skribbon.exceptions import LeverageWarning, RibbonWarning, WeightWarning
-from skribbon.inspection import influence_measures, leave_out
+from skribbon.inspection import influence_measures, leave_out, predictions
 from skribbon.models import as_parametric
 from skribbon.models.base import training_rows
 from skribbon.noise.scale import standard_error
@@ -331,3 +331,29 @@ def test_weight_type_is_checked_and_kept():
     loaded = pickle.loads(pickle.dumps(ribbon.fit(X, Y, W)))
     assert loaded.get_params()["weight_type"] == "importance"
     np.testing.assert_array_equal(loaded.covariance_, ribbon.covariance_)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean"])
+def test_observed_totals_of_exposures_do_not_depend_on_their_unit(aggregate):
+    rng = np.random.default_rng(0)
+    x, years = rng.normal(size=(1000, 1)), rng.uniform(0.1, 1, 1000)
+    counts, base = rng.poisson(years * np.exp(0.5 * x[:, 0])), PoissonRegressor(alpha=0, solver="newton-cholesky")
+    errors = []
+    for unit in (1.0, 12.0):
+        w = unit * years
+        ribbon = RibbonRegressor(base, weight_type="exposure").fit(x, counts / w, sample_weight=w)
+        table = predictions(ribbon, x, weights=w, aggregate=aggregate, kind="prediction")
+        errors.append(table["std_error"].item() * (1 if aggregate == "sum" else unit))
+    assert errors[1] == pytest.approx(errors[0], rel=1e-6)
+    if aggregate == "sum":  # noise of a Poisson total, and the uncertainty of its mean, which is of equal size here
+        assert errors[0] == pytest.approx(np.sqrt(2 * counts.sum()), rel=0.1)
+
+
+def test_rows_of_weight_zero_do_not_change_tuned_intervals():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + rng.lognormal(size=200) * np.exp(X[:, 0] / 2)
+    weight = np.repeat([1.0, 0.0], 100)
+    with_zeros = RibbonCV(LinearRegression()).fit(X, y, sample_weight=weight)
+    without = RibbonCV(LinearRegression()).fit(X[:100], y[:100])
+    np.testing.assert_allclose(with_zeros.predict_interval(X), without.predict_interval(X), rtol=1e-9)
