@@ -70,7 +70,7 @@ TARGETS = ("log", "sqrt", "reciprocal", "power", "quantile", "quantile_normal", 
 UNSCALED = ("power", "quantile", "quantile_normal")
 DENSE = ("float64", "float32", "int", "list", "frame", "fortran", "readonly", "slice")
 SPARSE = ("csr_matrix", "csc_matrix", "csr_array", "csc_array")
-MILD = ("duplicated", "integers")  # what X may be while optima stay well determined
+MILD = ("duplicated", "copies", "integers")  # what X may be while optima stay well determined
 TAKE_TABLES = ("LinearRegression", "Ridge", "RidgeCV", "MLPRegressor", "AutogradRegressor")
 TWINS = ("rows", "columns", "weights", "container", "alpha", "batch", "pickle", "refit", "failed_refit", "inplace")
 TWINS += ("groups", "conformal")
@@ -290,7 +290,7 @@ def _draw_size(rng):
 def _draw_x(rng):
     if rng.random() < 0.5:
         return (), 0.0, 1.0
-    kinds = ["collinear", "constant", "duplicated", "scaled", "outlier", "category", "integers"]
+    kinds = ["collinear", "constant", "duplicated", "copies", "scaled", "outlier", "outlier", "category", "integers"]
     x = tuple(sorted({rng.choice(kinds) for _ in range(rng.randint(0, 2))}))
     offset = _rarely(rng, 0.0, lambda: _log_uniform(rng, 10.0, 1e8))
     return x, offset, _rarely(rng, 1.0, lambda: _log_uniform(rng, 1e-8, 1e8))
@@ -325,6 +325,8 @@ def _draw_options(rng, model, params):
         rng, {}, lambda: {"predictive": rng.choice(["pushforward", "direct", "newton"]), "n_draws": 12}, 0.2
     )
     options |= _rarely(rng, {}, lambda: {"store_loo": True}, 0.3)
+    types = ["importance"] if model in CLASSIFIERS else ["importance", "exposure"]
+    options |= _rarely(rng, {}, lambda: {"weight_type": rng.choice(types)}, 0.2)
     if model in CLASSIFIERS:
         options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 4.0])}, 0.3)
     else:
@@ -379,6 +381,9 @@ def make_data(case):
     rng = np.random.default_rng(case.seed)
     X = _make_x(case, rng)
     y = _make_y(case, X, rng)
+    if "copies" in case.x:  # of X and y
+        half = case.n // 2
+        X[half : 2 * half], y[half : 2 * half] = X[:half], y[:half]
     text = np.array(["a", "b", "c"])[rng.integers(0, 3, case.n)] if case.prepare == "text" else None
     if text is not None:
         text[0] = "one"  # a category of one row

@@ -292,7 +292,7 @@ def weights_are_frequencies(s):
     A model that goes through its rows has no noise to recognise, but a guess, or what its solver leaves, and one that
     stopped on its way may stop anywhere; a penalty that is as large as before then beats the smaller weights.
     """
-    if s.case.weights != "sum_to_one" or s.case.is_classifier:
+    if s.case.weights != "sum_to_one" or s.case.is_classifier or "weight_type" in s.case.options:
         raise DoesNotApply
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -693,7 +693,7 @@ def twin_columns(s):
 
 def twin_weights(s):
     """An integer weight is that many copies of the row, and zero is none."""
-    if not _is_comparable(s) or s.case.weights not in ("integers", "zeros"):
+    if not _is_comparable(s) or s.case.weights not in ("integers", "zeros") or "weight_type" in s.case.options:
         raise DoesNotApply
     d, times = s.data, s.data.weight.astype(int)
     text, group = (None if a is None else np.repeat(a, times) for a in (d.text, d.group))
