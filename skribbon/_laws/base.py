@@ -10,7 +10,7 @@ from .numerics import integrate_crps, search_quantile
 
 POINT = 1e-12  # relative standard deviation below which a positive distribution is a point: its cdf would be rounding
 CHUNK = 2**19  # numbers in a temporary array: 4 MB, small enough for the cache
-LARGEST_RATIO = 1e100  # cap on ratios of Student's t to normal quantiles, whose squares must not overflow
+FARTHEST = 20.0  # largest normal score of a ratio of quantiles: squares of ratios do not overflow
 NORMAL_TAILS = 1e6  # degrees of freedom above which Student's t is normal to seven digits
 
 as_floats = partial(np.asarray, dtype=float)
@@ -318,5 +318,5 @@ def normal_levels(q, df):
 
 def student_ratio(z, df):
     """Ratio of Student's t to the normal quantile at normal scores z, for degrees of freedom df, which broadcast."""
-    z = np.minimum(-np.abs(z), -1e-3)  # lower tails have more digits; the limit at the median is reached to 1e-6
-    return np.minimum(student_quantiles(ndtr(z), as_floats(df)) / z, LARGEST_RATIO)
+    z = np.clip(-np.abs(z), -FARTHEST, -1e-3)  # lower tails have more digits; the limit at the median, to 1e-6
+    return student_quantiles(ndtr(z), as_floats(df)) / z

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .._utils.compat import cached_property
-from .base import Law, student_ratio
+from .base import FARTHEST, Law, student_ratio
 from .numerics import find_root
 
 FAR = 6.0  # normal score from which 1 - cdf has too few digits for a difference, and the raw prediction dominates
@@ -62,7 +62,15 @@ class Widened(Law):
         everywhere = np.arange(len(self.rows))
         first = self._score_at(np.zeros(y.shape), y)
         a, b = np.minimum(first, 0) - 1, np.maximum(first, 0) + 1
-        return find_root(residual, a, b, residual(a, everywhere), residual(b, everywhere))
+        fa, fb = residual(a, everywhere), residual(b, everywhere)
+        far = np.flatnonzero((fa >= 0) | (fb < 0))  # heavy-tailed noise becomes lighter as the normal part grows
+        a[far], b[far] = -FARTHEST, FARTHEST
+        fa[far], fb[far] = residual(a[far], far), residual(b[far], far)
+        z = np.where(fa >= 0, a, b)
+        inside = np.flatnonzero((fa < 0) & (fb >= 0))
+        ends = (end[inside] for end in (a, b, fa, fb))
+        z[inside] = find_root(lambda z, rows: residual(z, inside[rows]), *ends)
+        return z
 
     def _logpdf(self, y):
         z = self._score(y)

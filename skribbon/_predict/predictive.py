@@ -78,8 +78,9 @@ class Latent:
         """Raw predictions of some rows with deviations multiplied by a ratio (m,) for each."""
         part, ratio, draws = self.take(rows), ratio[:, None, None], None
         if part.draws is not None:  # deviations from the median, so that larger ratios move no quantile towards it
-            middle = np.median(part.draws, axis=-1, keepdims=True)
-            draws = middle + ratio * (part.draws - middle)
+            draws = np.clip(part.draws, -LARGEST, LARGEST)
+            middle = np.median(draws, axis=-1, keepdims=True)
+            draws = np.clip(middle + ratio * (draws - middle), -LARGEST, LARGEST)
         return Latent(part.f, part.covariance * ratio**2, draws)
 
     def joint_draws(self, n_samples, rng):
@@ -315,6 +316,8 @@ class Predictive(TargetDistribution):
             if draws is not None:
                 return Drawn(draws[..., 0, :], self.latent.df)
             return Normal(f, variance) if self.latent.freedom is None else Estimate(f, variance, self.latent.df)
+        if draws is not None and not np.any(self.dispersion):
+            return Drawn(self.loss.mean(draws[..., 0, :]), self.latent.df)
         law, (rows, df) = _observed(self, self.latent, self.dispersion), _heavy_rows(self)
         return Patched(law, rows, Widened(partial(_widened, self), rows, df)) if rows.size else law
 
@@ -497,10 +500,7 @@ def _observed(distribution, latent, dispersion):
     loss, shape = distribution.loss, distribution.shape
     if latent.draws is None:
         return loss.law(dispersion, shape).marginal(latent.f[:, 0], latent.covariance[..., 0, 0])
-    draws = latent.draws[..., 0, :]
-    if not np.any(dispersion):
-        return Drawn(loss.mean(draws))
-    return Mixture(loss.law(np.asarray(dispersion)[..., None], shape).conditional(draws))
+    return Mixture(loss.law(np.asarray(dispersion)[..., None], shape).conditional(latent.draws[..., 0, :]))
 
 
 def _widened(distribution, rows, ratio):

@@ -214,7 +214,7 @@ def interval_of(score, distribution, thresholds):
         rows = np.flatnonzero(place == k)
         part = distribution if len(rows) == len(place) else _rows_of(distribution, rows)
         intervals[rows] = np.stack(SCORES[score].ends(part, scores), axis=1)
-    return from_zero(intervals, distribution.target, distribution.loss)
+    return from_zero(intervals, distribution.target, distribution.loss) if score == "distribution" else intervals
 
 
 def _rows_of(distribution, rows):

@@ -241,7 +241,7 @@ def test_copies_of_rows_do_not_make_constant_noise_vary(n):
     some = np.random.default_rng(1).integers(0, n, n)
     for rows in (some, np.r_[:n, :n]):
         std = np.broadcast_to(RibbonRegressor().fit(X[rows], y[rows]).predict_std(X, kind="aleatoric"), n)
-        assert std.max() < 1.1 * std.min()
+        assert std.max() < 1.25 * std.min()
 
 
 @pytest.mark.parametrize("noise", [constant, growing])

@@ -486,7 +486,7 @@ def confidence_within_prediction(s):
             dispersion = float(np.max(s.fitted.noise_.dispersion_))
             if s.case.params.get("link") == "identity" or not dispersion <= 2 or _varies(s.case):
                 raise DoesNotApply
-            floor = floor + max(1.0, dispersion)
+            floor = np.where(mean[:, 1] > 1e12, np.inf, floor + max(1.0, dispersion))  # larger counts are one to floats
         bad = (mean[:, 0] < new[:, 0] - floor) | (mean[:, 1] > new[:, 1] + floor)
     if bad.any():
         row, level = np.argwhere(bad)[0]
@@ -695,6 +695,8 @@ def twin_weights(s):
     """An integer weight is that many copies of the row, and zero is none."""
     if not _is_comparable(s) or s.case.weights not in ("integers", "zeros") or "weight_type" in s.case.options:
         raise DoesNotApply
+    if s.case.prepare.startswith("scaler") and s.case.options.get("damping"):
+        raise DoesNotApply  # scalers see no weights, and the damping is in units of the scaled columns
     d, times = s.data, s.data.weight.astype(int)
     text, group = (None if a is None else np.repeat(a, times) for a in (d.text, d.group))
     X, y = np.repeat(d.X, times, axis=0), np.repeat(d.y, times)
