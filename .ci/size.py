@@ -36,7 +36,7 @@ LIMITS = {
     "fit, noise='dof': calls": (270, 180),
     "fit, noise='dof': files": (20, 11),
     "fit, noise='dof': switches of file": (135, 70),
-    "classifier fit: calls": (255, None),
+    "classifier fit: calls": (258, None),
     "classifier fit: files": (16, 12),
     "classifier fit: switches of file": (122, 100),
     "predict_interval: calls": (105, 35),

@@ -112,10 +112,8 @@ def latent_at(model, ribbon, X):
     """Raw predictions of prepared rows X with their distribution, computed in blocks."""
     source = RawDraws(model, ribbon, X)
     draws = None if ribbon.shifts is None else source.at(ribbon.shifts)
-    if ribbon.freedom is None:
-        return Latent(*raw_and_covariance(model, X, ribbon.root), draws, source)
-    freedom, least = Degrees(model, ribbon, X), ribbon.freedom.least
-    return Latent(*raw_and_covariance(model, X, ribbon.root), draws, source, freedom, least)
+    known = () if ribbon.freedom is None else (Degrees(model, ribbon, X), ribbon.freedom.least)
+    return Latent(*raw_and_covariance(model, X, ribbon.root), draws, source, *known)
 
 
 def uncertain_latent(estimator, X):

@@ -1,5 +1,7 @@
 """Distributions of y whose raw prediction has Student's t distribution, made of those with a normal one."""
 
+from functools import partialmethod
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
@@ -105,17 +107,10 @@ class Patched(Law):
     def std(self):
         return self.law.std()
 
-    def cdf(self, y):
-        return self._patched("cdf", y)
-
-    def cdf_below(self, y):
-        return self._patched("cdf_below", y)
-
-    def logpdf(self, y):
-        return self._patched("logpdf", y)
-
-    def crps(self, y):
-        return self._patched("crps", y)
+    cdf = partialmethod(_patched, "cdf")
+    cdf_below = partialmethod(_patched, "cdf_below")
+    logpdf = partialmethod(_patched, "logpdf")
+    crps = partialmethod(_patched, "crps")
 
     def ppf(self, q):
         out = np.array(self.law.ppf(q))

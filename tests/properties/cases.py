@@ -162,7 +162,7 @@ def draw_case(rng, family=None):
         x_scale=x_scale,
         y=y,
         y_scale=_rarely(rng, 1.0, lambda: _log_uniform(rng, 1e-13, 1e13)) if scalable else 1.0,
-        classes=rng.choice([2, 2, 3, 4, 5]) if classifier else 2,
+        classes=rng.choice([2] * 9 + [3] if model == "SGDClassifier" else [2, 2, 3, 4, 5]) if classifier else 2,
         labels=rng.choice(["int", "int", "str", "negative"]) if classifier else "int",
         container=container,
         y_container=rng.choice(["array", "array", "list", "series", "column"]),
@@ -325,8 +325,6 @@ def _draw_options(rng, model, params):
         rng, {}, lambda: {"predictive": rng.choice(["pushforward", "direct", "newton"]), "n_draws": 12}, 0.2
     )
     options |= _rarely(rng, {}, lambda: {"store_loo": True}, 0.3)
-    types = ["importance"] if model in CLASSIFIERS else ["importance", "exposure"]
-    options |= _rarely(rng, {}, lambda: {"weight_type": rng.choice(types)}, 0.2)
     if model in CLASSIFIERS:
         options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 4.0])}, 0.3)
     else:
@@ -334,6 +332,8 @@ def _draw_options(rng, model, params):
         options |= _rarely(rng, {}, lambda: {"noise": rng.choice(noises)}, 0.4)
         laws = ["normal", "student", "student", "empirical", "empirical"]  # a family other than these refuses the last
         options |= _rarely(rng, {}, lambda: {"law": rng.choice(laws)}, 0.2 if _is_additive(model, params) else 0.02)
+    types = ["importance"] if model in CLASSIFIERS else ["importance", "exposure"]
+    options |= _rarely(rng, {}, lambda: {"weight_type": rng.choice(types)}, 0.2)
     return options | {"random_state": 0}
 
 
