@@ -47,7 +47,8 @@ class Split:
         """Split rows in memory by their positions; refuses folds without a class or without weight."""
         if classifier and len(missing := np.setdiff1d(y, y[train])):
             raise ValueError(
-                f"The training rows of {name} have no example of {missing.tolist()}; use a stratified cv, fewer folds."
+                f"The training rows of {name} have no example of class {missing.tolist()}; use fewer folds, or a "
+                "stratified cv."
             )
         if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
             raise ValueError(
