@@ -351,7 +351,7 @@ class Mixture(Law):
 
         every, a, b = np.arange(some.size), np.zeros(some.size), np.ones(some.size)
         u = find_root(residual, a, b, residual(a, every), residual(b, every))
-        steep = (residual(u - 1e-9, every) < -1e-12) & (residual(u + 1e-9, every) >= 0)
+        steep = (residual(u - 1e-9, every) < -1e-12) & (np.abs(residual(u, every)) < 1e-10)
         found, u = some[steep], u[steep]
         low[found] = high[found] = low[found] + u * span[found]
         return np.delete(np.arange(q.size), found)

@@ -512,7 +512,8 @@ def _widened(distribution, rows, ratio):
 def _heavy_rows(distribution):
     """Rows at which degrees of freedom of the raw prediction change the distribution of y, and these degrees."""
     latent, loss = distribution.latent, distribution.loss
-    if latent.freedom is None or latent.covariance.ndim > 3:
+    behind_link = latent.draws is not None and not loss.additive  # larger deviations may overflow, on one side only
+    if latent.freedom is None or latent.covariance.ndim > 3 or behind_link:
         return np.zeros(0, dtype=int), np.zeros(0)
     f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
     if not loss.additive:
