@@ -18,10 +18,9 @@ def is_lazy(X):
 
 def check_no_dates(X):
     """Refuse tables with columns of dates, which have no numbers of a known unit."""
-    columns = [X[name] for name in X.columns] if hasattr(X, "columns") else [X]
-    dtypes = "".join(str(getattr(column, "dtype", "")) for column in columns)
-    first = [np.ravel(np.asarray(column)[:1]) for column in columns if str(getattr(column, "dtype", "")) == "object"]
-    if "time" in dtypes or any(isinstance(value, date) for values in first for value in values):
+    dtypes = "".join(map(str, getattr(X, "dtypes", [getattr(X, "dtype", "")])))
+    first = np.ravel(np.asarray(X[:1], dtype=object)) if "object" in dtypes else ()
+    if "time" in dtypes or any(isinstance(value, date) for value in first):
         raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
 
 

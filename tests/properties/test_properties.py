@@ -239,6 +239,27 @@ ONCE_BROKEN = [
     # uninformative weights and labels
     Case(params={"positive": True}, options={"noise": "loo"}, weights="sum_to_one"),
     Case(family="network", model="MLPClassifier", y="one_class"),
+    # draws behind a link
+    Case(
+        family="glm",
+        model="TweedieRegressor",
+        params={"alpha": 10.0, "tol": 1e-09, "max_iter": 200, "power": 0, "link": "log"},
+        options={"predictive": "direct", "random_state": 0},
+        n=121,
+        y="noise",
+        seed=742578,
+    ),
+    Case(
+        family="glm",
+        model="GammaRegressor",
+        params={"tol": 1e-09, "max_iter": 200},
+        options={"predictive": "newton", "n_draws": 12, "random_state": 0},
+        n=27,
+        x=("category", "outlier"),
+        y="heavy",
+        rows="far",
+        seed=273069,
+    ),
     # state and containers
     Case(model="Ridge", d=1, twin="failed_refit", seed=74453),
     Case(family="l1", model="Lasso", params={"positive": True}, n=10, y="noise", twin="failed_refit", seed=407134),
