@@ -112,11 +112,15 @@ class Ribbon:
         with np.errstate(over="ignore", invalid="ignore"):
             return self.root @ self.root.T
 
+    def scaled(self, factor):
+        """Multiply the covariance by a factor, and drawn shifts by its root."""
+        c = np.sqrt(factor)
+        shifts = None if self.shifts is None else c * self.shifts
+        return replace(self, root=c * self.root, shifts=shifts)
+
     def at_alpha(self, alpha):
         """Rescale the covariance, and drawn shifts, to another alpha."""
-        c = np.sqrt(rescaling(self.units, self.alpha, alpha))
-        shifts = None if self.shifts is None else c * self.shifts
-        return replace(self, root=c * self.root, shifts=shifts, alpha=alpha)
+        return replace(self.scaled(rescaling(self.units, self.alpha, alpha)), alpha=alpha)
 
     def degrees_of_freedom(self, function):
         """Degrees of freedom (...) of functionals; ``function`` takes directions (p, r) to their values (..., r)."""

@@ -32,18 +32,29 @@ SEPARATION = 0.05  # warn below this ratio of squared scores to their expectatio
 MAX_PARAMETERS_PER_ROW = 0.25  # effective parameters per row that damping leaves: 0.2 and 0.3 cover .86 to .98
 INTERPOLATING = 0.75  # effective parameters per row above which networks are damped even at a minimum
 EARLY_STOPPING_DAMPING = 0.01  # least damping after early stopping, in variances of y: widths are near refits'
+HELD_OUT_PARAMETERS_PER_ROW = (
+    0.5  # the same if held-out rows scale the covariance: best likelihood and intervals of means
+)
 CV_DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # dampings that RibbonCV tries for networks above EASY_LEVERAGE, by judgement
 
 # ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
 DENSE_MEMORY = 0.25  # share of the machine's memory up to which a dense curvature is used; rows need room too
 MAX_MEMORY = 0.8  # share of the machine's memory above which a curvature is refused: the rows need some too
 DENSE_WORK = 1e13  # multiplications up to which a dense curvature is used: a few minutes
+NETWORK_WORK = 4e10  # the same for a network with few rows, which trains in about a second: 1,500 parameters
 CLOSED_FORM_LIMIT = 2000  # parameters up to which a structured curvature has a closed form: 32 MB a p x p array
 
 # ---------------------------------------------------------------------- draws, doc/method.md
 MIN_CURVATURE = 0.05  # share of H_r that a Newton draw keeps in any direction: bounds its step by 20 linear ones
 MAX_FLAT_DRAWS = 0.05  # share of draws with raised curvature above which fit warns, by judgement
 MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from, for clip_scores: known to 1%
+
+# ---------------------------------------------------------------------- held_out="auto", doc/defaults.md#held-out-rows
+N_FOLDS = 5  # folds of which some are refitted: refits with four fifths of the rows resemble the fit to all of them
+N_REFITS = 3  # refits: 3.4 base fits in all, and nearly the coverage of five refits
+FEWEST_UNSEEN_ROWS = 200  # validation rows of early stopping from which no refits are made
+MAX_REFIT_RATIO = 10.0  # ratio of held-out mean squared errors of refits above which fit warns: coverage is then off
+EPISTEMIC_PRIOR = 4.0  # precision of the prior on the log of the epistemic scale: 4 to 20 are equally good
 
 # ---------------------------------------------------------------------- noise and law, doc/defaults.md
 FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories

@@ -56,6 +56,7 @@ class Training:
     H_r: Any
     correction: str = "HC0"  # or "auto", "HC1", "HC2", "HC3": how to undo the shrinkage of fitted scores
     clip: Clip = NO_CLIP
+    scaled: bool = False  # whether held-out rows scale the covariance, so that capped leverages need no warning
 
     @classmethod
     def from_rows(cls, rows, curvature, correction="HC0", clip=NO_CLIP):
@@ -294,6 +295,8 @@ def _warn_of_few_groups(training):
 def _warn_of_leverage(training, what):
     """Warn that leverages are capped, unless fractional weights are the cause."""
     cap = thresholds.MAX_LEVERAGE
+    if training.scaled:
+        return
     if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
         return  # the weights are the cause, and fit has warned of them
     warn_user(
@@ -303,7 +306,20 @@ def _warn_of_leverage(training, what):
     )
 
 
-# ---------------------------------------------------------------------- damping of networks
+# ---------------------------------------------------------------------- networks
+def may_have_memorized(training, whole):
+    """Whether the network ``whole`` has so many parameters that it may have memorized its rows.
+
+    Leave-one-out by a step from the fitted parameters then understates errors of new rows. Counts effective
+    parameters, or all parameters if only those of the last layer have a curvature.
+    """
+    if whole.is_linear:
+        return False
+    if whole is not training.rows.model and training.rows.model.is_linear:
+        return len(whole.theta) >= thresholds.EASY_LEVERAGE * training.n * whole.loss.curvature_rank
+    return training.parameters_per_row >= thresholds.EASY_LEVERAGE
+
+
 def is_flexible(training):
     """Whether a network was stopped early or nearly interpolates, so that leverages are meaningless."""
     if training.rows.model.is_linear or not training.curvature.factors_again:
@@ -316,10 +332,14 @@ def is_flexible(training):
 
 def damped(training):
     """Training with the smallest damping that leaves MAX_PARAMETERS_PER_ROW, or a larger one after early stopping."""
-    least = _least_damping(training)
-    if training.parameters_per_row <= thresholds.MAX_PARAMETERS_PER_ROW:
-        return training.at_damping(least)
-    most = thresholds.MAX_PARAMETERS_PER_ROW * training.n * training.rows.model.loss.curvature_rank
+    return limited(training, thresholds.MAX_PARAMETERS_PER_ROW, _least_damping(training))
+
+
+def limited(training, per_row, least=0.0):
+    """Training with the smallest damping, from ``least`` on, that leaves ``per_row`` effective parameters per row."""
+    if training.parameters_per_row <= per_row:
+        return training.at_damping(least) if least else training
+    most = per_row * training.n * training.rows.model.loss.curvature_rank
     trace = float(np.sum(training.H_r.diagonal))
     low, high = 1e-15 * trace, trace / most  # tr(H (H + damping)^-1) <= tr(H) / damping
     effective = _effective_parameters(training)

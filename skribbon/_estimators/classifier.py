@@ -45,7 +45,15 @@ from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
 from ..exceptions import SeparationWarning, warn_user
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
-from .ribbon import BaseRibbon, fit_ribbon, loo_record, train, uncertain_latent, warn_of_training_rows
+from .ribbon import (
+    BaseRibbon,
+    first_pass,
+    fit_ribbon,
+    loo_record,
+    settled,
+    uncertain_latent,
+    warn_of_training_rows,
+)
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -510,7 +518,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         y, settings = check_target(self, y), Settings.from_classifier(self)
         fitted, rows = self._fit_base_model(X, y, sample_weight, groups)
         with limit_blas(rows.n_rows, len(rows.model.theta)):
-            training, found = train(settings, rows)  # the first pass: H_r
+            training, found = settled(self, first_pass(settings, rows), rows.model)  # the first pass: H_r
             fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
             warn_of_separation(training)

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 
-from .._core.thresholds import CV_DAMPINGS
+from .._core.thresholds import CV_DAMPINGS, EASY_LEVERAGE
 from .._predict.held_out import HeldOutSummary
 from .._utils.checks import (
     check_fitted,
@@ -31,6 +31,7 @@ from .._utils.checks import (
 )
 from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
+from .._utils.unwrap import may_be_network
 from ..conformal.left_out import CrossConformal
 from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import law_of_held_out
@@ -50,8 +51,10 @@ from .folds import (
     splits_of_table,
     with_pooled_noise,
 )
+from .held_out import refitted, unseen_folds
 from .regressor import RibbonRegressor
 from .ribbon import BaseRibbon
+from .settings import Settings
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
 CLASSIFICATION = ("nll", "brier", "ece")
@@ -197,7 +200,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         y, search = check_target(self, y), self._search(ribbon)
         table = self._checked_columns(X, y, sample_weight, groups)
         candidates, n_always = self._candidates(ribbon)
-        folds, notes = self._folds(candidates, n_always, *table)
+        folds, notes = self._network_folds(candidates[:n_always], search, *table) or self._folds(
+            candidates, n_always, *table
+        )
         chosen, best, tables = choose(folds, search, all_rows=self.store_folds)
         with noted_warnings(notes, None):
             final = self._refit(candidates[chosen], best, *table)
@@ -260,6 +265,34 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         folds, notes = fit_folds(candidates, n_always, splits, n_jobs, self.verbose)
         return (list(map(with_pooled_noise, folds)) if pooled else folds), notes
 
+    def _network_folds(self, candidates, search, X, y, sample_weight, groups):
+        """Folds of every candidate, and warnings, for a network that may have memorized its rows; else None.
+
+        Its base model is refitted without each fold, and every candidate has one ribbon, of all rows.
+        """
+        ribbon = candidates[0]
+        if self.store_folds or self._leave_one_out or is_lazy(X) or callable(search.scoring):
+            return None
+        if not isinstance(ribbon, RibbonRegressor) or not is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon):
+            return None
+        if not may_be_network(ribbon._get_estimator()):
+            return None
+        notes, (fit_params, split_params) = [], self._routed(sample_weight, groups)
+        first = clone(ribbon).set_params(n_jobs=self.n_jobs, verbose=self.verbose)
+        table = X, y, *(fit_params.get(name) for name in ("sample_weight", "groups"))
+        with noted_warnings(notes, None):
+            base = first._fit_base_model(*table)
+            model, rows = base[1].model, base[1]
+            if model.is_linear or len(model.theta) < EASY_LEVERAGE * rows.n * model.loss.curvature_rank:
+                return None
+            positions = split_positions(self.cv, X, y, groups, False, split_params, sample_weight)
+            unseen = refitted(first, base[0]["estimator_"], positions, model, rows, table)
+            folds = []
+            for own in map(clone, candidates):
+                own._fit_around(Settings.from_regressor(own, y), base, table, unseen=unseen, records=(records := []))
+                folds.append(unseen_folds(own, unseen, records, X, y))
+        return folds, notes
+
     def _check_folds(self, ribbon, lazy):
         """Refuse parameters that do not go together."""
         frozen, pooled, loo = isinstance(ribbon, FrozenEstimator), _noise_from_folds(ribbon), self._leave_one_out
@@ -306,7 +339,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     def _refit(self, ribbon, best, X, y, sample_weight, groups):
         """Fit the chosen Ribbon to all rows, or rescale a Ribbon that is fitted to them already."""
-        if isinstance(ribbon, FrozenEstimator) or (self._leave_one_out and ribbon.predictive == "gaussian"):
+        shared = len(best.folds) > 1 and best.folds[0].ribbon is best.folds[1].ribbon  # fitted to all rows
+        if isinstance(ribbon, FrozenEstimator) or shared or (self._leave_one_out and ribbon.predictive == "gaussian"):
             return best.folds[0].ribbon.with_alpha(**best.parameters)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)

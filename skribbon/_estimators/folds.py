@@ -178,13 +178,18 @@ def fit_fold(ribbons, n_always, split, verbose=0):
 
 def fit_candidates(ribbons, n_always, X, y, fit_params, n, ignored=(FlexibleModelWarning,)):
     """Fit clones of Ribbons around one fitted base model; n is the number of rows of all folds."""
-    fitted = [fit_quietly(clone(ribbons[0]), X, y, fit_params, ignored)]
+    fitted = [fit_quietly(on_one_fit(ribbons[0]), X, y, fit_params, ignored)]
     model = fitted[0].model_
     could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
     for ribbon in ribbons[1 : None if could_follow else n_always]:
         frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
         fitted.append(fit_quietly(frozen, X, y, fit_params, (RibbonWarning,)))  # the first fit has warned
     return fitted
+
+
+def on_one_fit(ribbon):
+    """Clone of a Ribbon that makes no refits of its own."""
+    return clone(ribbon).set_params(**({"held_out": "loo"} if "held_out" in ribbon.get_params(deep=False) else {}))
 
 
 def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import column_or_1d
 
 from .._laws.noise_distributions import NORMAL, NoiseLaw
@@ -36,6 +37,7 @@ from .._utils.typing import (
     Correction,
     CurvatureName,
     FloatArray,
+    HeldOutName,
     IntervalKind,
     LawName,
     Levels,
@@ -55,7 +57,8 @@ from ..models.outputs import OutputOf
 from ..noise.fit import fit_noise
 from ..noise.scale import Noise
 from .base_model import adopt, calibration_rows, lazily, own_copy, prepared, targets_of
-from .ribbon import BaseRibbon, fit_ribbon, latent_at, loo_record, train, warn_of_training_rows
+from .held_out import unseen_rows
+from .ribbon import BaseRibbon, first_pass, fit_ribbon, latent_at, loo_record, settled, warn_of_training_rows
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -570,13 +573,24 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
         one observation. "exposure", for rates with exposures, averages of several observations, and precisions: the
         variance of the noise is inverse to the weight, too, and predictions are for a weight of one.
+    held_out : {"auto", "loo", "early_stopping"}, int, splitter or iterable, default="auto"
+        Source of the predictions of unseen rows, from which scale and distribution of the noise are learnt, and for
+        refits the scale of the epistemic variance too. "loo": leave-one-out in closed form, from the one fit. "auto" is
+        "loo" unless the base model is a network that may have memorized its rows, with at least 0.15 effective
+        parameters per row: then 200 or more rows that the network's own ``early_stopping`` set aside, else three refits
+        of the network from other random starts, each without a fifth of the rows. "early_stopping": these rows, if
+        there are fewer, too. A number of folds, a splitter, or pairs of training and held-out positions: a refit for
+        each. Predictions are always those of the one fit to all rows.
     store_loo : bool, default=False
         Keep first-order leave-one-out results: ``loo_residuals_``, ``loo_score_``, ``loo_distribution_``, and the
         parameters of the leave-one-out fits for intervals of kind "jackknife+".
+    n_jobs : int, default=None
+        Number of refits to run in parallel. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Seed of the draws, and of every ``random_state`` inside the base model that is None.
+        Seed of the draws, and of every ``random_state`` inside the base model that is None. Refits start from other
+        numbers, which follow from the base model's seed.
     verbose : int, default=0
-        If positive, print a line for every pass over a Dask table.
+        If positive, print a line for every refit, and for every pass over a Dask table.
 
     Attributes
     ----------
@@ -610,7 +624,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         The correction that was used: HC0 to HC3, or with ``groups`` CR0 to CR3.
     held_out_ : HeldOutSummary or None
         Source of the held-out predictions from which scale and distribution of the noise were learnt, or a GLM's family
-        checked; None if that needed no such predictions.
+        checked: ``origin``, "loo", "folds" or "early_stopping"; ``n_rows``; and ``n_fits``, the number of refits. None
+        if that needed no such predictions.
     stationarity_ : float
         Size of the training gradient, in its own standard errors; near zero at an optimum.
     loo_distribution_ : Predictive or JointPredictive
@@ -644,7 +659,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     clip_scores: float | None = None
     clip_steps: float | None = None
     weight_type: WeightType = "frequency"
+    held_out: HeldOutName | int | BaseCrossValidator | Iterable = "auto"
     store_loo: bool = False
+    n_jobs: int | None = None
     random_state: RandomState = None
     verbose: int = 0
 
@@ -679,12 +696,31 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         """
         names, y = getattr(y, "columns", None), check_target(self, y)
         settings = Settings.from_regressor(self, y)
-        fitted, rows = self._fit_base_model(X, y, sample_weight, groups)
-        with limit_blas(rows.n_rows, len(rows.model.theta)):
-            training, found = train(settings, rows)  # the first pass: H_r
-            fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
+        base = self._fit_base_model(X, y, sample_weight, groups)
+        return self._fit_around(settings, base, (X, y, sample_weight, groups), names)
+
+    def _fit_around(self, settings, base, table, names=None, unseen=None, records=None):
+        """Fit the ribbon and the noise around ``base``, the base model's fitted attributes and its training rows.
+
+        ``table`` is X, y, sample_weight and groups; ``unseen``, if known, are predictions of rows that fits have not
+        seen. HeldOut records are appended to the list ``records``.
+        """
+        fitted, rows = base
+        whole, y = rows.model, table[1]
+        with limit_blas(rows.n_rows, len(whole.theta)):
+            training = first_pass(settings, rows)  # H_r
+        if unseen is None:
+            unseen = unseen_rows(self, settings, fitted["estimator_"], training, whole, table)
+        with limit_blas(rows.n_rows, len(whole.theta)):
+            training, found = settled(self, training, whole, unseen)
+            fitted = fitted | found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             latent = partial(latent_at, fitted["model_"], fitted["ribbon_"].at_alpha(1.0))  # alpha shapes no noise
-            fitted |= fit_noise(settings.noise, settings.law, training, latent, fitted["model_"])
+            found, factor, made = fit_noise(settings.noise, settings.law, training, latent, fitted["model_"], unseen)
+            fitted |= found
+            if records is not None:
+                records.extend(made)
+            if unseen is not None:  # held-out rows have set the scale, so that it needs no degrees of freedom
+                fitted["ribbon_"] = replace(fitted["ribbon_"].scaled(factor), freedom=None)
             if fitted["model_"].loss.by_output:
                 fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
                 fitted["_parameters_by_output_"] = training.n * training.mean_leverages

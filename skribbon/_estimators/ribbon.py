@@ -10,18 +10,27 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
 from .._core.rows import Moments, row_blocks, weighed
-from .._core.thresholds import MAX_PARAMETERS_PER_ROW, SAME_GRADIENT, SAME_ROWS, SINGLE_ROW_TOL, UNDETERMINED_TOL
-from .._core.training import Training, damped, is_flexible
+from .._core.thresholds import (
+    HELD_OUT_PARAMETERS_PER_ROW,
+    MAX_PARAMETERS_PER_ROW,
+    SAME_GRADIENT,
+    SAME_ROWS,
+    SINGLE_ROW_TOL,
+    UNDETERMINED_TOL,
+)
+from .._core.training import Training, damped, is_flexible, limited, may_have_memorized
 from .._core.units import NO_CLIP, Clip
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
 from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy
 from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike, RandomState
+from .._utils.unwrap import innermost, may_be_network
 from ..curvature import machine_bytes, resolve_curvature
 from ..exceptions import (
     CalibrationWarning,
@@ -32,32 +41,59 @@ from ..exceptions import (
     warn_user,
 )
 from ..models.base import raw_and_covariance, training_rows
-from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, targets_of, validated
+from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
 from .settings import check_newton, shared_settings
 
 
 # ---------------------------------------------------------------------- fit
-def train(settings, rows):
-    """Make the first pass, with damping for an overparameterized network; returns a Training and attributes, a dict."""
+def first_pass(settings, rows):
+    """Training of the rows after the first pass, without damping."""
     n = rows.n_rows if rows.in_memory else 0  # on Dask, a pass costs more than its arithmetic
     curvature = resolve_curvature(settings.curvature, settings.damping, rows.model, n)
     model = curvature.view(rows.model)
     if model.loss.by_output and settings.clip != NO_CLIP:
         raise ValueError("clip_scores and clip_steps are for one output; fit a Ribbon to each column of y.")
-    rows = rows.at(model)
-    training = Training.from_rows(_centred(rows, curvature), curvature, settings.correction, settings.clip)
-    stationarity = training.stationarity
-    if not is_flexible(training):
-        training.warn_if_not_stationary()
-    elif isinstance(curvature.damping, str):
-        per_row, training = training.parameters_per_row, damped(training)
-        warn_user(
-            f"The model has {per_row:.2f} effective parameters per row, so damping={training.curvature.damping:.2g} "
-            "was added and intervals depend on it. Try: RibbonCV, which chooses the damping on held-out rows.",
-            FlexibleModelWarning,
-        )
-    return training, {"model_": model, "curvature_": training.curvature, "stationarity_": stationarity}
+    return Training.from_rows(_centred(rows.at(model), curvature), curvature, settings.correction, settings.clip)
+
+
+def settled(ribbon, training, whole, unseen=None):
+    """Training with the damping that a network needs; returns it with fitted attributes as a dict.
+
+    ``whole`` is the model with all its parameters, ``unseen`` the predictions of rows that fits have not seen, or None.
+    Warns if a network may have memorized its rows and was not refitted.
+    """
+    known, automatic = {"stationarity_": training.stationarity}, isinstance(training.curvature.damping, str)
+    if unseen is not None:
+        limits = automatic and training.curvature.factors_again and not whole.is_linear
+        training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
+    else:
+        if may_have_memorized(training, whole):
+            per_row = len(whole.theta) / (training.n * whole.loss.curvature_rank)
+            warn_user(
+                f"The network has {per_row:.2g} parameters per row and may have memorized its rows, which a single fit "
+                "does not show: intervals can be far too narrow, 90% intervals with a coverage of 40% to 80%. "
+                f"{_cure(ribbon, training)}",
+                FlexibleModelWarning,
+            )
+        elif not is_flexible(training):
+            training.warn_if_not_stationary()
+        training = damped(training) if automatic and is_flexible(training) else training
+    return training, known | {"model_": training.curvature.view(whole), "curvature_": training.curvature}
+
+
+def is_frozen(ribbon):
+    """Whether the base model of a Ribbon is frozen, so that it cannot be refitted."""
+    return isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
+
+
+def _cure(ribbon, training):
+    """Advice to the user of a network that may have memorized its rows and was not refitted."""
+    if isinstance(ribbon, ClassifierMixin) or not training.rows.in_memory:
+        return "Try: RibbonCV, which scores rows that its fits have not seen."
+    if is_frozen(ribbon):
+        return "A frozen network cannot be refitted. Try: conformalize, with rows that it was not trained on."
+    return "Try: held_out='auto' and noise='auto', which refit the network without some of its rows."
 
 
 def _centred(rows, curvature):
@@ -187,7 +223,7 @@ class BaseRibbon(Wrapper):
             fitted, rows = self._fit_lazily(X, y, sample_weight, groups)
         else:
             checked_groups(groups, len(y), np.ones(len(y)))  # raises before the base model is fitted
-            fitted, model, weight = self._fit_base(X, y, sample_weight)
+            fitted, model, weight = self._fit_base(X, y, sample_weight, self._seeded_estimator())
             X = own_copy(fitted["estimator_"], X) if model.preprocess else X
             rows = training_rows(model, X, targets_of(model, y), weight, checked_groups(groups, len(y), weight))
         rows = weighed(rows, self.weight_type)
@@ -200,6 +236,13 @@ class BaseRibbon(Wrapper):
                 WeightWarning,
             )
         return fitted, rows
+
+    def _seeded_estimator(self):
+        """Base model; a network without a seed gets one, so that its early stopping can be traced."""
+        estimator = self._get_estimator()
+        if self.random_state is not None or not may_be_network(estimator):
+            return estimator
+        return seed_all(clone(estimator), check_random_state(None))
 
     def _fit_lazily(self, X, y, sample_weight, groups):
         """Fit the base model to Dask collections, partition by partition."""

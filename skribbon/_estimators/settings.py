@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, get_args
 
 import numpy as np
 
 from .._core.units import Clip
 from .._utils.checks import check_count, check_name
-from .._utils.typing import Correction, PredictiveName, WeightType
+from .._utils.typing import Correction, HeldOutName, PredictiveName, WeightType
 from ..curvature import machine_bytes
 from ..noise.fit import check_law, is_covariance, resolve_noise
 
@@ -29,14 +29,21 @@ class Settings:
     random_state: Any
     store_loo: bool
     weight_type: str
+    held_out: Any = "loo"  # source of held-out predictions
     noise: Any = None  # unfitted Noise, "auto" or a covariance; None for a classifier
     law: Any = None  # NoiseLaw, its name or a tuple of them; None for a classifier
     temperature: float = 1.0  # 1 for a regressor
+
+    @property
+    def learns_noise(self):
+        """Whether the scale of the noise is learnt from held-out rows, not stated by the user."""
+        return isinstance(self.noise, str) or getattr(self.noise, "_from_held_out", False)
 
     @classmethod
     def from_regressor(cls, ribbon, y):
         """Parse the parameters of a RibbonRegressor that is to be fitted to y (n,) or (n, m)."""
         check_name(ribbon.weight_type, "weight_type", get_args(WeightType))
+        check_held_out(ribbon.held_out)
         noise, law = ribbon.noise, check_law(ribbon.law)
         if not is_covariance(noise):
             noise = resolve_noise(noise, auto=True)
@@ -44,7 +51,7 @@ class Settings:
             raise ValueError("noise is a covariance of several outputs, but y has one output; pass a number.")
         if isinstance(law, tuple) and np.shape(y)[1:] != (len(law),):
             raise ValueError(f"law has {len(law)} distributions, one per output, but y has shape {np.shape(y)}.")
-        return cls(**shared_settings(ribbon), noise=noise, law=law)
+        return cls(**shared_settings(ribbon), held_out=ribbon.held_out, noise=noise, law=law)
 
     @classmethod
     def from_classifier(cls, ribbon):
@@ -73,6 +80,18 @@ def shared_settings(ribbon):
         "n_draws": check_count(ribbon.n_draws, "n_draws", 2),
         "clip": Clip(ribbon.clip_scores, ribbon.clip_steps),
     }
+
+
+def check_held_out(held_out):
+    """Refuse a ``held_out`` that is no name, no number of folds and no splitter."""
+    names = get_args(HeldOutName)
+    if isinstance(held_out, str | Real) or held_out is None:
+        fine = held_out in names if isinstance(held_out, str) else isinstance(held_out, Integral) and held_out >= 2
+    else:
+        fine = hasattr(held_out, "split") or np.iterable(held_out)
+    if not fine:
+        listed = ", ".join(map(repr, names))
+        raise ValueError(f"held_out must be {listed}, a number of folds >= 2 or a splitter, got {held_out!r}.")
 
 
 def check_positive(value, name, cure="", allowed=""):

@@ -14,6 +14,7 @@ from .classes import ClassProbabilities
 ORIGINS = {
     "loo": "each by the fit without the row, or its group, in closed form",
     "folds": "each by a refit without its fold",
+    "early_stopping": "which early stopping set aside in the fit",
     "calibration": "rows that were passed in addition to the training rows",
 }
 
@@ -22,7 +23,7 @@ ORIGINS = {
 class HeldOutSummary:
     """Source of the held-out predictions that a fit learnt from."""
 
-    origin: str  # "loo", "folds" or "calibration"
+    origin: str  # "loo", "folds", "early_stopping" or "calibration"
     n_rows: int  # number of rows with a held-out prediction
     n_fits: int  # number of base fits that these predictions took, in addition to the fit to all rows
 
@@ -36,6 +37,34 @@ class HeldOutSummary:
 
 
 @dataclass(frozen=True, eq=False)
+class Unseen:
+    """Raw predictions of training rows by fits that have not seen them, as they come from refits."""
+
+    rows: np.ndarray  # (m,) positions of the rows
+    f: np.ndarray  # (m, k), on the scale of the fit to all rows
+    ratio: np.ndarray  # (q,) expected squared error at new rows of the fit to all rows, over the one of f; by output
+    origin: str  # "folds" or "early_stopping"
+    fold: np.ndarray | None = None  # (m,) number of the refit of each row; None without refits
+
+    @property
+    def n_fits(self):
+        """Number of refits."""
+        return 0 if self.fold is None else int(self.fold.max()) + 1
+
+    def sample(self, some):
+        """Predictions of some of the rows, by their positions among these."""
+        return replace(self, rows=self.rows[some], f=self.f[some], fold=None if self.fold is None else self.fold[some])
+
+    def sized(self, y, additive):
+        """Raw predictions with errors of the expected size, if the noise is additive; y are targets of all rows."""
+        if not additive:
+            return self.f
+        q = len(self.ratio)
+        t = y.reshape(len(y), q)[self.rows]
+        return np.hstack([t - np.sqrt(self.ratio) * (t - self.f[:, :q]), self.f[:, q:]])
+
+
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Rows with their predictive distributions by fits that did not see them."""
 
@@ -44,7 +73,7 @@ class HeldOut:
     y: np.ndarray  # (m,) or (m, n_outputs) observed values, or positions of the classes
     weight: np.ndarray  # (m,) frequencies
     group: np.ndarray | None = None  # (m,) labels of dependent rows; of calibration rows, of groups with own guarantees
-    origin: str = "folds"  # or "loo", "calibration"
+    origin: str = "folds"  # or "loo", "early_stopping", "calibration"
     n_fits: int = 0  # number of base fits that the record took
     units: float = 1.0  # number of Dirichlet weights at which the epistemic covariance was computed
     alpha: float = 1.0  # concentration of these weights

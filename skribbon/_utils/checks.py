@@ -192,9 +192,9 @@ def check_name(value, name, allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
-def is_name(value, name):
-    """Whether a parameter, maybe an array, is this name."""
-    return isinstance(value, str) and value == name
+def is_name(value, *names):
+    """Whether a parameter, maybe an array, is one of these names."""
+    return isinstance(value, str) and value in names
 
 
 def index_of(X):

@@ -21,6 +21,7 @@ CurvatureName: TypeAlias = Literal[
 ]
 NoiseName: TypeAlias = Literal["auto", "dof", "train", "loo", "heteroskedastic", "cv"]
 LawName: TypeAlias = Literal["auto", "normal", "student", "empirical"]
+HeldOutName: TypeAlias = Literal["auto", "loo", "early_stopping"]
 WeightType: TypeAlias = Literal["frequency", "importance", "exposure"]
 PredictiveName: TypeAlias = Literal["gaussian", "pushforward", "direct", "newton"]
 IntervalKind: TypeAlias = Literal["prediction", "confidence"]

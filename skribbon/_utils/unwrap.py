@@ -43,6 +43,13 @@ def innermost(estimator):
     return estimator, prefix
 
 
+def may_be_network(estimator):
+    """Whether an unfitted estimator can be refitted and holds none of scikit-learn's linear models."""
+    leaf, _ = innermost(estimator)
+    linear = any(kind.__module__.startswith("sklearn.linear_model") for kind in type(leaf).__mro__)
+    return not linear and not isinstance(leaf, FrozenEstimator) and hasattr(leaf, "get_params")
+
+
 def fitted_leaf(estimator):
     """Fitted model at the core of a fitted estimator."""
     while isinstance(estimator, WRAPPERS):

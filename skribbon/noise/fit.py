@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import get_args
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import betaln
 from sklearn.base import clone
 
@@ -21,7 +22,7 @@ from .._laws import noise_distributions as shapes
 from .._laws.noise_distributions import NORMAL, EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .._predict.held_out import HeldOut, HeldOutSummary
 from .._predict.joint import output_latent
-from .._predict.predictive import Predictive
+from .._predict.predictive import Latent, Predictive
 from .._predict.target import TargetScale
 from .._utils.typing import LawName
 from ..exceptions import FamilyWarning, warn_user
@@ -29,8 +30,12 @@ from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, Join
 
 
 # ---------------------------------------------------------------------- noise of a fitted model
-def fit_noise(noise, law, training, latent, model):
-    """Fit scale and distribution of the noise, output by output; returns fitted attributes as a dict."""
+def fit_noise(noise, law, training, latent, model, unseen=None):
+    """Fit scale and distribution of the noise, output by output.
+
+    ``unseen`` are predictions of rows by fits that have not seen them; None for leave-one-out in closed form. Returns
+    fitted attributes as a dict, the factor of the epistemic covariance that unseen rows support, and HeldOut records.
+    """
     models, outputs, several = model.outputs, training.outputs, bool(model.loss.by_output)
     m = len(models)
     correlation = np.eye(m) if type(noise) is ConstantNoise else None  # a number means no correlation
@@ -39,17 +44,29 @@ def fit_noise(noise, law, training, latent, model):
         variances, correlation = check_covariance(noise, m)
         asked = [ConstantNoise(float(variance)) for variance in variances]
     laws = law if isinstance(law, tuple) else [law] * m
-    at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
-    latents = [(lambda X, j=j: output_latent(at_sample(), j)) for j in range(m)] if several else [latent]
-    fits = map(fit_output, asked, laws, outputs, latents, map(attrgetter("loss"), models))
+    losses, factor = [own.loss for own in models], 1.0
+    if unseen is None:
+        at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
+        latents = [(lambda X, j=j: output_latent(at_sample(), j)) for j in range(m)] if several else [latent]
+        fits = list(map(fit_output, asked, laws, outputs, latents, losses))
+    else:
+        fits, factor = fit_unseen(asked, laws, outputs, latent, losses, unseen)
     noises, laws, dispersions, records = zip(*fits, strict=True)
     targets = tuple(TargetScale.of(own, part.rows.targets()) for own, part in zip(models, outputs, strict=True))
     summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
     if not several:
-        return {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
-    if correlation is None:
+        return (
+            {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary},
+            factor,
+            records,
+        )
+    if correlation is None and unseen is None:
         correlation = correlation_of(_residual_products(training, np.stack(dispersions, axis=1)))
-    return {"noise_": JointNoise(noises, correlation), "law_": laws, "target_scale_": targets, "held_out_": summary}
+    elif correlation is None:
+        z = np.stack([own.residuals / np.sqrt(own.distribution.var()) for own in records], axis=1)
+        correlation = correlation_of((z.T * records[0].weight) @ z)
+    fitted = {"noise_": JointNoise(noises, correlation), "law_": laws, "target_scale_": targets, "held_out_": summary}
+    return fitted, factor, records
 
 
 def _residual_products(training, dispersion):
@@ -130,6 +147,116 @@ def leave_one_out(output, latent, loss):
     known["power"] = POWERS[output.training.correction_used]
     weight = rows.mass if rows.exposure is None else rows.weight
     return HeldOut(predict, f, rows.y, weight, group, "loo", **known)
+
+
+# ---------------------------------------------------------------------- unseen rows of a network
+def fit_unseen(noises, laws, outputs, latent, losses, unseen):
+    """Fit the noise of every output, and one factor of the epistemic covariance, to rows that fits have not seen.
+
+    Returns what ``fit_output`` does for each output, and the factor.
+    """
+    shared = {"origin": unseen.origin, "n_fits": unseen.n_fits}
+    outputs = [replace(own, some=unseen.rows) for own in outputs]
+    whole = latent(outputs[0].rows.X).moved_to(unseen.sized(outputs[0].training.rows.y, losses[0].additive))
+    fits = []
+    for j, (noise, law, output, loss) in enumerate(zip(noises, laws, outputs, losses, strict=True)):
+        own = output_latent(whole, j) if len(outputs) > 1 else whole
+        fits.append(UnseenFit.from_rows(noise, law, output, own, loss, unseen.ratio[j], shared))
+    scales = [own.scales() for own in fits]
+    factor = float(np.exp(np.mean([np.log(factor) for _, factor in scales])))
+    if len(fits) > 1:  # outputs of a network share its parameters
+        scales = [own.scales(factor) for own in fits]
+    return [own.fitted(c, factor) for own, (c, _) in zip(fits, scales, strict=True)], factor
+
+
+@dataclass(frozen=True, eq=False)
+class UnseenFit:
+    """Noise of one output that is fitted to rows which fits have not seen."""
+
+    noise: Noise  # fitted
+    law: object  # NoiseLaw, or a name
+    loss: object
+    record: HeldOut  # with variances of predictions, to be multiplied by a factor
+    dispersion: np.ndarray  # (m,) as if the rows were unseen, to be multiplied by a constant
+    is_stated: bool  # whether the user has stated the noise, so that this constant is one
+    centre: float  # factor at which the scores of the fit have the size of held-out errors
+
+    @classmethod
+    def from_rows(cls, noise, law, output, latent, loss, ratio, shared):
+        """Fit the scale of the noise to raw predictions ``latent``, with variances as if the fit had seen the rows.
+
+        Squared errors are multiplied by ``ratio`` if the noise is not additive.
+        """
+        rows, automatic, f = output.rows, isinstance(noise, str), latent.f
+        if not loss.additive and not (isinstance(law, str) and law == "auto"):
+            raise ValueError(f"law={law!r} must be 'auto', because {type(loss).__name__} has its own distribution.")
+        squared = output.precision * loss.squared_residuals(f, rows.y) * (1.0 if loss.additive else ratio)
+        weight = rows.mass if rows.exposure is None else rows.weight
+        mean = float(np.average(squared, weights=weight))
+        h = np.minimum(output.leverages, thresholds.MAX_LEVERAGE) if output.has_exact_leverages else np.zeros(len(f))
+        scores = output.squared_residuals * (1 - h) ** (2 * POWERS[output.training.correction_used])
+        if output.training.correction_used == "HC1":
+            scores = scores / (1 - output.mean_leverage)
+        score = float(np.average(scores, weights=weight))
+        own = scores / output.precision if loss.additive else 0.0
+        before = latent.covariance[:, 0, 0]
+        share = np.divide(variance_without(before, h, own), before, out=np.zeros_like(before), where=before > 0)
+        moved = Latent(f, latent.covariance * share[:, None, None])
+        group = None if rows.groups is None else rows.groups.code
+        known = {"squared": squared, "precision": output.precision, **shared}
+        prediction = Predictive(moved, loss, np.zeros(len(f)), NORMAL, TargetScale())
+        record = HeldOut(prediction, f, rows.y, weight, group, **known)
+        if automatic:
+            enough = loss.additive and len(f) >= thresholds.FEWEST_NOISE_ROWS
+            noise = HeteroskedasticNoise() if enough else ConstantNoise(mean)
+        if noise._from_held_out:
+            dispersion = noise.fit_held_out(record, rows.X, mean)
+        else:
+            dispersion = np.broadcast_to(noise.fit(replace(output, some=None)).predict(rows.X), len(f))
+        is_stated = not (automatic or noise._from_held_out)
+        return cls(noise, law, loss, record, dispersion, is_stated, mean / score if score > 0 and mean > 0 else 1.0)
+
+    def scales(self, factor=None):
+        """Constant c and factor s at which squared errors have the likelihood of variances c dispersion + s variance.
+
+        The log of s has a normal prior around its centre. ``factor`` keeps s fixed.
+        """
+        record, f = self.record, self.record.f
+        unit = self.loss.mean_derivative(f[:, 0]) ** 2 * self.loss.squared_residuals(f, self.loss.mean(f[:, 0]) + 1)
+        parts = np.stack([self.dispersion, record.precision * unit * record.distribution.latent.covariance[:, 0, 0]])
+        mean = np.average(record.squared, weights=record.weight)
+        centre = np.log(self.centre if factor is None else factor)
+        if not mean > 0:
+            return 1.0, np.exp(centre)
+
+        def loss(x):
+            total = np.maximum(np.exp(x) @ parts, 1e-9 * mean)
+            slope = record.weight * (1 - record.squared / total) / total / 2
+            value = record.weight @ (np.log(total) + record.squared / total) / 2
+            prior = thresholds.EPISTEMIC_PRIOR * (x[1] - centre)
+            return value + prior * (x[1] - centre) / 2, np.exp(x) * (parts @ slope) + np.array([0.0, prior])
+
+        wide = 0.0 if factor is not None else 4.0
+        bounds = [(0.0, 0.0) if self.is_stated else (-6.0, 2.0), (centre - wide, centre + wide)]
+        found = minimize(loss, [0.0 if self.is_stated else -0.4, centre], jac=True, method="L-BFGS-B", bounds=bounds)
+        return np.exp(found.x)
+
+    def fitted(self, c, factor):
+        """Noise, NoiseLaw, dispersions (m,) and HeldOut record with these scales."""
+        noise, law, loss, dispersion = self.noise, self.law, self.loss, self.dispersion * c
+        if type(noise) is ConstantNoise and not self.is_stated:
+            noise = ConstantNoise(float(noise.dispersion_ * c)).fit(None)
+        elif not self.is_stated:
+            noise.dispersion_ = float(noise.dispersion_ * c)
+        own = self.record.distribution
+        record = replace(self.record, prediction=replace(own, latent=own.latent.scaled(factor)))
+        record = record.with_dispersion(dispersion)
+        if not loss.additive:
+            warn_of_family(loss, record, dispersion)
+        elif isinstance(law, str):
+            automatic = law == "auto" and self.is_stated
+            law = NORMAL if automatic or law == "normal" else Standardized.from_held_out([record]).law(law)
+        return noise, NORMAL if isinstance(law, str) else law, dispersion, record
 
 
 def warn_of_family(loss, held_out, dispersion):
@@ -243,8 +370,13 @@ def _residual_columns(record, alpha):
     dispersion = np.broadcast_to(own.dispersion, len(record))
     h, r = np.minimum(record.leverage, thresholds.MAX_LEVERAGE), record.residuals
     weight = np.where(h < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
-    others = factor * np.maximum(own.latent.covariance[:, 0, 0] - (h * r * (1 - h) ** (1 + record.power)) ** 2, 0.0)
-    return r, dispersion, others / (1 - h) ** 2, weight
+    own_score = r * (1 - h) ** (1 + record.power)
+    return r, dispersion, factor * variance_without(own.latent.covariance[:, 0, 0], h, own_score**2), weight
+
+
+def variance_without(variance, leverage, own_score):
+    """Variance (m,) of predictions by the fits without each row, from the squares of the rows' own scores."""
+    return np.maximum(variance - leverage**2 * own_score, 0.0) / (1 - leverage) ** 2
 
 
 def best_student(z, weight):

@@ -1,0 +1,216 @@
+"""Predictions of training rows by networks that have not seen them: refits without folds, or rows set aside."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import r2_score
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPRegressor
+from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._core.deals import row_keys, some_by_keys
+from .._core.rows import row_blocks
+from .._core.thresholds import FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
+from .._core.training import may_have_memorized
+from .._predict.held_out import HeldOut, Unseen
+from .._predict.joint import JointPredictive
+from .._predict.predictive import Latent, Predictive
+from .._utils.checks import checked_weight, is_name
+from .._utils.compat import safe_indexing
+from .._utils.unwrap import fitted_leaf
+from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
+from .base_model import MAX_SEED, seed_all, targets_of
+from .folds import Fold, split_positions
+from .ribbon import is_frozen
+
+
+def unseen_rows(ribbon, settings, estimator, training, whole, table):
+    """Predictions of training rows by fits that have not seen them; None for leave-one-out in closed form.
+
+    ``estimator`` is the base model fitted to all rows, ``whole`` its ParametricModel with all parameters.
+    """
+    held_out, rows = settings.held_out, training.rows
+    if is_name(held_out, "loo") or (is_name(held_out, "auto") and not settings.learns_noise):
+        return None
+    if is_name(held_out, "auto") and not may_have_memorized(training, whole):
+        return None
+    frozen = is_frozen(ribbon)
+    if is_name(held_out, "auto") and (frozen or not rows.in_memory):
+        return None
+    if not rows.in_memory:
+        raise ValueError(f"held_out={held_out!r} needs rows in memory, but X is a Dask collection; use held_out='loo'.")
+    found = set_aside(estimator, whole, rows) if is_name(held_out, "auto", "early_stopping") else None
+    if is_name(held_out, "early_stopping") and found is None:
+        raise ValueError(
+            "held_out='early_stopping' needs an MLPRegressor with early_stopping=True, an integer random_state and no "
+            "warm_start, whose validation rows can be drawn again. Use held_out='auto'."
+        )
+    if found is not None and (is_name(held_out, "early_stopping") or len(found.rows) >= FEWEST_UNSEEN_ROWS):
+        return found
+    if frozen:
+        raise ValueError(
+            f"held_out={held_out!r} needs refits, but the base model is frozen. Use held_out='loo', and conformalize "
+            "with rows that it was not trained on."
+        )
+    return refitted(ribbon, estimator, held_out, whole, rows, table)
+
+
+# ---------------------------------------------------------------------- refits
+def refitted(ribbon, estimator, held_out, model, rows, table):
+    """Predictions of held-out rows by cold refits of the base model, started from other random numbers.
+
+    ``estimator``, ``model`` and ``rows`` are those of the fit to all rows, ``table`` its X, y, sample_weight and
+    groups. The seeds of the refits follow from the seed of that fit.
+    """
+    X, y, sample_weight, groups = indexable(*table)
+    sample_weight = None if sample_weight is None else checked_weight(sample_weight, X)
+    groups = None if groups is None else np.asarray(groups).ravel()
+    splits = _splits(held_out, X, y, sample_weight, groups, is_classifier(ribbon))
+    seed, bare = getattr(fitted_leaf(estimator), "random_state", None), clone(ribbon)
+    seeds = np.random.RandomState(seed if isinstance(seed, Integral) else 0).randint(MAX_SEED, size=len(splits))
+    jobs = (
+        delayed(_refit)(bare, X, y, sample_weight, train, seeds[k], f"refit {k + 1} of {len(splits)}")
+        for k, (train, _) in enumerate(splits)
+    )
+    return compared(Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X)
+
+
+def compared(models, splits, model, rows, X):
+    """Unseen from the models of refits, with their training and held-out positions among the rows of X.
+
+    The fit to all rows errs at new rows as much as at its training rows, plus the gap that refits have between the two.
+    The gap is inverse to the number of rows, except for a network that interpolates, whose gap is noise.
+    """
+    full, f, squares = _squares(model, _raw(model, rows.X), rows.y), [], []
+    for own, (train, test) in zip(models, splits, strict=True):
+        raw = on_scale_of(model, own, _raw(own, own.prepare(X)))
+        found, mass = _squares(model, raw, rows.y), rows.mass
+        parts = (found, test), (found, train), (full, train)
+        squares.append([np.average(A[part], axis=0, weights=mass[part]) for A, part in parts])
+        f.append(raw[test])
+    _warn_if_unstable(np.array(squares)[:, 0].sum(axis=1))
+    unseen, seen, expected = np.mean(squares, axis=0)  # (q,) each
+    memory = np.clip(np.divide(seen, unseen, out=np.ones_like(unseen), where=unseen > 0), 0.0, 1.0)
+    kept = np.mean([len(train) for train, _ in splits]) / rows.n_rows
+    expected = expected + (1 - (1 - kept) * memory) * np.maximum(unseen - seen, 0.0)
+    ratio = np.divide(expected, unseen, out=np.ones_like(unseen), where=unseen > 0)
+    tests = [test for _, test in splits]
+    positions, fold = np.concatenate(tests), np.repeat(np.arange(len(tests)), list(map(len, tests)))
+    some = some_by_keys(row_keys(rows.y[positions], rows.X[positions]), NOISE_ROWS)
+    return Unseen(positions, np.concatenate(f), ratio, "folds", fold).sample(some)
+
+
+def _warn_if_unstable(errors):
+    """Warn if mean squared errors (K,) of refits at their held-out rows differ widely."""
+    if errors.max() > MAX_REFIT_RATIO * errors.min() > 0:
+        warn_user(
+            "Refits without some of the rows have held-out errors that differ by a factor of "
+            f"{np.sqrt(errors.max() / errors.min()):.2g}, so training is unstable and intervals are rough. Try: scale "
+            "X and y, train longer, or use more rows.",
+            FlexibleModelWarning,
+        )
+
+
+def _splits(held_out, X, y, sample_weight, groups, classifier):
+    """Positions of training and held-out rows of every refit."""
+    if not is_name(held_out, "auto"):
+        params = {} if groups is None else {"groups": groups}
+        return split_positions(held_out, X, y, groups, classifier, params, sample_weight)
+    units = len(y) if groups is None else len(np.unique(groups))
+    if units < 2:
+        raise ValueError("Refits without some of the rows need more than 1 sample; pass more rows, or held_out='loo'.")
+    return split_positions(min(N_FOLDS, units), X, y, groups, classifier, {}, sample_weight)[:N_REFITS]
+
+
+def _refit(ribbon, X, y, sample_weight, train, seed, name):
+    """Fit the base model to some rows, from other random numbers; returns its ParametricModel."""
+    start, notes = time.perf_counter(), []
+    estimator = seed_all(clone(ribbon._get_estimator()), np.random.RandomState(seed), override=True)
+    weight = None if sample_weight is None else sample_weight[train]
+    with noted_warnings(notes, name, (RibbonWarning,)):  # the fit to all rows has warned
+        _, model, _ = ribbon._fit_base(safe_indexing(X, train), y[train], weight, estimator)
+    if ribbon.verbose:
+        print(f"[{type(ribbon).__name__}] {name}: {len(train)} rows, {time.perf_counter() - start:.2f} s")
+    return model
+
+
+def _raw(model, X):
+    """Raw predictions (n, k) of prepared rows X, in blocks."""
+    return np.concatenate([model.raw(model.rows(X[rows])) for rows in row_blocks(X.shape[0], model.row_width)])
+
+
+def _squares(model, f, y):
+    """Squared residuals (n, q), one column per output."""
+    return (y - f) ** 2 if model.loss.by_output else model.loss.squared_residuals(f, y)[:, None]
+
+
+def on_scale_of(model, other, f):
+    """Raw predictions f (n, k) of another fit, whose target transformer differs, on the scale of ``model``."""
+    if model.target_transformer is None:
+        return f
+    m = max(1, len(model.loss.by_output))
+
+    def moved(t):
+        return model.encode_target(other.decode_target(t if m > 1 else t[:, 0])).reshape(len(f), -1)
+
+    means, rest = f[:, :m], f[:, m:]
+    if rest.shape[1]:  # the log variance of the noise
+        step = 1e-4
+        rest = rest + 2 * np.log(np.abs(moved(means + step) - moved(means - step)) / (2 * step))
+    return np.hstack([moved(means), rest])
+
+
+def unseen_folds(ribbon, unseen, records, X, y):
+    """Folds of a Ribbon of all rows, from its records of the rows that refits have not seen, one for each output."""
+    own, several = ribbon.ribbon_, bool(ribbon.model_.loss.by_output)
+    laws, targets = (A if several else (A,) for A in (ribbon.law_, ribbon.target_scale_))
+    folds, first, observed = [], records[0], np.asarray(targets_of(ribbon.model_, y), dtype=float)
+    for k in range(unseen.n_fits):
+        at = np.flatnonzero(unseen.fold == k)
+        rows, columns = unseen.rows[at], zip([record.distribution for record in records], laws, targets, strict=True)
+        outputs = tuple(
+            Predictive(part.latent.take(at), part.loss, np.broadcast_to(part.dispersion, len(first))[at], law, target)
+            for part, law, target in columns
+        )
+        prediction = _joint(outputs, ribbon.noise_.correlation) if several else outputs[0]
+        weight, group = first.weight[at], None if first.group is None else first.group[at]
+        known = "folds", 1, own.units, own.alpha
+        record = HeldOut(prediction, prediction.latent.f, observed[rows], weight, group, *known)
+        folds.append(Fold(ribbon, safe_indexing(X, rows), y[rows], record))
+    return folds
+
+
+def _joint(outputs, correlation):
+    """JointPredictive of outputs, without covariances of their raw predictions."""
+    variances = np.stack([own.latent.covariance[:, 0, 0] for own in outputs], axis=1)
+    f = np.hstack([own.latent.f for own in outputs])
+    return JointPredictive(outputs, Latent(f, variances[:, :, None] * np.eye(len(outputs))), correlation)
+
+
+# ---------------------------------------------------------------------- early stopping
+def set_aside(estimator, model, rows):
+    """Predictions of the rows that early stopping set aside; None if they cannot be recovered.
+
+    scikit-learn draws them after the initial weights. Their score must equal ``best_validation_score_``.
+    """
+    network = fitted_leaf(estimator)
+    if not (isinstance(network, MLPRegressor) and network.early_stopping and network.solver != "lbfgs"):
+        return None
+    if not isinstance(network.random_state, Integral) or network.warm_start:
+        return None
+    rng, units = np.random.RandomState(network.random_state), (rows.X.shape[1], *map(len, network.intercepts_))
+    for before, after in pairwise(units):
+        rng.uniform(size=(before + 1) * after)
+    _, found = train_test_split(np.arange(rows.n_rows), random_state=rng, test_size=network.validation_fraction)
+    f, weight = _raw(model, rows.X[found]), rows.mass[found]
+    mean = f if model.loss.by_output else model.loss.mean(f[:, 0])
+    score = r2_score(rows.y[found], mean, sample_weight=weight) if weight.sum() > 0 else np.nan
+    if not np.isclose(score, network.best_validation_score_, rtol=1e-6, atol=1e-6):
+        return None
+    return Unseen(found, f, np.ones(max(1, len(model.loss.by_output))), "early_stopping")
