@@ -19,7 +19,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor nightly lint size format hooks check slow fuzz bench calibration paper paper-quick doc examples build clean
+.PHONY: help demo test coverage floor nightly lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,12 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(BIN)/python benchmarks/bench_calibration.py adult
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py
+
+networks: $(STAMP) ## Measure calibration of networks as people train them, by a written protocol (two hours; resumes)
+	$(BIN)/python benchmarks/bench_networks.py development
+	$(BIN)/python benchmarks/bench_networks.py confirmation
+	$(BIN)/python benchmarks/bench_networks.py splits
+	$(BIN)/python benchmarks/bench_networks.py report
 
 paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)
 	$(BIN)/python benchmarks/paper/run.py --page

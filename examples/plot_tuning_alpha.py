@@ -29,12 +29,11 @@ base = make_pipeline(StandardScaler(), network)  # the network's own alpha is it
 # ``alpha=1`` is the Bayesian bootstrap, linearized. RibbonCV leaves it there unless the log score of held-out rows is
 # better elsewhere by a standard error; with ``scoring="coverage"``, as in the paper, it takes the alpha whose held-out
 # coverage is nearest to the level. ``cv="loo"`` would replace the folds by one Newton step for each row from a single
-# fit; that is for models with many rows per parameter, and refused for a network like this one. ``dampings=None``
-# leaves alpha as the only thing to tune.
+# fit; that is for models with many rows per parameter, and refused for a network like this one.
 models = {
     "alpha = 1": RibbonRegressor(base),
-    "RibbonCV": RibbonCV(base, dampings=None),
-    "RibbonCV, coverage": RibbonCV(base, dampings=None, scoring="coverage", confidence_level=0.9),
+    "RibbonCV": RibbonCV(base),
+    "RibbonCV, coverage": RibbonCV(base, scoring="coverage", confidence_level=0.9),
 }
 print("90 % intervals of new rows   alpha   coverage   interval score")
 for name, model in models.items():

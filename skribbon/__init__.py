@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from . import conformal, curvature, exceptions, metrics, models, noise
 from ._estimators.classifier import RibbonClassifier
+from ._estimators.cross_val import cross_val_interval
 from ._estimators.cv import RibbonCV
-from ._estimators.folds import cross_val_interval
 from ._estimators.regressor import RibbonRegressor
 from ._estimators.time_blocks import time_blocks
 from ._predict.classes import ClassProbabilities

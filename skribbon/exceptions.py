@@ -124,12 +124,12 @@ class FamilyWarning(RibbonWarning):
 
 
 class FlexibleModelWarning(RibbonWarning):
-    """A network has so many effective parameters per row that its training rows cannot judge it.
+    """A network may have memorized its rows, and no rows were held out to show it; or refits without rows disagree.
 
-    Raised by ``fit`` for a model that is not at a minimum, or that has nearly one parameter per row: corrections by
-    leverage would make intervals many times too wide, and leave-one-out would be too optimistic. ``damping="auto"``
-    has added a damping. :class:`~skribbon.RibbonCV` chooses one on held-out rows instead; a number for ``damping`` is
-    used unchanged.
+    Raised by ``fit`` for a network with at least 0.15 effective parameters per row that was not refitted: with
+    ``held_out="loo"`` or a stated noise, in a :class:`~sklearn.frozen.FrozenEstimator`, or on Dask. Intervals are then
+    often far too narrow. Use ``held_out="auto"``, or :meth:`~skribbon.RibbonRegressor.conformalize` with rows that the
+    network was not trained on. Also raised if held-out errors of refits differ widely, so that training is unstable.
     """
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 
-from .._core.thresholds import CV_DAMPINGS, EASY_LEVERAGE
+from .._core.thresholds import CV_DAMPINGS
 from .._predict.held_out import HeldOutSummary
 from .._utils.checks import (
     check_fitted,
@@ -51,7 +51,7 @@ from .folds import (
     splits_of_table,
     with_pooled_noise,
 )
-from .held_out import refitted, unseen_folds
+from .held_out import has_many_parameters, refitted, unseen_folds
 from .regressor import RibbonRegressor
 from .ribbon import BaseRibbon
 from .settings import Settings
@@ -84,8 +84,9 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
-    Each fold takes one base fit and one curvature. All alphas are then scored in closed form, because alpha is only a
-    factor of the covariance,
+    Each fold takes one base fit and one curvature; a network that may have memorized its rows takes a base fit for each
+    fold, and one curvature in all. All alphas are then scored in closed form, because alpha is only a factor of the
+    covariance,
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}.
 
@@ -106,7 +107,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         most 2,000 or 1,000,000 / K^2 rows, whichever is more.
     dampings : array-like of floats >= 0, "auto" or None, default="auto"
         Candidates for the Ribbon's ``damping``, chosen together with alpha without further base fits. None keeps the
-        Ribbon's ``damping``; "auto" adds 0.001, 0.01, 0.1 and 1 if the model is nonlinear and has more than 15
+        Ribbon's ``damping``; "auto" adds 0.001, 0.01, 0.1 and 1 for a classifier that is nonlinear and has more than 15
         parameters per 100 rows.
     temperatures : array-like of positive floats, default=None
         Candidates for a classifier's ``temperature``, chosen together with alpha: the pair closest to 1 within a
@@ -239,7 +240,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """The Ribbon at all candidate dampings, and how many of them every model tries."""
         frozen = isinstance(ribbon, FrozenEstimator)
         if self.dampings is None or is_name(self.dampings, "auto"):
-            tried = () if self.dampings is None or frozen or not isinstance(_damping(ribbon), str) else CV_DAMPINGS
+            automatic = is_classifier(ribbon) and not frozen and isinstance(_damping(ribbon), str)
+            tried = CV_DAMPINGS if self.dampings is not None and automatic else ()
             return [ribbon, *(_at_damping(ribbon, value) for value in tried)], 1
         if frozen:
             raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
@@ -282,11 +284,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         table = X, y, *(fit_params.get(name) for name in ("sample_weight", "groups"))
         with noted_warnings(notes, None):
             base = first._fit_base_model(*table)
-            model, rows = base[1].model, base[1]
-            if model.is_linear or len(model.theta) < EASY_LEVERAGE * rows.n * model.loss.curvature_rank:
+            if not has_many_parameters(rows := base[1]):
                 return None
             positions = split_positions(self.cv, X, y, groups, False, split_params, sample_weight)
-            unseen = refitted(first, base[0]["estimator_"], positions, model, rows, table)
+            unseen = refitted(first, base[0]["estimator_"], positions, rows.model, rows, table)
             folds = []
             for own in map(clone, candidates):
                 own._fit_around(Settings.from_regressor(own, y), base, table, unseen=unseen, records=(records := []))

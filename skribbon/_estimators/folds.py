@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils import indexable
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import deal, row_keys
 from .._core.rows import some_of
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
-from .._utils.checks import checked_weight, is_lazy, is_name
+from .._utils.checks import checked_weight, is_name
 from .._utils.compat import safe_indexing
-from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
-from .._utils.unwrap import innermost, last_step
 from ..exceptions import ONCE, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
@@ -220,94 +215,3 @@ def with_pooled_noise(folds):
     """Folds with one dispersion, the mean square of all out-of-fold residuals."""
     noise = pooled_noise([fold.held_out for fold in folds])
     return [fold.with_noise(noise) for fold in folds]
-
-
-# ---------------------------------------------------------------------- intervals
-def cross_val_interval(
-    estimator: BaseEstimator,
-    X: MatrixLike,
-    y: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    confidence_level: Levels = 0.9,
-    kind: PromiseKind = "prediction",
-    cv: int | BaseCrossValidator | Iterable | None = None,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Interval of each row from a fit that has not seen it.
-
-    The counterpart of :func:`~sklearn.model_selection.cross_val_predict`, for estimates of coverage and width without
-    setting rows aside. The fits of the folds are discarded, so there are no intervals for new rows.
-
-    Parameters
-    ----------
-    estimator : estimator with ``predict_interval``
-        A Ribbon, a :class:`~skribbon.RibbonCV`, or a pipeline or search that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    sample_weight : array-like of shape (n_samples,), default=None
-        Passed to each fit.
-    groups : array-like of shape (n_samples,), default=None
-        Group labels of rows that depend on each other, passed to each fit and to the splitter; if ``cv`` is a number,
-        folds keep groups together.
-    confidence_level : float or sequence of L floats, default=0.9
-    kind : {"prediction", "confidence", "jackknife+", "cv+"}, default="prediction"
-        As in :meth:`RibbonRegressor.predict_interval <skribbon.RibbonRegressor.predict_interval>`. "conformal" needs
-        calibration rows, which folds do not have.
-    cv : int, splitter or iterable, default=None
-        As for :class:`~skribbon.RibbonCV`, each row held out once; five folds if None.
-    n_jobs : int, default=None
-        Number of folds to fit in parallel.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, 2) or (n_samples, 2, L)
-        In the order of the rows; for several outputs, as returned by ``predict_interval``.
-
-    Examples
-    --------
-    >>> from skribbon import RibbonRegressor, cross_val_interval
-    >>> from skribbon.metrics import interval_coverage_score
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> interval = cross_val_interval(RibbonRegressor(), X, y, confidence_level=0.8)
-    >>> round(interval_coverage_score(y, interval), 2)
-    0.79
-    """
-    if is_classifier(estimator):
-        raise TypeError(
-            f"cross_val_interval needs a regressor, but {type(estimator).__name__} is a classifier; use scikit-learn's "
-            "cross_val_predict(..., method='predict_proba') for its probabilities."
-        )
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a Dask {type(X).__name__}, but cross_val_interval needs rows in memory: pass a sample, or use "
-            "RibbonCV, whose cv_results_ has scores of held-out rows."
-        )
-    if kind == "conformal":
-        raise ValueError("kind='conformal' needs calibration rows, which folds do not have; use 'cv+' of a RibbonCV.")
-    X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-    given = {"sample_weight": sample_weight, "groups": groups}
-    params = {name: np.asarray(value) for name, value in given.items() if value is not None}
-    splits = split_positions(
-        cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params}, sample_weight
-    )
-    if not holds_out_each_once(splits, len(y)):
-        raise ValueError("cv must hold out each row exactly once, as KFold does; ShuffleSplit and the like do not.")
-    results = Parallel(n_jobs=n_jobs)(
-        delayed(_intervals_of_fold)(estimator, X, y, train, test, params, confidence_level, kind, k)
-        for k, (train, test) in enumerate(splits)
-    )
-    warn_once_per_kind([note for _, notes in results for note in notes], len(splits))
-    order = np.argsort(np.concatenate([test for _, test in splits]))
-    return np.concatenate([interval for interval, _ in results])[order]
-
-
-def _intervals_of_fold(estimator, X, y, train, test, params, confidence_level, kind, k):
-    """Intervals of the rows ``test`` by a fit to the rows ``train``, and warnings."""
-    notes = []
-    with noted_warnings(notes, k):
-        params = {f"{innermost(estimator)[1]}{name}": value[train] for name, value in params.items()}
-        fitted = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train), **params)
-        predictor, rows = last_step(fitted, safe_indexing(X, test))
-        return predictor.predict_interval(rows, confidence_level, kind=kind), notes

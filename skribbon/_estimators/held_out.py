@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import row_keys, some_by_keys
 from .._core.rows import row_blocks
-from .._core.thresholds import FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
+from .._core.thresholds import EASY_LEVERAGE, FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
 from .._core.training import may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
@@ -59,6 +59,12 @@ def unseen_rows(ribbon, settings, estimator, training, whole, table):
             "with rows that it was not trained on."
         )
     return refitted(ribbon, estimator, held_out, whole, rows, table)
+
+
+def has_many_parameters(rows):
+    """Whether the model of the rows is a network with so many parameters that it could memorize them."""
+    model = rows.model
+    return not model.is_linear and len(model.theta) >= EASY_LEVERAGE * rows.n * model.loss.curvature_rank
 
 
 # ---------------------------------------------------------------------- refits

@@ -302,7 +302,7 @@ class BaseRibbon(Wrapper):
         facts = {"alpha": f"{self.ribbon_.alpha:.4g}", "correction": self.correction_}
         if hasattr(self, "noise_"):
             law = type(self.law_).__name__ if self.model_.loss.additive else repr(self.model_.loss)
-            facts |= {"noise": type(self.noise_).__name__, "law": law}
+            facts |= {"noise": type(self.noise_).__name__, "law": law, "held out": str(self.held_out_ or "no rows")}
         if hasattr(self, "temperature"):
             facts["temperature"] = f"{self.temperature:.4g}"
         facts |= {

@@ -16,7 +16,7 @@ from sklearn.neural_network import MLPRegressor, _multilayer_perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skribbon import RibbonCV, RibbonRegressor
+from skribbon import RibbonCV, RibbonRegressor, cross_val_interval
 from skribbon._core import thresholds
 from skribbon._estimators import held_out
 from skribbon._estimators.held_out import compared, on_scale_of, refitted, set_aside
@@ -330,6 +330,14 @@ def test_ribbon_cv_has_no_refits_within_its_folds(counted):
     stored = RibbonCV(memorizing(), cv=3, store_folds=True).fit(X[TRAIN], Y[TRAIN])
     assert len(counted) == 3 + 1 + 3  # folds, the final fit and its refits
     assert interval_coverage_score(Y[TEST], stored.predict_interval(X[TEST], kind="cv+")) > 0.85
+
+
+def test_cross_val_interval_uses_the_fits_of_other_folds_as_refits(counted):
+    interval = cross_val_interval(RibbonRegressor(memorizing()), X[:250], Y[:250], cv=5)
+    assert len(counted) == 5
+    assert 0.8 < interval_coverage_score(Y[:250], interval) < 0.98
+    alone = cross_val_interval(RibbonRegressor(memorizing(), held_out="loo"), X[:250], Y[:250], cv=5)
+    assert interval_coverage_score(Y[:250], alone) < 0.7
 
 
 def test_dask_rows_are_not_refitted():
