@@ -84,7 +84,7 @@ def draw(folder):
     with mpl.rc_context({"svg.hashsalt": "skribbon", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(11.69, 8.27), facecolor="white")
         figure.text(0.03, 0.955, "skribbon", size=22, weight="bold", va="center")
-        words = "honest uncertainty for differentiable scikit-learn models, from a single fit"
+        words = "honest uncertainty for differentiable scikit-learn models, from one fit"
         figure.text(0.165, 0.953, words, size=11, va="center", color="0.3")
         for k, ((title, rows), colour) in enumerate(zip(BOXES, COLOURS, strict=True)):
             left, bottom = 0.03 + 0.3175 * (k % 3), 0.49 - 0.455 * (k // 3)

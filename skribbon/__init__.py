@@ -1,4 +1,4 @@
-"""skribbon: honest uncertainty for differentiable scikit-learn models, from a single fit."""
+"""skribbon: honest uncertainty for differentiable scikit-learn models, from one fit, and a few refits of networks."""
 
 from typing import TYPE_CHECKING
 

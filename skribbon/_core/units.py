@@ -108,6 +108,31 @@ def corrected(block, C, A, power):
     return bounded(resolvent(C, A, block.u, power, max_leverage(block.model.loss)), block) if power else block.u
 
 
+def covariance_without(training, rows, covariance):
+    """Covariances (n, k, k) of raw predictions by the fits without each of some training rows, to first order.
+
+    ``covariance`` (n, k, k) is by the fit to all rows. Without exact leverages it is returned as it is.
+    """
+    if not training.curvature.knows_leverages:
+        return covariance
+    of_block = partial(_own_effects, Hat.from_training(training), POWERS[training.correction_used])
+    AC, step = rows.map(of_block, pass_width(training))
+    step = step / np.sqrt(1 - training.mean_leverages.mean() if training.correction_used == "HC1" else 1.0)
+    largest = np.linalg.eigvals(AC).real.max(axis=1) if AC.shape[1] > 1 else AC[:, 0, 0]
+    capped = AC * np.minimum(1, thresholds.MAX_LEVERAGE / np.maximum(largest, 1e-300))[:, None, None]
+    B = np.linalg.inv(np.eye(AC.shape[1]) - capped)
+    found = B @ (covariance - step[:, :, None] * step[:, None]) @ B.transpose(0, 2, 1)
+    variances = np.einsum("nkk->nk", found)  # a view
+    np.maximum(variances, 0.0, out=variances)
+    return found
+
+
+def _own_effects(hat, power, block):
+    """A_i C_i (b, k, k), and what each row's own corrected score adds to its raw prediction, (b, k)."""
+    C, A, _, _ = hat(block)
+    return A @ C, np.einsum("nkl,nl->nk", A, corrected(block, C, A, power))
+
+
 def scaled_gradient(factor, block):
     """Gradients times a factor, or one for each raw prediction."""
     return factor * block.u
@@ -385,7 +410,7 @@ class GroupPass:
         pieces = []
         for m in np.unique(sizes):  # groups of one size are a stack
             same = np.flatnonzero(sizes == m)
-            for some in np.array_split(same, -(-len(same) * J.shape[2] ** 2 * 8 // BLOCK_BYTES)):
+            for some in np.array_split(same, min(len(same), -(-len(same) * J.shape[2] ** 2 * 8 // BLOCK_BYTES))):
                 rows = order[starts[some][:, None] + np.arange(m)].ravel()
                 Jg, Wg = (A[rows].reshape(len(some), -1, J.shape[2]) for A in (J, W))  # (g, m k, p)
                 S = (u[rows].reshape(len(some), 1, -1) @ Jg)[:, 0]  # (g, p)

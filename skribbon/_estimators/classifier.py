@@ -518,7 +518,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         y, settings = check_target(self, y), Settings.from_classifier(self)
         fitted, rows = self._fit_base_model(X, y, sample_weight, groups)
         with limit_blas(rows.n_rows, len(rows.model.theta)):
-            training, found = settled(self, first_pass(settings, rows), rows.model)  # the first pass: H_r
+            training, found = settled(self, first_pass(self, settings, rows), rows.model)  # the first pass: H_r
             fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
             warn_of_separation(training)

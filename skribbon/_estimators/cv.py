@@ -47,6 +47,7 @@ from .folds import (
     holds_out_each_once,
     is_number_of_folds,
     leave_one_out_folds,
+    on_one_fit,
     split_positions,
     splits_of_table,
     with_pooled_noise,
@@ -345,7 +346,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return best.folds[0].ribbon.with_alpha(**best.parameters)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
-        final = clone(ribbon).set_params(**best.parameters)
+        final = on_one_fit(ribbon).set_params(**best.parameters)  # alpha was chosen for such fits
         if _noise_from_folds(ribbon):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         if _law_from_folds(ribbon, best.folds[0]):

@@ -27,7 +27,7 @@ from .._utils.unwrap import fitted_leaf
 from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
 from .base_model import MAX_SEED, seed_all, targets_of
 from .folds import Fold, split_positions
-from .ribbon import is_frozen
+from .ribbon import may_be_refitted
 
 
 def unseen_rows(ribbon, settings, estimator, training, whole, table):
@@ -35,30 +35,30 @@ def unseen_rows(ribbon, settings, estimator, training, whole, table):
 
     ``estimator`` is the base model fitted to all rows, ``whole`` its ParametricModel with all parameters.
     """
-    held_out, rows = settings.held_out, training.rows
-    if is_name(held_out, "loo") or (is_name(held_out, "auto") and not settings.learns_noise):
+    held_out, rows, automatic = settings.held_out, training.rows, is_name(settings.held_out, "auto")
+    if is_name(held_out, "loo"):
         return None
-    if is_name(held_out, "auto") and not may_have_memorized(training, whole):
-        return None
-    frozen = is_frozen(ribbon)
-    if is_name(held_out, "auto") and (frozen or not rows.in_memory):
+    if automatic and not (rows.in_memory and settings.learns_noise and may_have_memorized(training, whole)):
         return None
     if not rows.in_memory:
         raise ValueError(f"held_out={held_out!r} needs rows in memory, but X is a Dask collection; use held_out='loo'.")
-    found = set_aside(estimator, whole, rows) if is_name(held_out, "auto", "early_stopping") else None
-    if is_name(held_out, "early_stopping") and found is None:
+    asked = is_name(held_out, "early_stopping")
+    found = set_aside(estimator, whole, rows) if automatic or asked else None
+    if asked and found is None:
         raise ValueError(
             "held_out='early_stopping' needs an MLPRegressor with early_stopping=True, an integer random_state and no "
             "warm_start, whose validation rows can be drawn again. Use held_out='auto'."
         )
-    if found is not None and (is_name(held_out, "early_stopping") or len(found.rows) >= FEWEST_UNSEEN_ROWS):
+    if found is not None and (asked or len(found.rows) >= FEWEST_UNSEEN_ROWS):
         return found
-    if frozen:
-        raise ValueError(
-            f"held_out={held_out!r} needs refits, but the base model is frozen. Use held_out='loo', and conformalize "
-            "with rows that it was not trained on."
-        )
-    return refitted(ribbon, estimator, held_out, whole, rows, table)
+    if may_be_refitted(ribbon, rows):
+        return refitted(ribbon, estimator, held_out, whole, rows, table)
+    if automatic:
+        return None
+    raise ValueError(
+        f"held_out={held_out!r} needs refits, but the base model is frozen. Use held_out='loo', and conformalize with "
+        "rows that it was not trained on."
+    )
 
 
 def has_many_parameters(rows):

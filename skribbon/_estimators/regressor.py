@@ -500,10 +500,11 @@ class RegressionMethods:
 
 @dataclass(repr=False, eq=False)
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
-    r"""Prediction intervals for a differentiable regressor, from a single fit.
+    r"""Prediction intervals for a differentiable regressor, from one fit; a network may get a few refits.
 
-    The base model is fitted once. Its refits at weights :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the
-    Bayesian bootstrap, are linearized by influence functions,
+    The base model is fitted once; see ``held_out`` for networks. Refits at weights
+    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the Bayesian bootstrap, are replaced by one linear step with
+    influence functions,
 
     .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
 
@@ -527,12 +528,14 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     curvature : str or Curvature, default="auto"
         The curvature H: "hessian", "ggn" (generalised Gauss-Newton) or "fisher" (empirical Fisher), p x p arrays; for
         larger models "kfac" (networks of dense layers), "low_rank", "diag", "last_layer" or "matrix_free". "auto"
-        is the Hessian if it cannot be indefinite and Gauss-Newton otherwise; it warns if memory or time require an
-        approximation. See :mod:`skribbon.curvature`.
+        is the Hessian if it cannot be indefinite and Gauss-Newton otherwise; "last_layer" for a network with few rows
+        that is refitted, if a dense curvature would take longer than training; it warns if memory or time require
+        another approximation. See :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and keeps undetermined directions fixed. The exception is a
-        network that was not trained to a minimum: it gets 0.01 in units of the target's variance, the equivalent of
-        early stopping, or as much as leaves a quarter of an effective parameter per row, with a warning.
+        Added to the diagonal of H_r. "auto" adds nothing and keeps undetermined directions fixed. The exceptions are
+        networks. If held-out rows scale the covariance, see ``held_out``, the damping leaves at most half an effective
+        parameter per row. Otherwise a network that was not trained to a minimum gets 0.01 in units of the target's
+        variance, the equivalent of early stopping, or as much as leaves a quarter of an effective parameter per row.
     noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
@@ -545,9 +548,9 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
         the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:
         not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor
-        "heteroskedastic", and for models with more than 15 effective parameters per 100 rows, whose leave-one-out
-        residuals are too small. A GLM keeps the distribution of its family. A sequence gives one distribution per
-        output.
+        "heteroskedastic", and, without refits, for models with more than 15 effective parameters per 100 rows, whose
+        leave-one-out residuals are too small. A GLM keeps the distribution of its family. A sequence gives one
+        distribution per output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
         row's leverage; "HC3" leave-one-out scores. "auto" is HC1 if leverages are negligible or not known exactly;
@@ -708,7 +711,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         fitted, rows = base
         whole, y = rows.model, table[1]
         with limit_blas(rows.n_rows, len(whole.theta)):
-            training = first_pass(settings, rows)  # H_r
+            training = first_pass(self, settings, rows)  # H_r
         if unseen is None:
             unseen = unseen_rows(self, settings, fitted["estimator_"], training, whole, table)
         with limit_blas(rows.n_rows, len(whole.theta)):

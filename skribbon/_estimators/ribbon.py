@@ -16,8 +16,11 @@ from sklearn.utils import check_consistent_length, check_random_state, estimator
 
 from .._core.rows import Moments, row_blocks, weighed
 from .._core.thresholds import (
+    EASY_LEVERAGE,
     HELD_OUT_PARAMETERS_PER_ROW,
+    INTERPOLATING,
     MAX_PARAMETERS_PER_ROW,
+    NETWORK_WORK,
     SAME_GRADIENT,
     SAME_ROWS,
     SINGLE_ROW_TOL,
@@ -27,11 +30,11 @@ from .._core.training import Training, damped, is_flexible, limited, may_have_me
 from .._core.units import NO_CLIP, Clip
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
-from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy
+from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy, is_name
 from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike, RandomState
 from .._utils.unwrap import innermost, may_be_network
-from ..curvature import machine_bytes, resolve_curvature
+from ..curvature import LastLayer, machine_bytes, resolve_curvature
 from ..exceptions import (
     CalibrationWarning,
     FlexibleModelWarning,
@@ -47,11 +50,16 @@ from .settings import check_newton, shared_settings
 
 
 # ---------------------------------------------------------------------- fit
-def first_pass(settings, rows):
+def first_pass(ribbon, settings, rows):
     """Training of the rows after the first pass, without damping."""
-    n = rows.n_rows if rows.in_memory else 0  # on Dask, a pass costs more than its arithmetic
-    curvature = resolve_curvature(settings.curvature, settings.damping, rows.model, n)
-    model = curvature.view(rows.model)
+    model, n = rows.model, rows.n_rows if rows.in_memory else 0  # on Dask, a pass costs more than its arithmetic
+    p, rank = len(model.theta), model.loss.curvature_rank
+    few = model.has_layers and EASY_LEVERAGE * n * rank <= p and n * rank * p**2 + 10 * p**3 > NETWORK_WORK
+    if few and is_name(settings.curvature, "auto") and settings.learns_noise and may_be_refitted(ribbon, rows):
+        curvature = LastLayer(settings.damping)  # refits correct the size of its covariance
+    else:
+        curvature = resolve_curvature(settings.curvature, settings.damping, model, n)
+    model = curvature.view(model)
     if model.loss.by_output and settings.clip != NO_CLIP:
         raise ValueError("clip_scores and clip_steps are for one output; fit a Ribbon to each column of y.")
     return Training.from_rows(_centred(rows.at(model), curvature), curvature, settings.correction, settings.clip)
@@ -67,13 +75,19 @@ def settled(ribbon, training, whole, unseen=None):
     if unseen is not None:
         limits = automatic and training.curvature.factors_again and not whole.is_linear
         training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
+        if not whole.is_linear and (per_row := training.parameters_per_row) > INTERPOLATING:
+            warn_user(
+                f"damping={training.curvature.damping} leaves {per_row:.2f} effective parameters per row, so that "
+                "held-out rows cannot tell the size of intervals, which may be too narrow. Try: damping='auto'.",
+                FlexibleModelWarning,
+            )
     else:
         if may_have_memorized(training, whole):
             per_row = len(whole.theta) / (training.n * whole.loss.curvature_rank)
             warn_user(
                 f"The network has {per_row:.2g} parameters per row and may have memorized its rows, which a single fit "
-                "does not show: intervals can be far too narrow, 90% intervals with a coverage of 40% to 80%. "
-                f"{_cure(ribbon, training)}",
+                "does not show: intervals can be far too narrow, 90% intervals with a coverage of 40% to 80%. Try: "
+                f"{_cure(ribbon, training)}.",
                 FlexibleModelWarning,
             )
         elif not is_flexible(training):
@@ -82,18 +96,19 @@ def settled(ribbon, training, whole, unseen=None):
     return training, known | {"model_": training.curvature.view(whole), "curvature_": training.curvature}
 
 
-def is_frozen(ribbon):
-    """Whether the base model of a Ribbon is frozen, so that it cannot be refitted."""
-    return isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
+def may_be_refitted(ribbon, rows):
+    """Whether the base model of a regressor can be refitted, and its user has not asked for leave-one-out."""
+    in_memory = rows.in_memory and not is_name(getattr(ribbon, "held_out", "loo"), "loo", "early_stopping")
+    return in_memory and not isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
 
 
 def _cure(ribbon, training):
     """Advice to the user of a network that may have memorized its rows and was not refitted."""
     if isinstance(ribbon, ClassifierMixin) or not training.rows.in_memory:
-        return "Try: RibbonCV, which scores rows that its fits have not seen."
-    if is_frozen(ribbon):
-        return "A frozen network cannot be refitted. Try: conformalize, with rows that it was not trained on."
-    return "Try: held_out='auto' and noise='auto', which refit the network without some of its rows."
+        return "RibbonCV, which scores rows that its fits have not seen"
+    if isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator):
+        return "conformalize, with rows that the network was not trained on; a frozen network cannot be refitted"
+    return "held_out='auto' and noise='auto', which refit the network without some of its rows"
 
 
 def _centred(rows, curvature):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from .._core.linalg import Dense, Factor, batch_gram
 from .._core.rows import Block, Moments, Rows, Sums
-from .._core.thresholds import CLOSED_FORM_LIMIT, DENSE_MEMORY, DENSE_WORK, EASY_LEVERAGE, MAX_MEMORY, NETWORK_WORK
+from .._core.thresholds import CLOSED_FORM_LIMIT, DENSE_MEMORY, DENSE_WORK, MAX_MEMORY
 from .._utils.typing import CurvatureName, FloatArray
 from ..exceptions import ApproximateCurvatureWarning, CurvatureError, warn_user
 
@@ -305,10 +305,8 @@ def resolve_curvature(
 ) -> Curvature:
     """Return a Curvature for "auto", a name with the estimator's ``damping``, or an object.
 
-    "auto" is the exact Hessian if that cannot be indefinite, else Gauss-Newton. A network of dense layers that may have
-    memorized its rows gets LastLayer if a dense curvature would take longer than training. If a dense curvature takes
-    too much memory or minutes, other networks get KFAC, and other models MatrixFree. Raises MemoryError before
-    allocating too much.
+    "auto" is the exact Hessian if that cannot be indefinite, else Gauss-Newton; if these take too much memory or time,
+    KFAC for networks of dense layers and MatrixFree for other models. Raises MemoryError before allocating too much.
 
     Parameters
     ----------
@@ -346,8 +344,6 @@ def resolve_curvature(
         p = len(model.theta)
         rank = 1 if model.outputs_are_separate else model.loss.curvature_rank
         needed, work = dense.predicted_bytes(p), n * rank * p**2
-        if model.has_layers and p >= EASY_LEVERAGE * n * rank and work + 10 * p**3 > NETWORK_WORK:
-            return LastLayer(damping=damping)  # held-out rows correct the scale of its uncertainty
         if needed <= DENSE_MEMORY * machine_bytes() and work <= DENSE_WORK:
             return dense
         chosen = CURVATURES["kfac" if model.has_layers else "matrix_free"](damping=damping)

@@ -17,7 +17,7 @@ from .._core import thresholds
 from .._core.deals import row_keys, some_by_keys
 from .._core.output import sampled
 from .._core.rows import some_of
-from .._core.units import POWERS
+from .._core.units import POWERS, covariance_without
 from .._laws import noise_distributions as shapes
 from .._laws.noise_distributions import NORMAL, EmpiricalLaw, NoiseLaw, NormalLaw, StudentLaw
 from .._predict.held_out import HeldOut, HeldOutSummary
@@ -157,7 +157,10 @@ def fit_unseen(noises, laws, outputs, latent, losses, unseen):
     """
     shared = {"origin": unseen.origin, "n_fits": unseen.n_fits}
     outputs = [replace(own, some=unseen.rows) for own in outputs]
-    whole = latent(outputs[0].rows.X).moved_to(unseen.sized(outputs[0].training.rows.y, losses[0].additive))
+    training = outputs[0].training
+    rows = training.rows.take(unseen.rows)
+    covariance = covariance_without(training, rows, latent(rows.X).covariance)
+    whole = Latent(unseen.sized(training.rows.y, losses[0].additive), covariance)
     fits = []
     for j, (noise, law, output, loss) in enumerate(zip(noises, laws, outputs, losses, strict=True)):
         own = output_latent(whole, j) if len(outputs) > 1 else whole
@@ -183,7 +186,7 @@ class UnseenFit:
 
     @classmethod
     def from_rows(cls, noise, law, output, latent, loss, ratio, shared):
-        """Fit the scale of the noise to raw predictions ``latent``, with variances as if the fit had seen the rows.
+        """Fit the scale of the noise to raw predictions ``latent`` of unseen rows, with their variances.
 
         Squared errors are multiplied by ``ratio`` if the noise is not additive.
         """
@@ -198,13 +201,9 @@ class UnseenFit:
         if output.training.correction_used == "HC1":
             scores = scores / (1 - output.mean_leverage)
         score = float(np.average(scores, weights=weight))
-        own = scores / output.precision if loss.additive else 0.0
-        before = latent.covariance[:, 0, 0]
-        share = np.divide(variance_without(before, h, own), before, out=np.zeros_like(before), where=before > 0)
-        moved = Latent(f, latent.covariance * share[:, None, None])
         group = None if rows.groups is None else rows.groups.code
         known = {"squared": squared, "precision": output.precision, **shared}
-        prediction = Predictive(moved, loss, np.zeros(len(f)), NORMAL, TargetScale())
+        prediction = Predictive(latent, loss, np.zeros(len(f)), NORMAL, TargetScale())
         record = HeldOut(prediction, f, rows.y, weight, group, **known)
         if automatic:
             enough = loss.additive and len(f) >= thresholds.FEWEST_NOISE_ROWS
@@ -223,7 +222,9 @@ class UnseenFit:
         """
         record, f = self.record, self.record.f
         unit = self.loss.mean_derivative(f[:, 0]) ** 2 * self.loss.squared_residuals(f, self.loss.mean(f[:, 0]) + 1)
-        parts = np.stack([self.dispersion, record.precision * unit * record.distribution.latent.covariance[:, 0, 0]])
+        parts = np.stack(
+            [self.dispersion, record.precision * unit * np.maximum(record.distribution.latent.covariance[:, 0, 0], 0.0)]
+        )
         mean = np.average(record.squared, weights=record.weight)
         centre = np.log(self.centre if factor is None else factor)
         if not mean > 0:
@@ -370,13 +371,8 @@ def _residual_columns(record, alpha):
     dispersion = np.broadcast_to(own.dispersion, len(record))
     h, r = np.minimum(record.leverage, thresholds.MAX_LEVERAGE), record.residuals
     weight = np.where(h < thresholds.MAX_INFORMATIVE_LEVERAGE, record.weight, 0.0)
-    own_score = r * (1 - h) ** (1 + record.power)
-    return r, dispersion, factor * variance_without(own.latent.covariance[:, 0, 0], h, own_score**2), weight
-
-
-def variance_without(variance, leverage, own_score):
-    """Variance (m,) of predictions by the fits without each row, from the squares of the rows' own scores."""
-    return np.maximum(variance - leverage**2 * own_score, 0.0) / (1 - leverage) ** 2
+    others = factor * np.maximum(own.latent.covariance[:, 0, 0] - (h * r * (1 - h) ** (1 + record.power)) ** 2, 0.0)
+    return r, dispersion, others / (1 - h) ** 2, weight
 
 
 def best_student(z, weight):

@@ -12,7 +12,7 @@ from trained import trained
 
 from skribbon import RibbonClassifier, RibbonRegressor
 from skribbon._core.linalg import N_PROBES
-from skribbon.curvature import KFAC, GaussNewton, Hessian, LastLayer, LowRank, MatrixFree, resolve_curvature
+from skribbon.curvature import KFAC, GaussNewton, Hessian, LowRank, MatrixFree, resolve_curvature
 from skribbon.curvature.base import CLOSED_FORM_LIMIT, machine_bytes
 from skribbon.exceptions import ApproximateCurvatureWarning
 from skribbon.models.linear import LinearPredictor
@@ -58,17 +58,12 @@ def test_auto_holds_no_square_array_of_a_huge_model(kind, expected):
     message = rf"1000000 parameters make a dense curvature of .* GB .*curvature='auto' uses {expected.__name__}"
     model = huge(kind)
     with traced() as peak, pytest.warns(ApproximateCurvatureWarning, match=message) as said:
-        chosen = resolve_curvature("auto", 0.3, model, 10**7)
+        chosen = resolve_curvature("auto", 0.3, model, 1000)
     assert type(chosen) is expected
     assert chosen.damping == 0.3
     assert chosen.square_limit < 10**6
     assert f"{GaussNewton().predicted_bytes(10**6) / 1e9:.3g} GB" in str(said[0].message)
     assert peak.bytes < MB
-
-
-def test_auto_takes_the_last_layer_of_a_network_with_few_rows():
-    assert type(resolve_curvature("auto", 0.3, huge("network", 2000), 1000)) is LastLayer
-    assert type(resolve_curvature("auto", 0.3, huge("network", 1000), 1000)) is GaussNewton
 
 
 def test_auto_counts_multiplications_too():

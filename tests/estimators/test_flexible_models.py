@@ -75,7 +75,7 @@ def test_flexible_network_raises_one_warning_with_advice(network):
         warnings.simplefilter("always")
         RibbonRegressor(FrozenEstimator(network)).fit(X[TRAIN], Y[TRAIN])
     assert [w.category for w in said] == [FlexibleModelWarning]
-    assert "cannot be refitted. Try: conformalize" in str(said[0].message)
+    assert "Try: conformalize, with rows" in str(said[0].message)
 
 
 def test_damping_is_skipped_if_unneeded_or_given(network):

@@ -15,13 +15,16 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.neural_network import MLPRegressor, _multilayer_perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import trained
 
 from skribbon import RibbonCV, RibbonRegressor, cross_val_interval
 from skribbon._core import thresholds
+from skribbon._core.units import covariance_without
 from skribbon._estimators import held_out
 from skribbon._estimators.held_out import compared, on_scale_of, refitted, set_aside
 from skribbon._estimators.settings import Settings
 from skribbon._predict.held_out import HeldOut, Unseen
+from skribbon.curvature import GaussNewton, LastLayer
 from skribbon.exceptions import FlexibleModelWarning
 from skribbon.metrics import interval_coverage_score
 from skribbon.models import as_parametric
@@ -119,7 +122,7 @@ def test_bad_held_out_is_refused_before_the_fit(held_out, counted):
 
 def test_frozen_networks_cannot_be_refitted():
     frozen = FrozenEstimator(memorizing().fit(X[TRAIN], Y[TRAIN]))
-    with pytest.warns(FlexibleModelWarning, match="A frozen network cannot be refitted. Try: conformalize"):
+    with pytest.warns(FlexibleModelWarning, match="Try: conformalize.*a frozen network cannot be refitted"):
         RibbonRegressor(frozen).fit(X[TRAIN], Y[TRAIN])
     with pytest.raises(ValueError, match=r"held_out=5 needs refits, but the base model is frozen"):
         RibbonRegressor(frozen, held_out=5).fit(X[TRAIN], Y[TRAIN])
@@ -168,6 +171,14 @@ def test_groups_stay_together_in_refits(counted):
     for seen in counted[1:]:
         among = (X[TRAIN][:, None] == seen[None]).all(axis=2).any(axis=1)
         assert set(np.bincount(groups, weights=among)) == {0.0, 4.0}
+
+
+def test_grouped_network_with_a_thousand_parameters():
+    groups = np.repeat(np.arange(50), 4)
+    wide = quiet_fit(
+        RibbonRegressor(memorizing(hidden_layer_sizes=(190,), max_iter=30)), X[TRAIN], Y[TRAIN], groups=groups
+    )
+    assert len(wide.model_.theta) > 1100 and np.isfinite(wide.predict_interval(X[TEST])).all()
 
 
 def test_splitters_and_positions_choose_the_held_out_rows():
@@ -256,7 +267,47 @@ def test_few_rows_of_early_stopping_are_used_only_if_asked():
         RibbonRegressor(memorizing(), held_out="early_stopping").fit(X[TRAIN], Y[TRAIN])
 
 
+def test_frozen_network_uses_its_rows_of_early_stopping():
+    network = MLPRegressor(hidden_layer_sizes=(60,), early_stopping=True, validation_fraction=0.4, random_state=0)
+    ribbon = quiet_fit(RibbonRegressor(FrozenEstimator(network.fit(X, Y))), X, Y)
+    assert ribbon.held_out_.origin == "early_stopping"
+
+
+def test_large_network_that_is_refitted_gets_the_last_layer():
+    deep = {"hidden_layer_sizes": (50, 50), "max_iter": 30, "solver": "adam"}
+    ribbon = RibbonRegressor(memorizing(**deep)).fit(X[TRAIN], Y[TRAIN])
+    assert isinstance(ribbon.curvature_, LastLayer) and ribbon.held_out_.n_fits == 3
+    with pytest.warns(FlexibleModelWarning):
+        alone = RibbonRegressor(memorizing(**deep), held_out="loo").fit(X[TRAIN], Y[TRAIN])
+    assert isinstance(alone.curvature_, GaussNewton)
+
+
+def test_tiny_damping_warns_that_held_out_rows_cannot_help():
+    with pytest.warns(FlexibleModelWarning, match=r"leaves 1.00 effective parameters per row"):
+        RibbonRegressor(memorizing(), damping=1e-9).fit(X[TRAIN], Y[TRAIN])
+
+
 # ---------------------------------------------------------------------- scales
+@pytest.mark.parametrize("k", [1, 2])
+def test_covariance_without_a_row_equals_sums_over_all_others(k):
+    y = np.column_stack([Y, np.cos(Y)])[:60, :k] if k > 1 else Y[:60]
+    network = MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", solver="lbfgs", alpha=1.0, random_state=0)
+    _, training = trained(RibbonRegressor(network, correction="HC2", held_out="loo", noise="dof"), X[:60], y)
+    rows = training.rows
+    J, u = rows.model.tangent(rows.X).jacobian(), rows.map(lambda block: block.u)  # (n, k, p), (n, k)
+    H_r = np.einsum("nkp,nkq->pq", J, J) / 60 + np.diag(rows.model.l2)
+    A = np.einsum("ikp,pq,jlq->iklj", J, np.linalg.inv(H_r) / 60, J).transpose(0, 1, 3, 2)  # (i, k, j, l)
+    corrected = []
+    for j in range(60):
+        values, vectors = np.linalg.eigh(A[j, :, j])
+        corrected.append((vectors / np.sqrt(1 - values)) @ vectors.T @ u[j])
+    for i in range(60):
+        moves = np.array([A[i, :, j] @ corrected[j] for j in range(60)])
+        others, back = np.delete(moves, i, axis=0), np.linalg.inv(np.eye(k) - A[i, :, i])
+        found = covariance_without(training, rows.take([i]), (moves.T @ moves)[None])[0]
+        np.testing.assert_allclose(found, back @ (others.T @ others) @ back.T, rtol=1e-6, atol=1e-12)
+
+
 def test_scales_maximize_the_likelihood_and_recover_known_ones():
     rng, n = np.random.default_rng(3), 4000
     dispersion, variance = rng.uniform(0.5, 2, size=n), rng.uniform(0, 3, size=n)
@@ -328,7 +379,7 @@ def test_ribbon_cv_of_a_network_refits_each_fold_once(counted):
 
 def test_ribbon_cv_has_no_refits_within_its_folds(counted):
     stored = RibbonCV(memorizing(), cv=3, store_folds=True).fit(X[TRAIN], Y[TRAIN])
-    assert len(counted) == 3 + 1 + 3  # folds, the final fit and its refits
+    assert len(counted) == 4
     assert interval_coverage_score(Y[TEST], stored.predict_interval(X[TEST], kind="cv+")) > 0.85
 
 
