@@ -503,8 +503,8 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     r"""Prediction intervals for a differentiable regressor, from one fit; a network may get a few refits.
 
     The base model is fitted once; see ``held_out`` for networks. Refits at weights
-    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the Bayesian bootstrap, are replaced by one linear step with
-    influence functions,
+    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the Bayesian bootstrap, are replaced by one linear step
+    with influence functions,
 
     .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
 
