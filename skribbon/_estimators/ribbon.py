@@ -82,12 +82,15 @@ def settled(ribbon, training, whole, unseen=None):
                 FlexibleModelWarning,
             )
     else:
-        if may_have_memorized(training, whole):
+        classes = whole.loss.n_classes
+        if is_flexible(training) if classes else may_have_memorized(training, whole):
             per_row = len(whole.theta) / (training.n * whole.loss.curvature_rank)
+            effect = (
+                "probabilities can be far too certain" if classes else "90% intervals can cover 40% to 80% of new rows"
+            )
             warn_user(
                 f"The network has {per_row:.2g} parameters per row and may have memorized its rows, which a single fit "
-                "does not show: intervals can be far too narrow, 90% intervals with a coverage of 40% to 80%. Try: "
-                f"{_cure(ribbon, training)}.",
+                f"does not show: {effect}. Try: {_cure(ribbon, training)}.",
                 FlexibleModelWarning,
             )
         elif not is_flexible(training):
