@@ -307,13 +307,18 @@ def _warn_of_leverage(training, what):
 
 
 # ---------------------------------------------------------------------- networks
+def is_network(model):
+    """Whether the model is neither linear nor fitted by a convex loss, so that it may memorize its rows."""
+    return not (model.is_linear or model.exact_is_psd)
+
+
 def may_have_memorized(training, whole):
     """Whether the network ``whole`` has so many parameters that it may have memorized its rows.
 
     Leave-one-out by a step from the fitted parameters then understates errors of new rows. Counts effective
     parameters, or all parameters if only those of the last layer have a curvature.
     """
-    if whole.is_linear:
+    if not is_network(whole):
         return False
     if whole is not training.rows.model and training.rows.model.is_linear:
         return len(whole.theta) >= thresholds.EASY_LEVERAGE * training.n * whole.loss.curvature_rank

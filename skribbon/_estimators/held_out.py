@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._core.deals import row_keys, some_by_keys
 from .._core.rows import row_blocks
 from .._core.thresholds import EASY_LEVERAGE, FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
-from .._core.training import may_have_memorized
+from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
 from .._predict.predictive import Latent, Predictive
@@ -64,7 +64,7 @@ def unseen_rows(ribbon, settings, estimator, training, whole, table):
 def has_many_parameters(rows):
     """Whether the model of the rows is a network with so many parameters that it could memorize them."""
     model = rows.model
-    return not model.is_linear and len(model.theta) >= EASY_LEVERAGE * rows.n * model.loss.curvature_rank
+    return is_network(model) and len(model.theta) >= EASY_LEVERAGE * rows.n * model.loss.curvature_rank
 
 
 # ---------------------------------------------------------------------- refits
@@ -95,7 +95,10 @@ def compared(models, splits, model, rows, X):
     """
     full, f, squares = _squares(model, _raw(model, rows.X), rows.y), [], []
     for own, (train, test) in zip(models, splits, strict=True):
-        raw = on_scale_of(model, own, _raw(own, own.prepare(X)))
+        raw = _raw(own, own.prepare(X))
+        if raw.shape[1] != model.loss.n_outputs:
+            raise ValueError("A refit without some of the rows has no scale of the noise; use held_out='loo'.")
+        raw = on_scale_of(model, own, raw)
         found, mass = _squares(model, raw, rows.y), rows.mass
         parts = (found, test), (found, train), (full, train)
         squares.append([np.average(A[part], axis=0, weights=mass[part]) for A, part in parts])
@@ -168,7 +171,8 @@ def on_scale_of(model, other, f):
     means, rest = f[:, :m], f[:, m:]
     if rest.shape[1]:  # the log variance of the noise
         step = 1e-4
-        rest = rest + 2 * np.log(np.abs(moved(means + step) - moved(means - step)) / (2 * step))
+        slope = np.abs(moved(means + step) - moved(means - step)) / (2 * step)
+        rest = rest + 2 * np.log(np.maximum(slope, 1e-300))  # zero if all training targets are equal
     return np.hstack([moved(means), rest])
 
 

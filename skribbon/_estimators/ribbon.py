@@ -26,7 +26,7 @@ from .._core.thresholds import (
     SINGLE_ROW_TOL,
     UNDETERMINED_TOL,
 )
-from .._core.training import Training, damped, is_flexible, limited, may_have_memorized
+from .._core.training import Training, damped, is_flexible, is_network, limited, may_have_memorized
 from .._core.units import NO_CLIP, Clip
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
@@ -73,9 +73,9 @@ def settled(ribbon, training, whole, unseen=None):
     """
     known, automatic = {"stationarity_": training.stationarity}, isinstance(training.curvature.damping, str)
     if unseen is not None:
-        limits = automatic and training.curvature.factors_again and not whole.is_linear
+        limits = automatic and training.curvature.factors_again and is_network(whole)
         training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
-        if not whole.is_linear and (per_row := training.parameters_per_row) > INTERPOLATING:
+        if is_network(whole) and (per_row := training.parameters_per_row) > INTERPOLATING:
             warn_user(
                 f"damping={training.curvature.damping} leaves {per_row:.2f} effective parameters per row, so that "
                 "held-out rows cannot tell the size of intervals, which may be too narrow. Try: damping='auto'.",

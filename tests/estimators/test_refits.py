@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import HuberRegressor, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.neural_network import MLPRegressor, _multilayer_perceptron
@@ -83,6 +83,7 @@ def test_refits_restore_coverage_of_a_network_that_memorized_its_rows():
 
 def test_linear_models_and_small_networks_are_not_refitted(counted):
     assert RibbonRegressor(Ridge()).fit(X, Y).held_out_.n_fits == 0
+    assert quiet_fit(RibbonRegressor(HuberRegressor()), X[:25], Y[:25]).held_out_ is None
     few = quiet_fit(RibbonRegressor(memorizing(hidden_layer_sizes=(4,))), X, Y)
     assert (few.held_out_.origin, len(counted)) == ("loo", 1)
 
