@@ -722,8 +722,11 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             fitted |= found
             if records is not None:
                 records.extend(made)
-            if unseen is not None:  # held-out rows have set the scale, so that it needs no degrees of freedom
-                fitted["ribbon_"] = replace(fitted["ribbon_"].scaled(factor), freedom=None)
+            if (
+                unseen is not None
+            ):  # held-out rows set the scale: degrees of freedom and warnings of single rows are moot
+                ribbon = fitted["ribbon_"].scaled(factor)
+                fitted["ribbon_"] = replace(ribbon, freedom=None, single=ribbon.single[:, :0])
             if fitted["model_"].loss.by_output:
                 fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
                 fitted["_parameters_by_output_"] = training.n * training.mean_leverages
