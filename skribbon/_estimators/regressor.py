@@ -722,9 +722,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             fitted |= found
             if records is not None:
                 records.extend(made)
-            if (
-                unseen is not None
-            ):  # held-out rows set the scale: degrees of freedom and warnings of single rows are moot
+            if unseen is not None:  # held-out rows set the scale, whatever single rows determine
                 ribbon = fitted["ribbon_"].scaled(factor)
                 fitted["ribbon_"] = replace(ribbon, freedom=None, single=ribbon.single[:, :0])
             if fitted["model_"].loss.by_output:
