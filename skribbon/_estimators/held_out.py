@@ -43,7 +43,7 @@ def unseen_rows(ribbon, settings, estimator, training, whole, table):
     if not rows.in_memory:
         raise ValueError(f"held_out={held_out!r} needs rows in memory, but X is a Dask collection; use held_out='loo'.")
     asked = is_name(held_out, "early_stopping")
-    found = set_aside(estimator, whole, rows) if automatic or asked else None
+    found = set_aside(estimator, whole, rows) if asked or (automatic and rows.groups is None) else None
     if asked and found is None:
         raise ValueError(
             "held_out='early_stopping' needs an MLPRegressor with early_stopping=True, an integer random_state and no "
@@ -177,8 +177,8 @@ def on_scale_of(model, other, f):
 
 
 def unseen_folds(ribbon, unseen, records, X, y):
-    """Folds of a Ribbon of all rows, from its records of the rows that refits have not seen, one for each output."""
-    own, several = ribbon.ribbon_, bool(ribbon.model_.loss.by_output)
+    """Folds of a Ribbon of all rows, from records of the rows that refits have not seen, one per output, at alpha 1."""
+    units, several = ribbon.ribbon_.units, bool(ribbon.model_.loss.by_output)
     laws, targets = (A if several else (A,) for A in (ribbon.law_, ribbon.target_scale_))
     folds, first, observed = [], records[0], np.asarray(targets_of(ribbon.model_, y), dtype=float)
     for k in range(unseen.n_fits):
@@ -190,8 +190,7 @@ def unseen_folds(ribbon, unseen, records, X, y):
         )
         prediction = _joint(outputs, ribbon.noise_.correlation) if several else outputs[0]
         weight, group = first.weight[at], None if first.group is None else first.group[at]
-        known = "folds", 1, own.units, own.alpha
-        record = HeldOut(prediction, prediction.latent.f, observed[rows], weight, group, *known)
+        record = HeldOut(prediction, prediction.latent.f, observed[rows], weight, group, "folds", 1, units)
         folds.append(Fold(ribbon, safe_indexing(X, rows), y[rows], record))
     return folds
 

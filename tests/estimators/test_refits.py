@@ -259,6 +259,11 @@ def test_rows_of_early_stopping_are_drawn_again(monkeypatch):
     assert set_aside(fitted, model, rows) is None
 
 
+def test_rows_of_early_stopping_are_not_used_with_groups():
+    network = MLPRegressor(hidden_layer_sizes=(60,), early_stopping=True, validation_fraction=0.4, random_state=0)
+    assert RibbonRegressor(network).fit(X, Y, groups=np.arange(700) // 2).held_out_.origin == "folds"
+
+
 def test_few_rows_of_early_stopping_are_used_only_if_asked():
     network = MLPRegressor(hidden_layer_sizes=(60,), early_stopping=True, random_state=0)
     assert RibbonRegressor(network).fit(X[TRAIN], Y[TRAIN]).held_out_.origin == "folds"
@@ -376,6 +381,16 @@ def test_ribbon_cv_of_a_network_refits_each_fold_once(counted):
     assert 0.86 < interval_coverage_score(Y[TEST], tuned.predict_interval(X[TEST])) < 0.97
     direct = RibbonRegressor(memorizing(), alpha=tuned.alpha_, held_out=4, random_state=0).fit(X[TRAIN], Y[TRAIN])
     np.testing.assert_allclose(direct.predict_interval(X[TEST]), tuned.predict_interval(X[TEST]), rtol=1e-9)
+
+
+def test_ribbon_cv_scores_do_not_depend_on_the_alpha_of_the_ribbon():
+    scores = [
+        RibbonCV(RibbonRegressor(memorizing(), alpha=alpha, random_state=0), cv=3)
+        .fit(X[TRAIN], Y[TRAIN])
+        .cv_results_["mean_test_nll"]
+        for alpha in (1.0, 9.0)
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
 def test_ribbon_cv_has_no_refits_within_its_folds(counted):
