@@ -76,8 +76,9 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
     """
     X, y, sample_weight, groups = indexable(*table)
     sample_weight = None if sample_weight is None else checked_weight(sample_weight, X)
-    groups = None if groups is None else np.asarray(groups).ravel()
-    splits = _splits(held_out, X, y, sample_weight, groups, is_classifier(ribbon))
+    params = {} if groups is None else {"groups": np.asarray(groups).ravel()}
+    groups = None if rows.groups is None else params["groups"]  # None if each row is a group of its own
+    splits = _splits(held_out, X, y, sample_weight, groups, params, is_classifier(ribbon))
     seed, bare = getattr(fitted_leaf(estimator), "random_state", None), clone(ribbon)
     seeds = np.random.RandomState(seed if isinstance(seed, Integral) else 0).randint(MAX_SEED, size=len(splits))
     jobs = (
@@ -126,10 +127,9 @@ def _warn_if_unstable(errors):
         )
 
 
-def _splits(held_out, X, y, sample_weight, groups, classifier):
-    """Positions of training and held-out rows of every refit."""
+def _splits(held_out, X, y, sample_weight, groups, params, classifier):
+    """Positions of training and held-out rows of every refit; ``params`` are for a splitter."""
     if not is_name(held_out, "auto"):
-        params = {} if groups is None else {"groups": groups}
         return split_positions(held_out, X, y, groups, classifier, params, sample_weight)
     units = len(y) if groups is None else len(np.unique(groups))
     if units < 2:

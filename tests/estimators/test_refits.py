@@ -102,7 +102,7 @@ def test_result_does_not_depend_on_n_jobs_or_row_order():
     np.testing.assert_array_equal(*bounds)
     order, split = np.random.default_rng(1).permutation(200), []
     for rows in (np.arange(200), order):
-        split.append(held_out._splits("auto", X[rows], Y[rows], None, None, False))
+        split.append(held_out._splits("auto", X[rows], Y[rows], None, None, {}, False))
     for (_, test), (_, other) in zip(*split, strict=True):
         np.testing.assert_array_equal(np.sort(test), np.sort(order[other]))
 
@@ -179,6 +179,11 @@ def test_grouped_network_with_a_thousand_parameters():
     base = memorizing(hidden_layer_sizes=(190,), max_iter=10)
     wide = RibbonRegressor(base, held_out="loo", noise="dof").fit(X[:40], Y[:40], groups=np.repeat(np.arange(4), 10))
     assert len(wide.model_.theta) > 1100 and np.isfinite(wide.predict_interval(X[TEST])).all()
+
+
+def test_groups_of_one_row_are_no_groups():
+    alone, grouped = (RibbonRegressor(memorizing()).fit(X[TRAIN], Y[TRAIN], groups=g) for g in (None, np.arange(200)))
+    np.testing.assert_allclose(alone.predict_interval(X[TEST]), grouped.predict_interval(X[TEST]), rtol=1e-9)
 
 
 def test_splitters_and_positions_choose_the_held_out_rows():
