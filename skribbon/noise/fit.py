@@ -222,9 +222,7 @@ class UnseenFit:
         """
         record, f = self.record, self.record.f
         unit = self.loss.mean_derivative(f[:, 0]) ** 2 * self.loss.squared_residuals(f, self.loss.mean(f[:, 0]) + 1)
-        parts = np.stack(
-            [self.dispersion, record.precision * unit * np.maximum(record.distribution.latent.covariance[:, 0, 0], 0.0)]
-        )
+        parts = np.stack([self.dispersion, record.precision * unit * record.distribution.latent.covariance[:, 0, 0]])
         mean = np.average(record.squared, weights=record.weight)
         centre = np.log(self.centre if factor is None else factor)
         if not mean > 0:

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import brute
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
@@ -220,6 +221,24 @@ def test_refits_with_transformers_of_their_own_are_moved_to_the_scale_of_the_fit
     np.testing.assert_allclose(spread, 2 * np.log(ratio[0]), atol=1e-6)  # the log variance of a modelled noise
     ribbon = quiet_fit(RibbonRegressor(base), X[TRAIN], 5 + 3 * Y[TRAIN])
     assert 0.8 < interval_coverage_score(5 + 3 * Y[TEST], ribbon.predict_interval(X[TEST])) < 0.98
+
+
+def test_sparse_rows_are_refitted():
+    thin = quiet_fit(RibbonRegressor(memorizing()), sparse.csr_matrix(X[TRAIN]), Y[TRAIN])
+    tables = X[TRAIN], sparse.csr_matrix(X[TRAIN])
+    splits = [held_out._splits("auto", A, Y[TRAIN], None, None, {}, False) for A in tables]
+    for (_, test), (_, other) in zip(*splits, strict=True):
+        np.testing.assert_array_equal(test, other)
+    assert thin.held_out_.n_fits == 3
+    assert 0.8 < interval_coverage_score(Y[TEST], thin.predict_interval(sparse.csr_matrix(X[TEST]))) < 0.98
+
+
+def test_draws_are_scaled_by_held_out_rows():
+    exact = RibbonRegressor(memorizing()).fit(X[TRAIN], Y[TRAIN])
+    drawn = RibbonRegressor(memorizing(), predictive="pushforward", n_draws=800, random_state=0).fit(X[TRAIN], Y[TRAIN])
+    ratio = drawn.predict_std(X[TEST], kind="epistemic") / exact.predict_std(X[TEST], kind="epistemic")
+    assert 0.8 < np.median(ratio) < 1.25
+    assert 0.8 < interval_coverage_score(Y[TEST], drawn.predict_interval(X[TEST])) < 0.98
 
 
 def test_several_outputs_share_the_factor_of_the_covariance():
