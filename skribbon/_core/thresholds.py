@@ -35,7 +35,6 @@ EARLY_STOPPING_DAMPING = 0.01  # least damping after early stopping, in variance
 HELD_OUT_PARAMETERS_PER_ROW = (
     0.5  # the same if held-out rows scale the covariance: best likelihood and intervals of means
 )
-CV_DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)  # dampings that RibbonCV tries for networks above EASY_LEVERAGE, by judgement
 
 # ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
 DENSE_MEMORY = 0.25  # share of the machine's memory up to which a dense curvature is used; rows need room too
@@ -55,6 +54,16 @@ N_REFITS = 3  # refits: 3.4 base fits in all, and nearly the coverage of five re
 FEWEST_UNSEEN_ROWS = 200  # validation rows of early stopping from which no refits are made
 MAX_REFIT_RATIO = 10.0  # ratio of held-out mean squared errors of refits above which fit warns: coverage is then off
 EPISTEMIC_PRIOR = 4.0  # precision of the prior on the log of the epistemic scale: 4 to 20 are equally good
+
+# ---------------------------------------------------------------------- temperature="auto", doc/defaults.md#temperature
+# Precision of the prior on log T below and above one, for held-out and for left-out logits: few errors say little about
+# T < 1, and refits of networks differ.
+TEMPERATURE_PRIORS = ((50.0, 4.0), (20.0, 4.0))
+MAX_LOSS_RATIO = 6.0  # left-out over training log loss above which classes count as separable: 3 to 10 are as good
+NETWORK_MARGIN = 2.0  # standard errors by which a network's scaling must be better: with less, some networks lose
+REFIT_FACTOR = 1.0  # variance of a network over the squared difference of refits
+SCALING_WORK = 2e5  # rows times squared classes that a temperature is learnt from: 2,000 rows of ten classes
+FEWEST_SCALING_ROWS = 1000  # rows that it is learnt from if there are many classes: a temperature to a few percent
 
 # ---------------------------------------------------------------------- noise and law, doc/defaults.md
 FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories
@@ -82,6 +91,4 @@ SAME_ROWS = 0.01  # warn if calibration rows have a smaller gradient, in standar
 SAME_GRADIENT = 1e-3  # refuse rows as other training rows if their gradient differs by more: rounding is smaller
 
 # ---------------------------------------------------------------------- RibbonCV, doc/user_guide/alpha.md#ribboncv
-MIN_GAIN = 0.005  # nats, or share of another score, below which alpha and temperature stay 1: no user would notice
-FEWEST_SCORED = 2000  # rows that alphas of a classifier are compared on, at least
-MOST_WORK = 1e6  # rows times squared classes that alphas are compared on: 10,000 rows of ten classes
+MIN_GAIN = 0.005  # nats, or share of another score, below which alpha stays 1: no user would notice

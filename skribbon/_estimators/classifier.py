@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from .._core.thresholds import SEPARATION
-from .._predict.classes import ClassProbabilities
+from .._predict.classes import ClassProbabilities, Scaling
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Latent
 from .._utils.checks import (
@@ -27,6 +28,7 @@ from .._utils.checks import (
     check_target,
     checked_weight,
     index_of,
+    is_name,
 )
 from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.typing import (
@@ -34,6 +36,7 @@ from .._utils.typing import (
     Correction,
     CurvatureName,
     FloatArray,
+    HeldOutName,
     Levels,
     MatrixLike,
     PredictiveName,
@@ -43,18 +46,20 @@ from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
-from ..exceptions import SeparationWarning, warn_user
+from ..exceptions import NotStationaryWarning, SeparationWarning, warn_user
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
+from .held_out import refits_or_set_aside, unseen_rows
 from .ribbon import (
     BaseRibbon,
     first_pass,
     fit_ribbon,
     loo_record,
+    may_be_refitted,
     settled,
-    uncertain_latent,
     warn_of_training_rows,
 )
 from .settings import Settings
+from .temperature import left_out_record, scaled_probabilities, spread_by_refits, unseen_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +78,7 @@ class ClassificationMethods:
     conformal_: Calibration
     _folds_: CrossConformal
     _prepared = prepared
+    _scaling = Scaling()  # how logits become probabilities
 
     def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
         """Distribution of the class probabilities at each row.
@@ -92,7 +98,7 @@ class ClassificationMethods:
         >>> RibbonClassifier().fit(X[50:, 2:], y[50:]).predict_distribution(X[70:71, 2:]).quantile(0.95).round(2)
         array([[0.58, 0.61]])
         """
-        return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss)
+        return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss, self._scaling)
 
     def __getattr__(self, name):
         """Raise an AttributeError; for ``predict_interval`` it names the methods of classifiers."""
@@ -106,7 +112,7 @@ class ClassificationMethods:
 
     @lazily
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """Most probable class under the averaged probabilities.
+        """Most probable class.
 
         Parameters
         ----------
@@ -121,7 +127,10 @@ class ClassificationMethods:
 
     @lazily
     def predict_proba(self, X: MatrixLike) -> FloatArray:
-        """Probabilities averaged over the parameters' distribution, deterministic.
+        """Predicted class probabilities, deterministic.
+
+        With ``temperature="auto"``, temperature, bias and averaging are those that held-out rows support; see
+        ``scaling_``. With a number, probabilities are averaged over the distribution of the parameters.
 
         Parameters
         ----------
@@ -155,6 +164,10 @@ class ClassificationMethods:
     ) -> FloatArray:
         """Draw class probabilities; each draw is one classifier evaluated at all rows.
 
+        Draws show the uncertainty of the parameters, as :meth:`predict_proba_interval` does. Their mean is
+        :meth:`predict_proba` with ``averaging="exact"`` and a temperature of at most one; a higher temperature, or
+        plain probabilities, move the prediction but not the draws.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
@@ -177,6 +190,11 @@ class ClassificationMethods:
     @lazily
     def predict_proba_interval(self, X: MatrixLike, confidence_level: Levels = 0.9) -> FloatArray:
         """Central interval of every class probability.
+
+        It covers the average probability that this penalized model would predict over repeated samples of this size,
+        not the true probability: a strong penalty moves all fits away from the truth, which no interval of one fit
+        shows. A temperature below one moves the interval with the prediction; one above does not narrow it. The
+        predicted probability is always inside.
 
         Parameters
         ----------
@@ -356,7 +374,7 @@ class ClassificationMethods:
 
     @lazily
     def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log odds of the averaged probabilities, which rank rows as :meth:`predict_proba` does.
+        """Log odds of the predicted probabilities, which rank rows as :meth:`predict_proba` does.
 
         Parameters
         ----------
@@ -395,9 +413,18 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
         times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
-    temperature : float, default=1.0
-        Divides all logits. A penalised model is often underconfident, which a temperature below one corrects;
-        :class:`RibbonCV` chooses it on held-out rows.
+    temperature : "auto" or float, default="auto"
+        Divides all logits. "auto" chooses it, with a bias for each class, by the likelihood of held-out rows, and keeps
+        the plain probabilities of the base model if these are better. A number is used as it is, without a bias, and
+        probabilities are averaged over the distribution of the parameters; 1.0 is the setting of the paper.
+    averaging : {"closed", "exact"}, default="closed"
+        How probabilities are averaged, and intervals of more than two classes computed: "closed", by the probit
+        approximation for each pair of classes; "exact", by quadrature, which is slower.
+    held_out : "auto", "loo", "early_stopping", int, splitter or iterable, default="auto"
+        Source of the held-out logits for ``temperature="auto"``. "auto" uses leave-one-out predictions in closed form;
+        if one step does not reach them (the base model is not at its minimum, the classes are separable, or a network
+        may have memorized its rows), it refits the base model without each of five folds. "loo", "early_stopping", a
+        number of folds or a splitter as in :class:`RibbonRegressor`.
     curvature : str or Curvature, default="auto"
         The curvature H, as in :class:`RibbonRegressor`.
     damping : "auto" or float, default="auto"
@@ -421,10 +448,12 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         one observation.
     store_loo : bool, default=False
         Keep leave-one-out results for each training row, to first order: ``loo_score_`` and ``loo_distribution_``.
+    n_jobs : int, default=None
+        Number of refits to run in parallel.
     random_state : int, RandomState or None, default=None
         Seed of the draws, and of every ``random_state`` inside the base model that is None.
     verbose : int, default=0
-        If positive, print a line for every pass over a Dask table.
+        If positive, print a line for every refit and for every pass over a Dask table.
 
     Attributes
     ----------
@@ -439,6 +468,12 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Covariance of ``model_.theta``.
     curvature_ : Curvature
         The curvature that was used.
+    temperature_ : float
+        The temperature that was used.
+    scaling_ : Scaling
+        Temperature, bias of each class, whether probabilities are averaged, and the log losses that were compared.
+    held_out_ : HeldOutSummary or None
+        Source and number of the rows that ``scaling_`` was learnt from; None if the temperature is a number.
     correction_ : str
         The correction that was used: HC0 to HC3, or with ``groups`` CR0 to CR3.
     stationarity_ : float
@@ -470,7 +505,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     estimator: BaseEstimator | None = None
     _: KW_ONLY
     alpha: float = 1.0
-    temperature: float = 1.0
+    temperature: float | Literal["auto"] = "auto"
+    averaging: Literal["closed", "exact"] = "closed"
+    held_out: HeldOutName | int | BaseCrossValidator | Iterable = "auto"
     curvature: CurvatureName | Curvature = "auto"
     damping: float | Literal["auto"] = "auto"
     correction: Correction = "auto"
@@ -480,6 +517,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     clip_steps: float | None = None
     weight_type: Literal["frequency", "importance"] = "frequency"
     store_loo: bool = False
+    n_jobs: int | None = None
     random_state: RandomState = None
     verbose: int = 0
 
@@ -516,20 +554,53 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         self : RibbonClassifier
         """
         y, settings = check_target(self, y), Settings.from_classifier(self)
-        fitted, rows = self._fit_base_model(X, y, sample_weight, groups)
-        with limit_blas(rows.n_rows, len(rows.model.theta)):
-            training, found = settled(self, first_pass(self, settings, rows), rows.model)  # the first pass: H_r
-            fitted |= found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
+        base = self._fit_base_model(X, y, sample_weight, groups)
+        return self._fit_around(settings, base, (X, y, sample_weight, groups))
+
+    def _fit_around(self, settings, base, table, unseen=None, records=None):
+        """Fit the ribbon and the temperature around ``base``, the base model's fitted attributes and training rows.
+
+        ``table`` is X, y, sample_weight and groups; ``unseen``, if known, are logits of rows that fits have not seen.
+        HeldOut records are appended to ``records``.
+        """
+        fitted, rows = base
+        whole, estimator = rows.model, fitted["estimator_"]
+        with limit_blas(rows.n_rows, len(whole.theta)):
+            training = first_pass(self, settings, rows)  # H_r
+        if unseen is None:
+            unseen = unseen_rows(self, settings, estimator, training, whole, table)
+        with limit_blas(rows.n_rows, len(whole.theta)):
+            training, found = settled(self, training, whole, unseen)
+            fitted = fitted | found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
-            warn_of_separation(training)
+            separated, found, reliable = is_separated(training), [], True
+            if is_name(settings.temperature, "auto") and unseen is None:
+                record, reliable = left_out_record(fitted, training, settings.weight_type)
+                found = [record] if reliable or not is_name(settings.held_out, "auto") else []
+        if not (reliable or found) and may_be_refitted(self, rows):
+            unseen = refits_or_set_aside(self, settings.held_out, estimator, whole, rows, table)
+        with limit_blas(rows.n_rows, len(whole.theta)):
+            if unseen is not None:
+                fitted["ribbon_"] = spread_by_refits(fitted, training, unseen)
+                found = unseen_records(fitted, training, unseen, settings.weight_type)
+            elif not (reliable or found):
+                warn_of_plain_probabilities(separated)
+            elif separated:
+                warn_of_separation()
+            if records is None:
+                fitted |= scaled_probabilities(settings, found, whole)
+            else:  # a search chooses the temperature
+                fitted |= scaled_probabilities(settings, [], whole)
+                records.extend(found)
             if settings.store_loo:
                 y = training.rows.y.astype(int)
-                record = loo_record(settings, fitted, training, y, partial(ClassProbabilities, loss=rows.model.loss))
-                fitted["_loo_"] = record.with_temperature(settings.temperature)
+                predict = partial(ClassProbabilities, loss=whole.loss, scaling=fitted["scaling_"])
+                fitted["_loo_"] = loo_record(settings, fitted, training, y, predict)
         return adopt(self, fitted)
 
-    def _latent(self, X):
-        return uncertain_latent(self, X).over(self.temperature)
+    @property
+    def _scaling(self):
+        return self.scaling_
 
     def with_alpha(self, alpha: float, temperature: float | None = None) -> Self:
         """Return the fitted Ribbon at another alpha and temperature, without refitting.
@@ -554,12 +625,18 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         array([[0.46, 0.54]])
         """
         other = super().with_alpha(alpha)
-        other.temperature = self.temperature if temperature is None else temperature
-        Settings.from_classifier(other)  # checks the temperature
-        ratio = other.temperature / self.temperature
-        if hasattr(self, "_loo_"):
-            other._loo_ = other._loo_.with_temperature(ratio)
+        if temperature is not None:
+            other.temperature = temperature
+            settings = Settings.from_classifier(other)  # checks the temperature
+            other._with_scaling(Scaling(settings.temperature, exact=settings.exact))
         return other
+
+    def _with_scaling(self, scaling):
+        """Set how logits become probabilities; returns the Ribbon."""
+        self.scaling_, self.temperature_ = scaling, scaling.temperature
+        if hasattr(self, "_loo_"):
+            self._loo_ = self._loo_.with_scaling(scaling)
+        return self
 
     @staticmethod
     def _log_scores(record):
@@ -572,12 +649,27 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     )(ClassificationMethods.decision_function)
 
 
-def warn_of_separation(training):
-    """Warn if squared scores are far smaller than the predicted probabilities imply."""
+def is_separated(training):
+    """Whether squared scores are far smaller than the predicted probabilities imply."""
     observed, expected = training.moments.squared_scores
-    if observed < SEPARATION * expected:
-        warn_user(
-            "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
-            "penalise the base model more, e.g. LogisticRegression(C=0.1).",
-            SeparationWarning,
-        )
+    return observed < SEPARATION * expected
+
+
+def warn_of_separation():
+    """Warn that classes are separable and that no refits have widened the intervals."""
+    warn_user(
+        "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
+        "penalise the base model more, e.g. LogisticRegression(C=0.1).",
+        SeparationWarning,
+    )
+
+
+def warn_of_plain_probabilities(separated):
+    """Warn that no held-out logits are known, so that temperature="auto" could choose nothing."""
+    reason = "classes are separable" if separated else "the base model is not at its minimum, or classes are separable"
+    warn_user(
+        f"temperature='auto' needs refits without some of the rows, because {reason}, and cannot make them: "
+        "probabilities are those of the base model and may be far too certain. Try: a base model that is not frozen, "
+        "rows in memory, or RibbonCV(FrozenEstimator(ribbon)) on rows that it was not trained on.",
+        SeparationWarning if separated else NotStationaryWarning,
+    )

@@ -141,7 +141,7 @@ def _intervals_of_network(estimator, X, y, splits, bases, params, k, confidence_
     place[train] = np.arange(len(train))
     with noted_warnings(notes, k):
         settings, unseen = Settings.from_regressor(ribbon, table[1]), None
-        if settings.learns_noise and has_many_parameters(rows):
+        if settings.learns and has_many_parameters(rows):
             others = [j for j in range(len(splits)) if j != k]
             pairs = [tuple(place[part][place[part] >= 0] for part in splits[j]) for j in others]
             unseen = compared([bases[j][1].model for j in others], pairs, rows.model, rows, table[0])

@@ -18,7 +18,6 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 
-from .._core.thresholds import CV_DAMPINGS
 from .._predict.held_out import HeldOutSummary
 from .._utils.checks import (
     check_fitted,
@@ -33,7 +32,7 @@ from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, 
 from .._utils.typing import MatrixLike, Scorer
 from .._utils.unwrap import may_be_network
 from ..conformal.left_out import CrossConformal
-from ..exceptions import FlexibleModelWarning, NotStationaryWarning, noted_warnings, warn_once_per_kind
+from ..exceptions import noted_warnings, warn_once_per_kind
 from ..noise.fit import law_of_held_out
 from ..noise.scale import HeteroskedasticNoise
 from .alpha_path import Search, choose, stacked
@@ -52,13 +51,15 @@ from .folds import (
     splits_of_table,
     with_pooled_noise,
 )
-from .held_out import has_many_parameters, refitted, unseen_folds
+from .held_out import class_folds, has_many_parameters, n_refits, refitted, unseen_folds
 from .regressor import RibbonRegressor
 from .ribbon import BaseRibbon
 from .settings import Settings
 
 REGRESSION = ("nll", "coverage", "crps", "interval_score")
 CLASSIFICATION = ("nll", "brier", "ece")
+ALPHAS = np.logspace(-4, 2, 37)  # six per factor of ten: neighbours score alike
+CLASS_ALPHAS = np.logspace(-2, 2, 5)  # few: a temperature leaves little to alpha
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -164,8 +165,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     alphas: ArrayLike | None = None
     scoring: str | Scorer | None = None
-    dampings: ArrayLike | Literal["auto"] | None = "auto"
-    temperatures: ArrayLike | None = None
+    dampings: ArrayLike | None = None
     confidence_level: float = 0.9
     cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None
     store_folds: bool = False
@@ -201,27 +201,26 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         names, ribbon = getattr(y, "columns", None), self._get_ribbon()
         y, search = check_target(self, y), self._search(ribbon)
         table = self._checked_columns(X, y, sample_weight, groups)
-        candidates, n_always = self._candidates(ribbon)
-        folds, notes = self._network_folds(candidates[:n_always], search, *table) or self._folds(
-            candidates, n_always, *table
-        )
-        chosen, best, tables = choose(folds, search, all_rows=self.store_folds)
+        candidates = self._candidates(ribbon)
+        folds, notes = self._shared_folds(candidates, search, *table) or self._folds(candidates, *table)
+        chosen, best, tables = choose(folds, search)
         with noted_warnings(notes, None):
             final = self._refit(candidates[chosen], best, *table)
         warn_once_per_kind(notes, len(folds[0]))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
         if self.store_folds:
-            ribbons = [fold.at(**best.parameters) for fold in best.folds]
-            records = [fold.held_out.at_alpha(best.alpha) for fold in best.folds]
-            final._folds_ = CrossConformal.from_held_out(ribbons, records)
+            ribbons = [fold.at(best.alpha, best.scaling) for fold in best.folds]
+            final._folds_ = CrossConformal.from_held_out(ribbons, best.records)
         fitted = {
+            "alpha_": best.alpha,
             "best_score_": best.score,
             "cv_results_": self._joined(tables, candidates),
             "estimator_": final,
             "held_out_": HeldOutSummary.from_records([fold.held_out for fold in folds[chosen]]),
         }
-        fitted |= {f"{name}_": value for name, value in best.parameters.items()}
+        if best.scaling is not None:
+            fitted["temperature_"] = best.scaling.temperature
         return adopt(self, fitted | features_of(final))
 
     def _checked_columns(self, X, y, sample_weight, groups):
@@ -238,18 +237,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return X, y, sample_weight, groups
 
     def _candidates(self, ribbon):
-        """The Ribbon at all candidate dampings, and how many of them every model tries."""
-        frozen = isinstance(ribbon, FrozenEstimator)
-        if self.dampings is None or is_name(self.dampings, "auto"):
-            automatic = is_classifier(ribbon) and not frozen and isinstance(_damping(ribbon), str)
-            tried = CV_DAMPINGS if self.dampings is not None and automatic else ()
-            return [ribbon, *(_at_damping(ribbon, value) for value in tried)], 1
-        if frozen:
+        """The Ribbon at all candidate dampings."""
+        if self.dampings is None:
+            return [ribbon]
+        if isinstance(ribbon, FrozenEstimator):
             raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
-        values = _checked_values(self.dampings, "dampings", "'auto', None or ", lowest=0.0)
-        return [_at_damping(ribbon, value) for value in values], len(values)
+        values = _checked_values(self.dampings, "dampings", "None or ", lowest=0.0)
+        return [_at_damping(ribbon, value) for value in values]
 
-    def _folds(self, candidates, n_always, X, y, sample_weight, groups):
+    def _folds(self, candidates, X, y, sample_weight, groups):
         """Folds of every candidate, a list of lists, and the warnings of their fits."""
         ribbon, lazy = candidates[0], is_lazy(X)
         self._check_folds(ribbon, lazy)
@@ -258,41 +254,47 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return [[Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)]], []
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
-            folds = leave_one_out_folds(candidates[:n_always], X, y, sample_weight, fit_params)
+            folds = leave_one_out_folds(candidates, X, y, sample_weight, fit_params)
             return [[fold] for fold in folds], []
         if pooled := _noise_from_folds(ribbon):
             candidates = [clone(ribbon).set_params(noise="dof") for ribbon in candidates]
         splits, n_jobs = splits_of_table(X, self.cv, is_classifier(self)), None
         if not lazy:
             splits, n_jobs = self._splits(X, y, sample_weight, groups, fit_params, split_params), self.n_jobs
-        folds, notes = fit_folds(candidates, n_always, splits, n_jobs, self.verbose)
+        folds, notes = fit_folds(candidates, splits, n_jobs, self.verbose)
         return (list(map(with_pooled_noise, folds)) if pooled else folds), notes
 
-    def _network_folds(self, candidates, search, X, y, sample_weight, groups):
-        """Folds of every candidate, and warnings, for a network that may have memorized its rows; else None.
+    def _shared_folds(self, candidates, search, X, y, sample_weight, groups):
+        """Folds of every candidate, and warnings, if every candidate has one ribbon, of all rows; else None.
 
-        Its base model is refitted without each fold, and every candidate has one ribbon, of all rows.
+        Classifiers do, and networks that may have memorized their rows: the base model alone is refitted without each
+        fold.
         """
-        ribbon = candidates[0]
+        ribbon, classes = candidates[0], is_classifier(self)
         if self.store_folds or self._leave_one_out or is_lazy(X) or callable(search.scoring):
             return None
-        if not isinstance(ribbon, RibbonRegressor) or not is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon):
+        if isinstance(ribbon, FrozenEstimator) or isinstance(ribbon.estimator, FrozenEstimator):
             return None
-        if not may_be_network(ribbon._get_estimator()):
+        if not classes and (not is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon)):
+            return None
+        if not classes and not may_be_network(ribbon._get_estimator()):
             return None
         notes, (fit_params, split_params) = [], self._routed(sample_weight, groups)
         first = clone(ribbon).set_params(n_jobs=self.n_jobs, verbose=self.verbose)
         table = X, y, *(fit_params.get(name) for name in ("sample_weight", "groups"))
         with noted_warnings(notes, None):
             base = first._fit_base_model(*table)
-            if not has_many_parameters(rows := base[1]):
+            if not classes and not has_many_parameters(base[1]):
                 return None
-            positions = split_positions(self.cv, X, y, groups, False, split_params, sample_weight)
-            unseen = refitted(first, base[0]["estimator_"], positions, rows.model, rows, table)
+            positions = self._positions(X, y, sample_weight, groups, split_params)
+            if classes and self.cv is None:
+                positions = positions[: n_refits(base[1])]
+            unseen = refitted(first, base[0]["estimator_"], positions, base[1].model, base[1], table)
             folds = []
             for own in map(clone, candidates):
-                own._fit_around(Settings.from_regressor(own, y), base, table, unseen=unseen, records=(records := []))
-                folds.append(unseen_folds(own, unseen, records, X, y))
+                settings = Settings.from_classifier(own) if classes else Settings.from_regressor(own, y)
+                own._fit_around(settings, base, table, unseen, records := [])
+                folds.append((class_folds if classes else unseen_folds)(own, unseen, records, X, y))
         return folds, notes
 
     def _check_folds(self, ribbon, lazy):
@@ -316,15 +318,33 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
                 "use RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or cv='loo'."
             )
 
+    def _positions(self, X, y, sample_weight, groups, split_params):
+        """Positions of training and held-out rows of every fold; refuses folds without a class or without weight."""
+        found = split_positions(self.cv, X, y, groups, is_classifier(self), split_params, sample_weight)
+        classes, codes = (
+            np.unique(y, return_inverse=True) if is_classifier(self) else (np.zeros(0), np.zeros(len(y), int))
+        )
+        for k, (train, test) in enumerate(found, start=1):
+            if len(missing := classes[np.bincount(codes[train], minlength=len(classes))[: len(classes)] == 0]):
+                raise ValueError(
+                    f"The training rows of fold {k} of {len(found)} have no example of class {missing.tolist()}; use "
+                    "fewer folds, or a stratified cv."
+                )
+            if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
+                raise ValueError(
+                    f"All rows on one side of fold {k} of {len(found)} have a weight of zero; drop those rows, or "
+                    "shuffle the folds."
+                )
+        return found
+
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
         """Yield a Split for each fold of rows in memory."""
-        classifier = is_classifier(self)
-        found = split_positions(self.cv, X, y, groups, classifier, split_params, sample_weight)
+        found = self._positions(X, y, sample_weight, groups, split_params)
         if self.store_folds and not holds_out_each_once(found, len(y)):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         for k, (train, test) in enumerate(found, start=1):
             name = f"fold {k} of {len(found)}"
-            yield Split.from_rows(name, X, y, train, test, sample_weight, fit_params, classifier)
+            yield Split.from_rows(name, X, y, train, test, sample_weight, fit_params)
 
     @property
     def _leave_one_out(self):
@@ -343,16 +363,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """Fit the chosen Ribbon to all rows, or rescale a Ribbon that is fitted to them already."""
         shared = len(best.folds) > 1 and best.folds[0].ribbon is best.folds[1].ribbon  # fitted to all rows
         if isinstance(ribbon, FrozenEstimator) or shared or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            return best.folds[0].ribbon.with_alpha(**best.parameters)
+            return best.folds[0].at(best.alpha, best.scaling)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
-        final = on_one_fit(ribbon).set_params(**best.parameters)  # alpha was chosen for such fits
+        final = on_one_fit(ribbon).set_params(alpha=best.alpha)  # alpha was chosen for such fits
         if _noise_from_folds(ribbon):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         if _law_from_folds(ribbon, best.folds[0]):
             final.set_params(law=law_of_held_out([fold.held_out for fold in best.folds], best.alpha))
-        damped = isinstance(self.dampings, str) and not isinstance(_damping(final), str)
-        fit_quietly(final, X, y, fit_params, (NotStationaryWarning if damped else FlexibleModelWarning,))
+        final = fit_quietly(final, X, y, fit_params)
+        if best.scaling is not None:
+            final = final.set_params(temperature=ribbon.temperature)._with_scaling(best.scaling)
         if self.verbose:
             seconds, n = time.perf_counter() - start, final.n_observations_
             print(f"[RibbonCV] all {n:,.10g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
@@ -360,7 +381,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     def _joined(self, tables, ribbons):
         """One table of all candidates; the damping is nan if the Ribbon chose it."""
-        if len(tables) == 1 and (self.dampings is None or isinstance(self.dampings, str)):
+        if self.dampings is None:
             return tables[0]
         dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
         lengths = [len(table["alpha"]) for table in tables]
@@ -369,14 +390,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     # ------------------------------------------------------------------ checks
     def _search(self, ribbon):
         """Check and parse the parameters of the search."""
-        alphas = np.logspace(-4, 2, 37) if self.alphas is None else _checked_values(self.alphas, "alphas")
-        temperatures = None if self.temperatures is None else _checked_values(self.temperatures, "temperatures")
-        if is_classifier(ribbon):
-            temperatures = np.logspace(-0.25, 2, 19) if temperatures is None else temperatures
-        elif temperatures is not None:
-            raise ValueError("temperatures are for classifiers, whose logits they divide; leave temperatures=None.")
+        usual = CLASS_ALPHAS if is_classifier(ribbon) else ALPHAS
+        alphas = usual.copy() if self.alphas is None else _checked_values(self.alphas, "alphas")
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
-        return Search(alphas, temperatures, self.temperatures is None, level, scoring)
+        inside = ribbon.estimator if isinstance(ribbon, FrozenEstimator) else ribbon
+        return Search(alphas, level, scoring, is_name(getattr(inside, "temperature", None), "auto"))
 
     def _checked_scoring(self, ribbon):
         """Name of a built-in score, or a scorer."""

@@ -15,7 +15,6 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import deal, row_keys
-from .._core.rows import some_of
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
 from .._utils.checks import checked_weight, is_name
@@ -23,6 +22,7 @@ from .._utils.compat import safe_indexing
 from ..exceptions import ONCE, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
+from .temperature import reaches
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +38,8 @@ class Split:
     n_test: int
 
     @classmethod
-    def from_rows(cls, name, X, y, train, test, sample_weight, fit_params, classifier):
-        """Split rows in memory by their positions; refuses folds without a class or without weight."""
-        if classifier and len(missing := np.setdiff1d(y, y[train])):
-            raise ValueError(
-                f"The training rows of {name} have no example of class {missing.tolist()}; use fewer folds, or a "
-                "stratified cv."
-            )
-        if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
-            raise ValueError(
-                f"All rows on one side of {name} have a weight of zero; drop those rows, or shuffle the folds."
-            )
+    def from_rows(cls, name, X, y, train, test, sample_weight, fit_params):
+        """Split rows in memory by their positions."""
         params = {key: value[train] for key, value in fit_params.items()}
         columns = (None if column is None else column[test] for column in (sample_weight, fit_params.get("groups")))
         held_out = safe_indexing(X, test), y[test], *columns
@@ -75,20 +66,11 @@ class Fold:
         record = HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.ribbon_.alpha)
         return cls(ribbon, X, y, record.weighed(ribbon.weight_type))
 
-    def at(self, alpha, temperature=None):
-        """Fitted Ribbon of the fold at another alpha and temperature."""
+    def at(self, alpha, scaling=None):
+        """Fitted Ribbon of the fold at another alpha, and for a classifier with another Scaling."""
         ribbon = copy(self.ribbon)
         ribbon.__dict__.pop("_loo_", None)  # held_out has its own copy
-        return ribbon.with_alpha(alpha) if temperature is None else ribbon.with_alpha(alpha, temperature)
-
-    def sampled(self, most):
-        """Fold with at most so many of its held-out rows, drawn at random."""
-        rows = some_of(len(self.y), most)
-        return replace(self, X=safe_indexing(self.X, rows), y=self.y[rows], held_out=self.held_out.take(rows))
-
-    def with_temperature(self, temperature):
-        """Fold with its record at another temperature of the classifier."""
-        return replace(self, held_out=self.held_out.with_temperature(temperature / self.ribbon.temperature))
+        return ribbon.with_alpha(alpha) if scaling is None else ribbon.with_alpha(alpha)._with_scaling(scaling)
 
     def with_noise(self, noise):
         """Fold with a copy of its Ribbon that has another fitted noise of constant dispersion."""
@@ -148,22 +130,18 @@ def splits_of_table(table, cv, classifier):
 
 
 # ---------------------------------------------------------------------- fits
-def fit_folds(ribbons, n_always, splits, n_jobs, verbose):
-    """Fit all folds; returns a list of Folds for every candidate that all folds have, and warnings.
-
-    Candidates beyond the first ``n_always`` are for overparameterized models; see ``fit_candidates``.
-    """
-    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbons, n_always, split, verbose) for split in splits)
-    folds = [list(same) for same in zip(*(folds for folds, _ in results), strict=False)]
+def fit_folds(ribbons, splits, n_jobs, verbose):
+    """Fit all folds; returns a list of Folds for every candidate, and warnings."""
+    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbons, split, verbose) for split in splits)
+    folds = [list(same) for same in zip(*(folds for folds, _ in results), strict=True)]
     return folds, [note for _, notes in results for note in notes]
 
 
-def fit_fold(ribbons, n_always, split, verbose=0):
+def fit_fold(ribbons, split, verbose=0):
     """Fit one Split; returns a Fold for each candidate, and warnings."""
     start, notes = time.perf_counter(), []
     with noted_warnings(notes, split.name):
-        n = split.n_train + split.n_test
-        fitted = fit_candidates(ribbons, n_always, split.X, split.y, split.fit_params, n, (FlexibleModelWarning, *ONCE))
+        fitted = fit_candidates(ribbons, split.X, split.y, split.fit_params, (FlexibleModelWarning, *ONCE))
         folds = [Fold.from_rows(ribbon, *split.held_out) for ribbon in fitted]
     if verbose:
         seconds = time.perf_counter() - start
@@ -171,20 +149,21 @@ def fit_fold(ribbons, n_always, split, verbose=0):
     return folds, notes
 
 
-def fit_candidates(ribbons, n_always, X, y, fit_params, n, ignored=(FlexibleModelWarning,)):
-    """Fit clones of Ribbons around one fitted base model; n is the number of rows of all folds."""
+def fit_candidates(ribbons, X, y, fit_params, ignored=(FlexibleModelWarning,)):
+    """Fit clones of Ribbons around one fitted base model."""
     fitted = [fit_quietly(on_one_fit(ribbons[0]), X, y, fit_params, ignored)]
-    model = fitted[0].model_
-    could_follow = not model.is_linear and len(model.theta) > EASY_LEVERAGE * n
-    for ribbon in ribbons[1 : None if could_follow else n_always]:
-        frozen = clone(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
+    for ribbon in ribbons[1:]:
+        frozen = on_one_fit(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
         fitted.append(fit_quietly(frozen, X, y, fit_params, (RibbonWarning,)))  # the first fit has warned
     return fitted
 
 
 def on_one_fit(ribbon):
-    """Clone of a Ribbon that makes no refits of its own."""
-    return clone(ribbon).set_params(**({"held_out": "loo"} if "held_out" in ribbon.get_params(deep=False) else {}))
+    """Clone of a Ribbon that makes no refits of its own; a classifier has no temperature of its own either."""
+    known, own = ribbon.get_params(deep=False), clone(ribbon)
+    if "held_out" in known:
+        own.set_params(held_out="loo")
+    return own.set_params(temperature=1.0) if is_name(known.get("temperature"), "auto") else own
 
 
 def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
@@ -199,14 +178,21 @@ def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
 def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
     """Folds of all rows, each predicted by the fit to all others to first order; one base fit."""
     stored = [clone(ribbon).set_params(store_loo=True) for ribbon in ribbons]
-    fitted = fit_candidates(stored, len(stored), X, y, fit_params, len(y))
+    fitted = fit_candidates(stored, X, y, fit_params)
     per_row = fitted[0].effective_parameters_ / (fitted[0].n_observations_ * fitted[0].model_.loss.curvature_rank)
     if not fitted[0].model_.is_linear and per_row > EASY_LEVERAGE:
         raise ValueError(
             f"cv='loo' needs at most {EASY_LEVERAGE} effective parameters per row, and this network has {per_row:.2g}: "
             "it would keep what it learnt from a row that is left out. Use folds, cv=5."
         )
-    weight = checked_weight(sample_weight, X)
+    weight, own = checked_weight(sample_weight, X), fitted[0]
+    if is_classifier(own) and not reaches(
+        own.model_.loss, own._latent(own._prepared(X)).f, own._loo_.f, own._loo_.y, weight
+    ):
+        raise ValueError(
+            "cv='loo' predicts each row by one step from the fit to all rows, which does not reach the fits without "
+            "single rows here: the classes are separable. Use folds, cv=5."
+        )
     counts = ribbons[0].weight_type == "frequency"
     return [Fold(own, X, y, replace(own._loo_, weight=weight) if counts else own._loo_) for own in fitted]
 

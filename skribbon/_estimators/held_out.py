@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -28,6 +28,9 @@ from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, wa
 from .base_model import MAX_SEED, seed_all, targets_of
 from .folds import Fold, split_positions
 from .ribbon import may_be_refitted
+from .temperature import scaling_rows
+
+SCRAMBLED = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it permutes keys
 
 
 def unseen_rows(ribbon, settings, estimator, training, whole, table):
@@ -38,16 +41,22 @@ def unseen_rows(ribbon, settings, estimator, training, whole, table):
     held_out, rows, automatic = settings.held_out, training.rows, is_name(settings.held_out, "auto")
     if is_name(held_out, "loo"):
         return None
-    if automatic and not (rows.in_memory and settings.learns_noise and may_have_memorized(training, whole)):
+    if automatic and not (rows.in_memory and settings.learns and may_have_memorized(training, whole)):
         return None
+    return refits_or_set_aside(ribbon, held_out, estimator, whole, rows, table)
+
+
+def refits_or_set_aside(ribbon, held_out, estimator, whole, rows, table):
+    """Predictions of rows that early stopping set aside, or else by refits; None if "auto" can have neither."""
+    automatic = is_name(held_out, "auto")
     if not rows.in_memory:
         raise ValueError(f"held_out={held_out!r} needs rows in memory, but X is a Dask collection; use held_out='loo'.")
     asked = is_name(held_out, "early_stopping")
     found = set_aside(estimator, whole, rows) if asked or (automatic and rows.groups is None) else None
     if asked and found is None:
         raise ValueError(
-            "held_out='early_stopping' needs an MLPRegressor with early_stopping=True, an integer random_state and no "
-            "warm_start, whose validation rows can be drawn again. Use held_out='auto'."
+            "held_out='early_stopping' needs an MLPRegressor or MLPClassifier with early_stopping=True, an integer "
+            "random_state and no warm_start, whose validation rows can be drawn again. Use held_out='auto'."
         )
     if found is not None and (asked or len(found.rows) >= FEWEST_UNSEEN_ROWS):
         return found
@@ -67,6 +76,11 @@ def has_many_parameters(rows):
     return is_network(model) and len(model.theta) >= EASY_LEVERAGE * rows.n * model.loss.curvature_rank
 
 
+def n_refits(rows):
+    """Number of folds to refit a classifier without: all, or as many as hold out enough rows."""
+    return max(N_REFITS, int(np.ceil(N_FOLDS * scaling_rows(rows.model.loss.n_classes) / rows.n_rows)))
+
+
 # ---------------------------------------------------------------------- refits
 def refitted(ribbon, estimator, held_out, model, rows, table):
     """Predictions of held-out rows by cold refits of the base model, started from other random numbers.
@@ -78,14 +92,33 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
     sample_weight = None if sample_weight is None else checked_weight(sample_weight, X)
     params = {} if groups is None else {"groups": np.asarray(groups).ravel()}
     groups = None if rows.groups is None else params["groups"]  # None if each row is a group of its own
-    splits = _splits(held_out, X, y, sample_weight, groups, params, is_classifier(ribbon))
+    splits = _splits(held_out, X, y, sample_weight, groups, params, is_classifier(ribbon), rows)
+    if not splits:
+        return None
     seed, bare = getattr(fitted_leaf(estimator), "random_state", None), clone(ribbon)
     seeds = np.random.RandomState(seed if isinstance(seed, Integral) else 0).randint(MAX_SEED, size=len(splits))
     jobs = (
         delayed(_refit)(bare, X, y, sample_weight, train, seeds[k], f"refit {k + 1} of {len(splits)}")
         for k, (train, _) in enumerate(splits)
     )
-    return compared(Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X)
+    return (compared_logits if is_classifier(ribbon) else compared)(
+        Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X
+    )
+
+
+def compared_logits(models, splits, model, rows, X):
+    """Unseen from the models of a classifier's refits, with their training and held-out positions in X."""
+    f = [_raw(own, own.prepare(safe_indexing(X, test))) for own, (_, test) in zip(models, splits, strict=True)]
+    return _sampled(splits, f, np.ones(1), rows, scaling_rows(model.loss.n_classes))
+
+
+def _sampled(splits, f, ratio, rows, size):
+    """Unseen of at most ``size`` distinct rows that refits have not seen; f are the predictions of each refit."""
+    tests = [test for _, test in splits]
+    positions, fold = np.concatenate(tests), np.repeat(np.arange(len(tests)), list(map(len, tests)))
+    keys = row_keys(rows.y[positions], rows.X[positions]) * SCRAMBLED  # folds are ranges of the keys themselves
+    unseen = Unseen(positions, np.concatenate(f), ratio, "folds", fold, len(positions) / (len(tests) * rows.n_rows))
+    return unseen.sample(some_by_keys(keys, size))
 
 
 def compared(models, splits, model, rows, X):
@@ -110,10 +143,7 @@ def compared(models, splits, model, rows, X):
     kept = np.mean([len(train) for train, _ in splits]) / rows.n_rows
     expected = expected + (1 - (1 - kept) * memory) * np.maximum(unseen - seen, 0.0)
     ratio = np.divide(expected, unseen, out=np.ones_like(unseen), where=unseen > 0)
-    tests = [test for _, test in splits]
-    positions, fold = np.concatenate(tests), np.repeat(np.arange(len(tests)), list(map(len, tests)))
-    some = some_by_keys(row_keys(rows.y[positions], rows.X[positions]), NOISE_ROWS)
-    return Unseen(positions, np.concatenate(f), ratio, "folds", fold).sample(some)
+    return _sampled(splits, f, ratio, rows, NOISE_ROWS)
 
 
 def _warn_if_unstable(errors):
@@ -127,14 +157,20 @@ def _warn_if_unstable(errors):
         )
 
 
-def _splits(held_out, X, y, sample_weight, groups, params, classifier):
+def _splits(held_out, X, y, sample_weight, groups, params, classifier, rows):
     """Positions of training and held-out rows of every refit; ``params`` are for a splitter."""
     if not is_name(held_out, "auto"):
         return split_positions(held_out, X, y, groups, classifier, params, sample_weight)
     units = len(y) if groups is None else len(np.unique(groups))
     if units < 2:
         raise ValueError("Refits without some of the rows need more than 1 sample; pass more rows, or held_out='loo'.")
-    return split_positions(min(N_FOLDS, units), X, y, groups, classifier, {}, sample_weight)[:N_REFITS]
+    if not classifier:
+        return split_positions(min(N_FOLDS, units), X, y, groups, False, {}, sample_weight)[:N_REFITS]
+    classes, counts = np.unique(y, return_counts=True)
+    stratified = groups is not None or counts.min() >= N_FOLDS
+    found = split_positions(min(N_FOLDS, units), X, y, groups, stratified, {}, sample_weight)
+    whole = [(train, test) for train, test in found if len(np.unique(y[train])) == len(classes)]
+    return whole[: n_refits(rows)]
 
 
 def _refit(ribbon, X, y, sample_weight, train, seed, name):
@@ -195,6 +231,12 @@ def unseen_folds(ribbon, unseen, records, X, y):
     return folds
 
 
+def class_folds(ribbon, unseen, records, X, y):
+    """Folds of a classifier of all rows, from the records of the rows that each refit has not seen."""
+    places = [unseen.rows[unseen.fold == k] for k in range(unseen.n_fits)]
+    return [Fold(ribbon, safe_indexing(X, at), y[at], own) for at, own in zip(places, records, strict=True)]
+
+
 def _joint(outputs, correlation):
     """JointPredictive of outputs, without covariances of their raw predictions."""
     variances = np.stack([own.latent.covariance[:, 0, 0] for own in outputs], axis=1)
@@ -209,17 +251,21 @@ def set_aside(estimator, model, rows):
     scikit-learn draws them after the initial weights. Their score must equal ``best_validation_score_``.
     """
     network = fitted_leaf(estimator)
-    if not (isinstance(network, MLPRegressor) and network.early_stopping and network.solver != "lbfgs"):
+    if not (isinstance(network, MLPRegressor | MLPClassifier) and network.early_stopping and network.solver != "lbfgs"):
         return None
     if not isinstance(network.random_state, Integral) or network.warm_start:
         return None
     rng, units = np.random.RandomState(network.random_state), (rows.X.shape[1], *map(len, network.intercepts_))
     for before, after in pairwise(units):
         rng.uniform(size=(before + 1) * after)
-    _, found = train_test_split(np.arange(rows.n_rows), random_state=rng, test_size=network.validation_fraction)
+    known, classes = {"random_state": rng, "test_size": network.validation_fraction}, model.loss.n_classes
+    _, found = train_test_split(np.arange(rows.n_rows), stratify=rows.y if classes == 2 else None, **known)
     f, weight = _raw(model, rows.X[found]), rows.mass[found]
-    mean = f if model.loss.by_output else model.loss.mean(f[:, 0])
-    score = r2_score(rows.y[found], mean, sample_weight=weight) if weight.sum() > 0 else np.nan
+    if classes:
+        score = np.average(model.loss.probabilities(f).argmax(axis=1) == rows.y[found], weights=weight)
+    else:
+        mean = f if model.loss.by_output else model.loss.mean(f[:, 0])
+        score = r2_score(rows.y[found], mean, sample_weight=weight) if weight.sum() > 0 else np.nan
     if not np.isclose(score, network.best_validation_score_, rtol=1e-6, atol=1e-6):
         return None
     return Unseen(found, f, np.ones(max(1, len(model.loss.by_output))), "early_stopping")

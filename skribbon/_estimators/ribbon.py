@@ -55,7 +55,7 @@ def first_pass(ribbon, settings, rows):
     model, n = rows.model, rows.n_rows if rows.in_memory else 0  # on Dask, a pass costs more than its arithmetic
     p, rank = len(model.theta), model.loss.curvature_rank
     few = model.has_layers and EASY_LEVERAGE * n * rank <= p and n * rank * p**2 + 10 * p**3 > NETWORK_WORK
-    if few and is_name(settings.curvature, "auto") and settings.learns_noise and may_be_refitted(ribbon, rows):
+    if few and is_name(settings.curvature, "auto") and settings.learns and may_be_refitted(ribbon, rows):
         curvature = LastLayer(settings.damping)  # refits correct the size of its covariance
     else:
         curvature = resolve_curvature(settings.curvature, settings.damping, model, n)
@@ -107,11 +107,16 @@ def may_be_refitted(ribbon, rows):
 
 def _cure(ribbon, training):
     """Advice to the user of a network that may have memorized its rows and was not refitted."""
-    if isinstance(ribbon, ClassifierMixin) or not training.rows.in_memory:
-        return "RibbonCV, which scores rows that its fits have not seen"
-    if isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator):
+    frozen = isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
+    classes = isinstance(ribbon, ClassifierMixin)
+    if frozen and classes:
+        return "RibbonCV(FrozenEstimator(ribbon)) on rows that the network was not trained on"
+    if frozen:
         return "conformalize, with rows that the network was not trained on; a frozen network cannot be refitted"
-    return "held_out='auto' and noise='auto', which refit the network without some of its rows"
+    if not training.rows.in_memory:
+        return "RibbonCV, which scores rows that its fits have not seen"
+    learnt = "temperature='auto'" if classes else "noise='auto'"
+    return f"held_out='auto' and {learnt}, which refit the network without some of its rows"
 
 
 def _centred(rows, curvature):
@@ -321,8 +326,8 @@ class BaseRibbon(Wrapper):
         if hasattr(self, "noise_"):
             law = type(self.law_).__name__ if self.model_.loss.additive else repr(self.model_.loss)
             facts |= {"noise": type(self.noise_).__name__, "law": law, "held out": str(self.held_out_ or "no rows")}
-        if hasattr(self, "temperature"):
-            facts["temperature"] = f"{self.temperature:.4g}"
+        if hasattr(self, "scaling_"):
+            facts |= {"probabilities": str(self.scaling_), "held out": str(self.held_out_ or "no rows")}
         facts |= {
             "curvature": repr(self.curvature_),
             "observations": f"{self.n_observations_:,.10g}",

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from .._core.units import Clip
-from .._utils.checks import check_count, check_name
+from .._utils.checks import check_count, check_name, is_name
 from .._utils.typing import Correction, HeldOutName, PredictiveName, WeightType
 from ..curvature import machine_bytes
 from ..noise.fit import check_law, is_covariance, resolve_noise
@@ -32,12 +32,14 @@ class Settings:
     held_out: Any = "loo"  # source of held-out predictions
     noise: Any = None  # unfitted Noise, "auto" or a covariance; None for a classifier
     law: Any = None  # NoiseLaw, its name or a tuple of them; None for a classifier
-    temperature: float = 1.0  # 1 for a regressor
+    temperature: Any = 1.0  # a number or "auto"; 1 for a regressor
+    exact: bool = False  # whether class probabilities are averaged by quadrature
 
     @property
-    def learns_noise(self):
-        """Whether the scale of the noise is learnt from held-out rows, not stated by the user."""
-        return isinstance(self.noise, str) or getattr(self.noise, "_from_held_out", False)
+    def learns(self):
+        """Whether held-out rows are needed: for the scale of the noise, or for the temperature of a classifier."""
+        named = isinstance(self.noise, str) or isinstance(self.temperature, str)
+        return named or getattr(self.noise, "_from_held_out", False)
 
     @classmethod
     def from_regressor(cls, ribbon, y):
@@ -56,10 +58,16 @@ class Settings:
     @classmethod
     def from_classifier(cls, ribbon):
         """Parse the parameters of a RibbonClassifier."""
-        cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
-        check_positive(ribbon.temperature, "temperature", cure)
+        temperature = ribbon.temperature
+        if not is_name(temperature, "auto"):
+            cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
+            check_positive(temperature, "temperature", cure, allowed="'auto' or ")
+            temperature = float(temperature)
+        check_name(ribbon.averaging, "averaging", ("closed", "exact"))
+        check_held_out(ribbon.held_out)
         check_name(ribbon.weight_type, "weight_type", ("frequency", "importance"))  # classes have no noise variance
-        return cls(**shared_settings(ribbon), temperature=float(ribbon.temperature))
+        own = {"held_out": ribbon.held_out, "temperature": temperature, "exact": ribbon.averaging == "exact"}
+        return cls(**shared_settings(ribbon), **own)
 
 
 def shared_settings(ribbon):

@@ -9,12 +9,55 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
+from .._core.rows import row_blocks
 from .._laws.base import in_order, student_ratio
 from .._utils.checks import check_count
-from .._utils.typing import FloatArray, RandomState
+from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
 from .predictive import Distribution, Drawn, Latent
-from .softmax import MOST_PAIRS, logistic_mean, logistic_quantiles, softmax_mean, softmax_quantiles
+from .softmax import (
+    closed_mean,
+    closed_quantiles,
+    logistic_mean,
+    logistic_quantiles,
+    softmax_mean,
+    softmax_quantiles,
+)
+
+BINARY = np.array([[0.0], [1.0]])  # logits of two classes, from their log-odds
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How a classifier turns logits into class probabilities.
+
+    Attributes
+    ----------
+    temperature : float
+        Divides all logits.
+    bias : ndarray of shape (K,)
+        Added to the logits after the division, so that expected class counts agree with observed ones; sums to zero.
+    averaged : bool
+        Whether probabilities are averaged over the uncertainty of the logits.
+    exact : bool
+        Whether averages and quantiles are computed by quadrature, instead of in closed form.
+    losses : dict of str to float
+        Mean log loss on held-out rows of what was compared: "plain" and "scaled"; empty if nothing was.
+    """
+
+    temperature: float = 1.0
+    bias: FloatArray | float = 0.0
+    averaged: bool = True
+    exact: bool = False
+    losses: dict[str, float] | None = None
+
+    def __str__(self):
+        bias = np.round(np.atleast_1d(self.bias), 3).tolist() if np.any(self.bias) else 0
+        how = "averaged over the uncertainty of the logits" if self.averaged else "not averaged"
+        compared = ", ".join(f"{name} {loss:.4g}" for name, loss in (self.losses or {}).items())
+        return f"temperature {self.temperature:.4g}, bias {bias}, {how}" + (
+            f"; log loss {compared}" if compared else ""
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,6 +70,8 @@ class ClassProbabilities(Distribution):
         Uncertain logits, in the coordinates of the loss.
     loss : Loss
         Maps logits to class probabilities.
+    scaling : Scaling
+        Temperature, bias and averaging of the classifier. A temperature above one is for the mean alone.
 
     Examples
     --------
@@ -40,40 +85,60 @@ class ClassProbabilities(Distribution):
 
     latent: Latent
     loss: Loss
+    scaling: Scaling = Scaling()
+
+    @property
+    def basis(self):
+        """Map (K, k) from the coordinates of the loss to logits."""
+        return BINARY if self.loss.n_classes == 2 else self.loss.output_map
+
+    def _over(self, temperature):
+        """Logits over a temperature, plus the bias in the coordinates of the loss."""
+        bias = np.broadcast_to(self.scaling.bias, self.loss.n_classes)
+        return self.latent.over(temperature, bias[1:] - bias[:1] if self.loss.n_classes == 2 else bias @ self.basis)
+
+    @property
+    def _uncertain(self):
+        """Logits whose uncertainty intervals and draws show: a temperature above one does not narrow them."""
+        return self._over(self.scaling.temperature) if self.scaling.temperature < 1 else self.latent
 
     def mean(self) -> FloatArray:
-        """Probabilities averaged over the uncertainty of the logits.
+        """Predicted probabilities: at the temperature, with the bias, averaged over the uncertainty of the logits.
 
         Returns
         -------
         ndarray of shape (n, K)
         """
-        return self._mean(MOST_PAIRS)
-
-    def _mean(self, most_pairs):
-        """Averaged probabilities (n, K), with at most so many pairs of quadrature nodes."""
-        f, covariance = self.latent.f, self.latent.covariance
-        if self.latent.draws is not None:
-            return self.loss.probabilities(self.latent.draws).mean(axis=-1)
+        latent = self._over(self.scaling.temperature)
+        f, covariance = latent.f, latent.covariance
+        if not self.scaling.averaged:
+            return self.loss.probabilities(f)
+        if latent.draws is not None:
+            return self.loss.probabilities(latent.draws).mean(axis=-1)
+        if not self.scaling.exact:
+            blocks = row_blocks(max(1, len(f)), 3 * self.loss.n_classes**2)
+            return np.concatenate([closed_mean(f[rows], covariance[rows], self.basis) for rows in blocks])
         if self.loss.n_classes == 2:
             return logistic_mean(f[:, 0], covariance[:, 0, 0])
-        return softmax_mean(f, covariance, self.loss.output_map, most_pairs)
+        return softmax_mean(f, covariance, self.basis)
 
-    def mean_path(self, factors: ArrayLike, most_pairs: int = MOST_PAIRS) -> FloatArray:
-        """Averaged probabilities with the covariance multiplied by each of several factors.
+    def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
+        """Central intervals at the given levels, each with the predicted probability inside.
 
         Parameters
         ----------
-        factors : array-like of shape (A,)
-        most_pairs : int, default=16384
-            Most pairs of quadrature nodes for more than four classes; few are enough for averages over many rows.
+        confidence_level : float or sequence of L floats, default=0.9
 
         Returns
         -------
-        ndarray of shape (A, n, K)
+        ndarray of shape (n, K, 2)
+            Lower and upper bounds, with a last axis of length L for a sequence.
         """
-        most_pairs = most_pairs if self.loss.n_classes > 4 else MOST_PAIRS  # few classes are cheap
-        return np.stack([self.scaled(factor)._mean(most_pairs) for factor in np.asarray(factors)])
+        intervals, mean = super().interval(confidence_level), self.mean()
+        mean = mean if intervals.ndim == 3 else mean[:, :, None]
+        np.minimum(intervals[:, :, 0], mean, out=intervals[:, :, 0])
+        np.maximum(intervals[:, :, 1], mean, out=intervals[:, :, 1])
+        return intervals
 
     def take(self, rows: ArrayLike) -> ClassProbabilities:
         """Class probabilities of some rows, without joint draws.
@@ -89,24 +154,28 @@ class ClassProbabilities(Distribution):
         return replace(self, latent=self.latent.take(np.asarray(rows)))
 
     def _quantiles(self, q):
-        if self.latent.draws is not None:
-            return Drawn(self.loss.probabilities(self.latent.draws), self.latent.df[:, None]).ppf(q)
-        return self._normal_quantiles(q, 1.0) if np.isinf(self.latent.df).all() else self._student_quantiles(q)
-
-    def _student_quantiles(self, q):
-        """Quantiles (n, K, Q) for Student's t logits: normal ones with the covariance scaled level by level."""
+        latent = self._uncertain
+        if latent.draws is not None:
+            return Drawn(self.loss.probabilities(latent.draws), latent.df[:, None]).ppf(q)
+        if np.isinf(latent.df).all():
+            return self._normal_quantiles(latent, q, 1.0)
+        # Student's t logits: normal ones with the covariance scaled level by level; levels q and 1 - q share a scale
         values, tails = np.empty((len(self), self.loss.n_classes, len(q))), np.log(np.minimum(q, 1 - q)).round(9)
-        for tail in np.unique(tails):  # levels q and 1 - q share a scale
+        for tail in np.unique(tails):
             same = tails == tail
-            values[..., same] = self._normal_quantiles(q[same], student_ratio(ndtri(q[same][0]), self.latent.df) ** 2)
+            ratio = student_ratio(ndtri(q[same][0]), latent.df) ** 2
+            values[..., same] = self._normal_quantiles(latent, q[same], ratio)
         return in_order(values, q)
 
-    def _normal_quantiles(self, q, factor):
+    def _normal_quantiles(self, latent, q, factor):
         """Quantiles (n, K, Q) with the covariance of each row multiplied by a factor."""
-        f, covariance = self.latent.f, self.latent.covariance * np.reshape(factor, (-1, 1, 1))
+        f, covariance = latent.f, latent.covariance * np.reshape(factor, (-1, 1, 1))
         if self.loss.n_classes == 2:
             return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
-        return softmax_quantiles(f, covariance, self.loss.output_map, q)
+        if self.scaling.exact:
+            return softmax_quantiles(f, covariance, self.basis, q)
+        blocks = row_blocks(max(1, len(f)), 6 * self.loss.n_classes**2)
+        return np.concatenate([closed_quantiles(f[rows], covariance[rows], self.basis, q) for rows in blocks])
 
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
         """Joint draws; each is one classifier evaluated at all rows.
@@ -120,7 +189,7 @@ class ClassProbabilities(Distribution):
         -------
         ndarray of shape (n_samples, n, K)
         """
-        draws = self.latent.source(check_count(n_samples, "n_samples"), check_random_state(random_state))
+        draws = self._uncertain.source(check_count(n_samples, "n_samples"), check_random_state(random_state))
         return self.loss.probabilities(draws).transpose(2, 0, 1)
 
     def scaled(self, factor: float) -> ClassProbabilities:
@@ -135,16 +204,3 @@ class ClassProbabilities(Distribution):
         ClassProbabilities
         """
         return replace(self, latent=self.latent.scaled(factor))
-
-    def over(self, temperature: float) -> ClassProbabilities:
-        """Class probabilities with all logits divided by a temperature; above one, they move closer together.
-
-        Parameters
-        ----------
-        temperature : float
-
-        Returns
-        -------
-        ClassProbabilities
-        """
-        return replace(self, latent=self.latent.over(temperature))

@@ -45,6 +45,7 @@ class Unseen:
     ratio: np.ndarray  # (q,) expected squared error at new rows of the fit to all rows, over the one of f; by output
     origin: str  # "folds" or "early_stopping"
     fold: np.ndarray | None = None  # (m,) number of the refit of each row; None without refits
+    share: float = 0.0  # share of all rows that each refit has not seen
 
     @property
     def n_fits(self):
@@ -137,9 +138,9 @@ class HeldOut:
         columns = {"f": self.f[rows], "y": self.y[rows], "weight": self.weight[rows], "group": group}
         return replace(self, prediction=self.distribution.take(rows), **columns)
 
-    def with_temperature(self, ratio):
-        """Record of a classifier whose logits are divided by ``ratio``."""
-        return replace(self, prediction=self.distribution.over(ratio), f=self.f / ratio)
+    def with_scaling(self, scaling):
+        """Record of a classifier that turns the same logits into probabilities by another Scaling."""
+        return replace(self, prediction=replace(self.distribution, scaling=scaling))
 
     def with_dispersion(self, dispersion):
         """Record of a regressor with noise of this dispersion, a number or (m,)."""

@@ -39,8 +39,8 @@ def _degrees_among(freedom, index, rows):
     return freedom(index[rows])
 
 
-def _divided_draws(source, temperature, n_samples, rng):
-    return source(n_samples, rng) / temperature
+def _tempered_draws(source, temperature, bias, n_samples, rng):
+    return source(n_samples, rng) / temperature + bias[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +95,11 @@ class Latent:
         draws = None if self.draws is None else self.draws + (f - self.f)[:, :, None]
         return Latent(f, self.covariance, draws)
 
-    def over(self, temperature):
-        """Raw predictions divided by a temperature."""
-        draws = None if self.draws is None else self.draws / temperature
-        source = partial(_divided_draws, self.source, temperature)
-        return Latent(self.f / temperature, self.covariance / temperature**2, draws, source, self.freedom)
+    def over(self, temperature, bias):
+        """Raw predictions divided by a temperature, plus a bias (k,)."""
+        draws = None if self.draws is None else self.draws / temperature + bias[:, None]
+        source = partial(_tempered_draws, self.source, temperature, bias)
+        return Latent(self.f / temperature + bias, self.covariance / temperature**2, draws, source, self.freedom)
 
 
 @dataclass(frozen=True, eq=False)

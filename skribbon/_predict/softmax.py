@@ -1,9 +1,9 @@
-"""Means and quantiles of class probabilities of normal logits: closed forms for two classes, else Sobol nodes."""
+"""Means and quantiles of class probabilities of normal logits: closed forms, and quadrature by Sobol nodes."""
 
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
 # weights and inverse sds of the normal cdfs whose mixture is the sigmoid, to 2e-9 (Monahan and Stefanski, 1992)
@@ -23,7 +23,47 @@ MEAN_GAP = 5e-4  # difference of means over two halves of the nodes that ends th
 QUANTILE_PAIRS = 512  # antithetic pairs for quantiles of narrow distributions: interval widths to about 5%
 QUANTILE_ERROR = 0.0025  # sd of a probability over the root of the number of pairs; 0.003 misses widths by over 5%
 JITTER = 1e-10  # share of the largest variance that is added to all, so that singular covariances have a Cholesky root
+LARGEST = 700.0  # bound of exponents: a thousand classes do not overflow
 BLOCK = 2**17  # probabilities at nodes that are computed together: 1 MB stays in the cache
+
+
+# ---------------------------------------------------------------------- closed forms
+def closed_mean(f, covariance, basis):
+    """Mean (n, K) of softmax(basis f) for f ~ N(f, covariance), by the probit approximation for each pair of classes.
+
+    The probability of class c against class j alone is the sigmoid of their difference over sqrt(1 + pi v / 8), with v
+    the variance of the difference; the odds of these pairs add up to the odds of class c.
+    """
+    if len(basis) == 2:
+        p = expit(f[:, 0] / np.sqrt(1 + np.pi / 8 * covariance[:, 0, 0]))  # log-odds of the second class
+        return np.stack([1 - p, p], axis=1)
+    eta, C = f @ basis.T, basis @ covariance @ basis.T
+    own = np.einsum("ncc->nc", C)
+    variance = np.maximum(own[:, :, None] + own[:, None, :] - 2 * C, 0.0)
+    odds = (eta[:, None, :] - eta[:, :, None]) / np.sqrt(1 + np.pi / 8 * variance)
+    p = 1 / np.exp(np.minimum(odds, LARGEST)).sum(axis=2)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def closed_quantiles(f, covariance, basis, q):
+    """Quantiles (n, K, Q) of each entry of softmax(basis f) for f ~ N(f, covariance), at the levels q (Q,).
+
+    Each probability is evaluated at the logits that its log-odds, linearized, reach with the least deviation.
+    Deviations across that direction raise the other classes on average, by the second-order term, which large
+    deviations dampen.
+    """
+    eta, own = f @ basis.T, np.arange(len(basis))
+    C = basis @ covariance @ basis.T
+    others = np.repeat(eta[:, None], len(basis), axis=1)
+    others[:, own, own] = -np.inf
+    w = softmax(others, axis=2)  # shares (n, K, K) of the other classes
+    along = (np.eye(len(basis)) - w) @ C
+    scale = np.sqrt(np.maximum(np.einsum("ncj,ncj->nc", along, np.eye(len(basis)) - w), np.finfo(float).tiny))
+    along /= scale[:, :, None]
+    across = w @ np.einsum("njj->nj", C)[:, :, None] - np.einsum("ncj,ncj->nc", w @ C, w)[:, :, None]
+    across -= np.einsum("ncj,ncj->nc", w, along**2)[:, :, None] - np.einsum("ncj,ncj->nc", w, along)[:, :, None] ** 2
+    centre = eta[:, None] - np.log1p(np.maximum(across, 0.0) / 2) * np.eye(len(basis))
+    return np.stack([softmax(centre + z * along, axis=2)[:, own, own] for z in ndtri(q)], axis=2)
 
 
 # ---------------------------------------------------------------------- two classes

@@ -498,7 +498,7 @@ def _facts(ribbon: Any, level: float) -> dict[str, str]:
         "effective parameters": _number(ribbon, "effective_parameters_"),
         "stationarity": _number(ribbon, "stationarity_"),
         "alpha": _number(ribbon, "alpha"),
-        "temperature": _number(ribbon, "temperature"),
+        "temperature": _number(ribbon, "temperature_"),
         "curvature": _one_line(ribbon.curvature_),
         "correction": getattr(ribbon, "correction_", getattr(ribbon, "correction", None)),
         **_noise(ribbon),

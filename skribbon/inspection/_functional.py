@@ -161,7 +161,7 @@ class Response:
         """
         loss, K, none = self.model.loss, self.n_outputs, np.zeros((len(f), 0))
         if self.classes is not None:
-            temperature = getattr(self.estimator, "temperature", 1.0)
+            temperature = stated_temperature(self.estimator)
             P = loss.probabilities(f / temperature)
             basis = np.array([[0.0], [1.0]]) if loss.output_map is None else loss.output_map  # (K, k)
             slopes = P[:, :, None] * (basis - (P @ basis)[:, None, :]) / temperature
@@ -208,6 +208,12 @@ class Response:
         estimator, k = self.estimator, f.shape[1]
         latent = Latent(f, np.zeros((len(f), k, k)))
         return predictive(self.model, latent, estimator.noise_, estimator.law_, X, estimator.target_scale_)
+
+
+def stated_temperature(estimator: Any) -> float:
+    """Temperature that the user set; 1 if it is "auto", because parameters are about the base model's own logits."""
+    temperature = getattr(estimator, "temperature", 1.0)
+    return 1.0 if isinstance(temperature, str) else temperature
 
 
 def chosen_classes(classes: Any, class_: Any) -> slice | list[int]:

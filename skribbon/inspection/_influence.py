@@ -24,7 +24,7 @@ from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
 from ..models.base import OneOutput
 from ._coefficients import Terms
-from ._functional import Response, fitted_ribbon
+from ._functional import Response, fitted_ribbon, stated_temperature
 from ._predictions import row_labels
 from ._row_influence import Top, contributions, group_left_out, influences, left_out_step, measures
 
@@ -410,7 +410,7 @@ class Question:
         if self._is_linear:
             return f @ _raw_basis(model).T
         if model.classes is not None:
-            return model.loss.probabilities(f / getattr(self.estimator, "temperature", 1.0))
+            return model.loss.probabilities(f / stated_temperature(self.estimator))
         with np.errstate(all="ignore"):
             t = model.loss.mean(f[:, 0])
             return (t if model.target_transformer is None else model.decode_target(t))[:, None]

@@ -422,8 +422,8 @@ def _one_event(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None, pos_
 class AlphaPathDisplay:
     """Held-out scores along alpha, one panel per score, with the choice marked in each.
 
-    If a RibbonCV tried several dampings, the chosen one is drawn in colour and the others in thin grey; for a
-    classifier, the path at the chosen temperature is drawn.
+    If a RibbonCV tried several dampings, the chosen one is drawn in colour and the others in thin grey. For a
+    classifier, every alpha is drawn at its own best temperature.
 
     Parameters
     ----------
@@ -489,9 +489,6 @@ class AlphaPathDisplay:
             raise TypeError(f"AlphaPathDisplay needs a fitted RibbonCV, got {type(estimator).__name__}.")
         check_is_fitted(estimator)
         results = estimator.cv_results_
-        if "temperature" in results:
-            rows = results["temperature"] == estimator.temperature_
-            results = {name: values[rows] for name, values in results.items()}
         level = None if is_classifier(estimator) else estimator.confidence_level
         fields: Fields = {"metrics": _chosen_metrics(estimator, metrics), "damping": _chosen_damping(estimator)}
         return cls(results, estimator.alpha_, confidence_level=level, name=name, **fields).plot(ax, **kwargs)

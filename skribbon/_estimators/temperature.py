@@ -1,0 +1,202 @@
+"""Temperature and bias of a classifier, learnt from logits of rows that a fit has not seen."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .._core.thresholds import (
+    FEWEST_SCALING_ROWS,
+    MAX_LOSS_RATIO,
+    NETWORK_MARGIN,
+    NOISE_ROWS,
+    REFIT_FACTOR,
+    SCALING_WORK,
+    STATIONARITY_LIMIT,
+    TEMPERATURE_PRIORS,
+)
+from .._core.training import is_network
+from .._predict.classes import ClassProbabilities, Scaling
+from .._predict.held_out import HeldOut, HeldOutSummary
+from .._predict.predictive import Latent
+from ..noise.scale import standard_error
+from .ribbon import latent_at
+
+ROUNDS = 2  # times that temperature and bias are searched in turn: a third round moves no log loss by 1e-4
+LOG_TEMPERATURES = (-2.0, 5.0)  # range of the search: beyond it, probabilities are zero and one, or all alike
+RIDGE = 0.1  # expected rows added to each class in Newton steps for the bias, so that no step is unbounded
+PLAIN = Scaling(averaged=False)  # probabilities of the base model itself
+
+
+# ---------------------------------------------------------------------- held-out logits
+def scaling_rows(n_classes):
+    """Largest number of rows that a temperature is learnt from."""
+    return int(max(FEWEST_SCALING_ROWS, min(NOISE_ROWS, SCALING_WORK / n_classes**2)))
+
+
+def left_out_record(fitted, training, weight_type):
+    """HeldOut record of a sample of rows, each by the fit without it, and whether one step reaches these fits."""
+    model, ribbon = fitted["model_"], fitted["ribbon_"]
+    output = training.outputs[0].sample(scaling_rows(model.loss.n_classes))
+    rows, f = output.rows, output.left_out
+    latent = latent_at(model, ribbon, rows.X)
+    record = _record(fitted, rows, latent.moved_to(f), "loo").weighed(weight_type)
+    at_minimum = training.stationarity <= STATIONARITY_LIMIT and training.curvature.knows_leverages
+    return record, at_minimum and reaches(model.loss, latent.f, f, rows.y, rows.mass)
+
+
+def reaches(loss, f, left_out, y, weight):
+    """Whether one step reaches the fits without some rows: held-out logits are not far worse than fitted ones."""
+    before, after = (np.average(loss.value(g, y), weights=weight) for g in (f, left_out))
+    return bool(after <= MAX_LOSS_RATIO * before)
+
+
+def unseen_records(fitted, training, unseen, weight_type):
+    """HeldOut records of rows that refits have not seen, one for each refit, or that early stopping set aside."""
+    rows = training.rows.take(unseen.rows)
+    latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(unseen.f)
+    record = _record(fitted, rows, latent, unseen.origin).weighed(weight_type)
+    if unseen.fold is None:
+        return [record]
+    return [replace(record.take(unseen.fold == k), n_fits=1) for k in range(unseen.n_fits)]
+
+
+def spread_by_refits(fitted, training, unseen):
+    """Ribbon with the covariance that the refits support: their logits differ from the fit to all rows by so much.
+
+    Refits without a share of the rows differ by that share over the rest of the variance of a fit; refits of networks
+    differ by their random starts too. A linear model keeps its covariance unless its classes are separable.
+    """
+    model, ribbon, rows = fitted["model_"], fitted["ribbon_"], training.rows.take(unseen.rows)
+    if unseen.fold is None:
+        return ribbon
+    latent, network = latent_at(model, ribbon.at_alpha(1.0), rows.X), is_network(model)
+    if not network and reaches(model.loss, latent.f, unseen.f, rows.y, rows.mass):
+        return ribbon
+    spread, variance = np.sum((latent.f - unseen.f) ** 2), np.einsum("nkk->", latent.covariance)
+    factor = (REFIT_FACTOR if network else 1 / unseen.share - 1) * spread / max(variance, np.finfo(float).tiny)
+    factor = float(factor if network else max(factor, 1.0))
+    return replace(ribbon.scaled(factor), freedom=None, single=ribbon.single[:, :0])
+
+
+def _record(fitted, rows, latent, origin):
+    group = None if rows.groups is None else rows.groups.code
+    known = {"origin": origin, "units": fitted["ribbon_"].units, "alpha": fitted["ribbon_"].alpha}
+    distribution = ClassProbabilities(latent, fitted["model_"].loss)
+    return HeldOut(distribution, latent.f, rows.y.astype(int), rows.mass, group, **known)
+
+
+# ---------------------------------------------------------------------- temperature and bias
+def scaled_probabilities(settings, records, model):
+    """Fitted attributes of the temperature, as a dict; ``records`` is empty without held-out rows."""
+    if not isinstance(settings.temperature, str):
+        scaling = Scaling(settings.temperature, exact=settings.exact)
+    elif records:
+        (scaling,) = choose_scalings(records, model, settings.exact, [settings.alpha])
+    else:
+        scaling = replace(PLAIN, exact=settings.exact)
+    summary = HeldOutSummary.from_records(records) if records else None
+    return {"scaling_": scaling, "temperature_": scaling.temperature, "held_out_": summary}
+
+
+def choose_scalings(records, model, exact, alphas):
+    """Scaling at each alpha that held-out rows support: plain, with a temperature, or with a temperature and averaging.
+
+    Each must have a lower held-out log loss than the one before; for networks, whose fits differ, it must be clearly
+    lower, among rows and among refits. ``records`` has one HeldOut for each refit.
+    """
+    rows = Pooled.from_records(records)
+    fixed = {"plain": replace(PLAIN, exact=exact), "tempered": fit_scaling(rows, averaged=False, exact=exact)}
+    known = {name: rows.losses(scaling) for name, scaling in fixed.items()}
+    return tuple(_choose(rows.scaled(factor), fixed, known, is_network(model)) for factor in records[0].factors(alphas))
+
+
+def _choose(rows, scalings, losses, network):
+    """Best of the given scalings and of one with averaging, by log losses of Pooled rows."""
+    averaged = fit_scaling(rows, averaged=True, exact=scalings["plain"].exact)
+    scalings, losses = scalings | {"averaged": averaged}, losses | {"averaged": rows.losses(averaged)}
+    chosen = "plain"
+    for name in ("tempered", "averaged"):
+        gain = losses[chosen] - losses[name]
+        margin = NETWORK_MARGIN * rows.standard_error(gain) if network else 0.0
+        chosen = name if np.average(gain, weights=rows.weight) > margin else chosen
+    means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
+    return replace(scalings[chosen], losses=means)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Held-out rows of all refits together."""
+
+    distribution: ClassProbabilities
+    y: np.ndarray  # (m,) positions of the classes
+    weight: np.ndarray  # (m,), with the class weights of the model; they sum to the weights of the rows
+    clusters: list  # codes (m,) of refits and of groups, if any: rows of one code depend on each other
+    prior: tuple  # precisions of log T below and above one
+
+    @classmethod
+    def from_records(cls, records):
+        """Join HeldOut records, one for each refit."""
+        y, latents = (
+            np.concatenate([record.y for record in records]),
+            [record.distribution.latent for record in records],
+        )
+        weight = np.concatenate([record.weight * record.distribution.loss._weight(record.y) for record in records])
+        clusters = [np.repeat(np.arange(len(records)), list(map(len, records)))] * (len(records) > 1)
+        if records[0].group is not None:
+            group = np.concatenate([record.group for record in records])
+            clusters.append(np.unique(group, return_inverse=True)[1])
+        f, covariance = (np.concatenate([getattr(own, name) for own in latents]) for name in ("f", "covariance"))
+        draws = None if latents[0].draws is None else np.concatenate([own.draws for own in latents])
+        distribution = replace(records[0].distribution, latent=Latent(f, covariance, draws))
+        weight *= sum(record.weight.sum() for record in records) / weight.sum()
+        y = np.concatenate([record.y for record in records])
+        return cls(distribution, y, weight, clusters, TEMPERATURE_PRIORS[records[0].origin == "loo"])
+
+    def scaled(self, factor):
+        """Rows with the covariance of their logits multiplied by a factor."""
+        return self if factor == 1 else replace(self, distribution=self.distribution.scaled(factor))
+
+    def probabilities(self, scaling):
+        """Class probabilities (m, K) under a Scaling."""
+        return replace(self.distribution, scaling=scaling).mean()
+
+    def losses(self, scaling):
+        """Log losses (m,) under a Scaling."""
+        P = self.probabilities(scaling)
+        return -np.log(np.maximum(P[np.arange(len(self.y)), self.y], np.finfo(float).tiny))
+
+    def standard_error(self, values):
+        """Standard error of the mean of values (m,), the largest among rows, refits and groups."""
+        return max(standard_error(values, self.weight, codes) for codes in [None, *self.clusters])
+
+
+def fit_scaling(rows, averaged, exact=False):
+    """Most probable temperature given Pooled rows, with a bias that keeps the expected count of each class.
+
+    Temperature and averaging would move expected counts; the bias moves them back to the counts that the plain
+    probabilities predict, and towards the observed ones if both differ by more than two standard deviations.
+    """
+    K, weight, P = rows.distribution.loss.n_classes, rows.weight, rows.probabilities(PLAIN)
+    bias, observed = np.zeros(K), np.bincount(rows.y, weight, minlength=K)
+    off, variance = observed - weight @ P, weight @ (P * (1 - P))
+    counts = observed - off * np.minimum(4 * variance / np.maximum(off**2, np.finfo(float).tiny), 1.0)
+    counts *= weight.sum() / counts.sum()
+
+    def scaling(t):
+        return Scaling(float(np.exp(t)), bias, averaged, exact)
+
+    def objective(t):
+        return weight @ rows.losses(scaling(t)) + rows.prior[int(t > 0)] * t**2 / 2
+
+    bounds = LOG_TEMPERATURES
+    for _ in range(ROUNDS):
+        found = minimize_scalar(objective, bounds=bounds, options={"xatol": 0.01}).x
+        t = found if objective(found) < objective(0.0) else 0.0
+        bounds = t - 0.25, t + 0.25
+        for _ in range(3):  # Newton steps to these counts
+            P = rows.probabilities(scaling(t))
+            H = np.diag(weight @ P + RIDGE) - (weight[:, None] * P).T @ P
+            step = np.linalg.solve(H, counts - weight @ P)
+            bias = bias + np.clip(step - step.mean(), -1.0, 1.0)
+    return scaling(t)
