@@ -58,7 +58,7 @@ from .ribbon import (
     settled,
     warn_of_training_rows,
 )
-from .settings import Settings
+from .settings import Settings, check_temperature
 from .temperature import left_out_record, scaled_probabilities, spread_by_refits, unseen_records
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ClassificationMethods:
     conformal_: Calibration
     _folds_: CrossConformal
     _prepared = prepared
-    _scaling = Scaling()  # how logits become probabilities
+    _scaling = Scaling(exact=True)  # how logits become probabilities
 
     def predict_distribution(self, X: MatrixLike) -> ClassProbabilities:
         """Distribution of the class probabilities at each row.
@@ -141,7 +141,11 @@ class ClassificationMethods:
         ndarray of shape (n_samples, K)
             Rows sum to one.
         """
-        return self.predict_distribution(X).mean()
+        if self._scaling.averaged:
+            return self.predict_distribution(X).mean()
+        f = self._raw(self._prepared(X))  # no covariance is needed
+        latent = Latent(f, np.zeros((*f.shape, f.shape[1])))
+        return ClassProbabilities(latent, self.model_.loss, self._scaling).mean()
 
     @lazily
     def predict_log_proba(self, X: MatrixLike) -> FloatArray:
@@ -626,9 +630,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         """
         other = super().with_alpha(alpha)
         if temperature is not None:
+            check_temperature(temperature)
             other.temperature = temperature
-            settings = Settings.from_classifier(other)  # checks the temperature
-            other._with_scaling(Scaling(settings.temperature, exact=settings.exact))
+            other._with_scaling(Scaling(float(temperature), exact=self.scaling_.exact))
         return other
 
     def _with_scaling(self, scaling):

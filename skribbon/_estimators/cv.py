@@ -86,9 +86,9 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     r"""A Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
-    Each fold takes one base fit and one curvature; a network that may have memorized its rows takes a base fit for each
-    fold, and one curvature in all. All alphas are then scored in closed form, because alpha is only a factor of the
-    covariance,
+    Each fold takes one base fit and one curvature; a classifier, or a network that may have memorized its rows, takes a
+    base fit for each fold, and one curvature in all. All alphas are then scored in closed form, because alpha is only a
+    factor of the covariance,
 
     .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1}.
 
@@ -99,26 +99,24 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         RibbonRegressor() if None. A *fitted* Ribbon in a :class:`~sklearn.frozen.FrozenEstimator` is tuned on the rows
         given to ``fit``, all of which are then validation rows.
     alphas : array-like of positive floats, default=None
-        Candidates; 37 values from 1e-4 to 100 if None.
+        Candidates; if None, 37 values from 1e-4 to 100 for regressors, and 5 values from 0.01 to 100 for classifiers.
+        At each alpha, a classifier with ``temperature="auto"`` has the temperature, bias and averaging that held-out
+        rows support.
     scoring : str or callable, default=None
         For regressors "nll", "crps", "interval_score" or "coverage"; for classifiers "nll", "brier" or "ece"; or the
         name of a scikit-learn scorer, or a callable ``(estimator, X, y)``, greater is better. "nll" if None. "coverage"
         is the paper's choice: the alpha, also between the candidates, at which the pooled empirical coverage of the
         ``confidence_level`` intervals is nearest to the level. With any other score alpha stays 1 unless another value
-        is better by a standard error, and by 0.005 nats or 0.5% of the score. With K > 2 classes, named scores use at
-        most 2,000 or 1,000,000 / K^2 rows, whichever is more.
-    dampings : array-like of floats >= 0, "auto" or None, default="auto"
+        is better by a standard error, and by 0.005 nats or 0.5% of the score. Named scores of classifiers use at most
+        5,000 held-out rows, or 200,000 / K^2 and at least 1,000 rows of more than six classes.
+    dampings : array-like of floats >= 0, default=None
         Candidates for the Ribbon's ``damping``, chosen together with alpha without further base fits. None keeps the
-        Ribbon's ``damping``; "auto" adds 0.001, 0.01, 0.1 and 1 for a classifier that is nonlinear and has more than 15
-        parameters per 100 rows.
-    temperatures : array-like of positive floats, default=None
-        Candidates for a classifier's ``temperature``, chosen together with alpha: the pair closest to 1 within a
-        standard error of the best, with changes of temperature preferred to changes of alpha. None searches from 1
-        among 19 values from 0.56 to 100; ``[1.0]`` does not tune it.
+        Ribbon's ``damping``.
     confidence_level : float, default=0.9
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
-        A splitter or an iterable as in scikit-learn, or a number of folds; five if None. Unlike scikit-learn's, these
+        A splitter or an iterable as in scikit-learn, or a number of folds; five if None, of which a classifier of many
+        rows uses three. Unlike scikit-learn's, these
         folds do not depend on the order, scale or shift of the rows, and identical rows share a fold. "loo" scores
         every row under the fit to all others, by one Newton step from a single fit, without refits. It keeps what
         ``store_loo=True`` of the Ribbon does: targets and predictions of all rows, for intervals of kind "jackknife+".
@@ -293,7 +291,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             folds = []
             for own in map(clone, candidates):
                 settings = Settings.from_classifier(own) if classes else Settings.from_regressor(own, y)
-                own._fit_around(settings, base, table, unseen, records := [])
+                own._fit_around(settings, base, table, unseen=unseen, records=(records := []))
                 folds.append((class_folds if classes else unseen_folds)(own, unseen, records, X, y))
         return folds, notes
 

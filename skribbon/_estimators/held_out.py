@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 
@@ -15,7 +16,6 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import row_keys, some_by_keys
-from .._core.rows import row_blocks
 from .._core.thresholds import EASY_LEVERAGE, FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
 from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
@@ -25,6 +25,7 @@ from .._utils.checks import checked_weight, is_name
 from .._utils.compat import safe_indexing
 from .._utils.unwrap import fitted_leaf
 from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
+from ..models.base import raw_predictions
 from .base_model import MAX_SEED, seed_all, targets_of
 from .folds import Fold, split_positions
 from .ribbon import may_be_refitted
@@ -108,8 +109,17 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
 
 def compared_logits(models, splits, model, rows, X):
     """Unseen from the models of a classifier's refits, with their training and held-out positions in X."""
-    f = [_raw(own, own.prepare(safe_indexing(X, test))) for own, (_, test) in zip(models, splits, strict=True)]
-    return _sampled(splits, f, np.ones(1), rows, scaling_rows(model.loss.n_classes))
+    F, tests = [raw_predictions(own, own.prepare(X)) for own in models], [test for _, test in splits]
+    if is_network(model) and len(F) > 1:  # refits differ as two fits do, in their rows and random numbers
+        gaps = [np.stack([f[test] for f in F if f is not F[k]]) - F[k][test] for k, test in enumerate(tests)]
+        variance = np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
+    else:  # leaving out a share of the rows moves a fit by that share over the rest of its variance
+        full, share = raw_predictions(model, rows.X), np.mean(list(map(len, tests))) / rows.n_rows
+        moves = [np.sum((f - full)[test] ** 2, axis=1) for f, test in zip(F, tests, strict=True)]
+        variance = (1 / share - 1) * np.mean(np.concatenate(moves))
+    f = [own[test] for own, test in zip(F, tests, strict=True)]
+    unseen = _sampled(splits, f, np.ones(1), rows, scaling_rows(model.loss.n_classes))
+    return replace(unseen, variance=float(variance))
 
 
 def _sampled(splits, f, ratio, rows, size):
@@ -117,8 +127,7 @@ def _sampled(splits, f, ratio, rows, size):
     tests = [test for _, test in splits]
     positions, fold = np.concatenate(tests), np.repeat(np.arange(len(tests)), list(map(len, tests)))
     keys = row_keys(rows.y[positions], rows.X[positions]) * SCRAMBLED  # folds are ranges of the keys themselves
-    unseen = Unseen(positions, np.concatenate(f), ratio, "folds", fold, len(positions) / (len(tests) * rows.n_rows))
-    return unseen.sample(some_by_keys(keys, size))
+    return Unseen(positions, np.concatenate(f), ratio, "folds", fold).sample(some_by_keys(keys, size))
 
 
 def compared(models, splits, model, rows, X):
@@ -127,9 +136,9 @@ def compared(models, splits, model, rows, X):
     The fit to all rows errs at new rows as much as at its training rows, plus the gap that refits have between the two.
     The gap is inverse to the number of rows, except for a network that interpolates, whose gap is noise.
     """
-    full, f, squares = _squares(model, _raw(model, rows.X), rows.y), [], []
+    full, f, squares = _squares(model, raw_predictions(model, rows.X), rows.y), [], []
     for own, (train, test) in zip(models, splits, strict=True):
-        raw = _raw(own, own.prepare(X))
+        raw = raw_predictions(own, own.prepare(X))
         if raw.shape[1] != model.loss.n_outputs:
             raise ValueError("A refit without some of the rows has no scale of the noise; use held_out='loo'.")
         raw = on_scale_of(model, own, raw)
@@ -183,11 +192,6 @@ def _refit(ribbon, X, y, sample_weight, train, seed, name):
     if ribbon.verbose:
         print(f"[{type(ribbon).__name__}] {name}: {len(train)} rows, {time.perf_counter() - start:.2f} s")
     return model
-
-
-def _raw(model, X):
-    """Raw predictions (n, k) of prepared rows X, in blocks."""
-    return np.concatenate([model.raw(model.rows(X[rows])) for rows in row_blocks(X.shape[0], model.row_width)])
 
 
 def _squares(model, f, y):
@@ -260,7 +264,7 @@ def set_aside(estimator, model, rows):
         rng.uniform(size=(before + 1) * after)
     known, classes = {"random_state": rng, "test_size": network.validation_fraction}, model.loss.n_classes
     _, found = train_test_split(np.arange(rows.n_rows), stratify=rows.y if classes == 2 else None, **known)
-    f, weight = _raw(model, rows.X[found]), rows.mass[found]
+    f, weight = raw_predictions(model, rows.X[found]), rows.mass[found]
     if classes:
         score = np.average(model.loss.probabilities(f).argmax(axis=1) == rows.y[found], weights=weight)
     else:

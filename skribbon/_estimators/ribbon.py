@@ -43,7 +43,7 @@ from ..exceptions import (
     WeightWarning,
     warn_user,
 )
-from ..models.base import raw_and_covariance, training_rows
+from ..models.base import raw_and_covariance, raw_predictions, training_rows
 from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
 from .settings import check_newton, shared_settings
@@ -176,12 +176,17 @@ def latent_at(model, ribbon, X):
 
 
 def uncertain_latent(estimator, X):
-    """Raw predictions of a fitted estimator at prepared rows X; warns if rows depend on undetermined directions."""
+    """Distribution of raw predictions at prepared rows X; warns if rows depend on undetermined directions."""
     model, ribbon = estimator.model_, estimator.ribbon_
-    if ribbon.undetermined.shape[1] or ribbon.single.shape[1]:
-        warn_of_reach(model, ribbon, X)
+    warn_of_reach(model, ribbon, X)
     with limit_blas(X.shape[0], len(model.theta)):
         return latent_at(model, ribbon, X)
+
+
+def certain_raw(estimator, X):
+    """Raw predictions (n, k) at prepared rows X; warns if rows depend on undetermined directions."""
+    warn_of_reach(estimator.model_, estimator.ribbon_, X)
+    return raw_predictions(estimator.model_, X)
 
 
 def raw_root(estimator, X):
@@ -238,7 +243,7 @@ class BaseRibbon(Wrapper):
     _loo_: HeldOut
     _log_scores: Callable[[HeldOut], FloatArray]
 
-    _latent, _raw_root, covariance_ = uncertain_latent, raw_root, property(parameter_covariance)
+    _latent, _raw, _raw_root, covariance_ = uncertain_latent, certain_raw, raw_root, property(parameter_covariance)
 
     def _fit_base_model(self, X, y, sample_weight, groups):
         """Fit the base model; returns its fitted attributes as a dict, and its training rows."""

@@ -60,14 +60,19 @@ class Settings:
         """Parse the parameters of a RibbonClassifier."""
         temperature = ribbon.temperature
         if not is_name(temperature, "auto"):
-            cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
-            check_positive(temperature, "temperature", cure, allowed="'auto' or ")
+            check_temperature(temperature, "'auto' or ")
             temperature = float(temperature)
         check_name(ribbon.averaging, "averaging", ("closed", "exact"))
         check_held_out(ribbon.held_out)
         check_name(ribbon.weight_type, "weight_type", ("frequency", "importance"))  # classes have no noise variance
         own = {"held_out": ribbon.held_out, "temperature": temperature, "exact": ribbon.averaging == "exact"}
         return cls(**shared_settings(ribbon), **own)
+
+
+def check_temperature(temperature, allowed=""):
+    """Raise ValueError if a temperature is not a positive number."""
+    cure = "All logits are divided by it: 1 changes nothing, larger values make the classifier less confident."
+    check_positive(temperature, "temperature", cure, allowed=allowed)
 
 
 def shared_settings(ribbon):

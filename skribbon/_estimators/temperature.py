@@ -8,9 +8,9 @@ from scipy.optimize import minimize_scalar
 from .._core.thresholds import (
     FEWEST_SCALING_ROWS,
     MAX_LOSS_RATIO,
+    MIN_AVERAGING_GAIN,
     NETWORK_MARGIN,
     NOISE_ROWS,
-    REFIT_FACTOR,
     SCALING_WORK,
     STATIONARITY_LIMIT,
     TEMPERATURE_PRIORS,
@@ -62,19 +62,16 @@ def unseen_records(fitted, training, unseen, weight_type):
 
 
 def spread_by_refits(fitted, training, unseen):
-    """Ribbon with the covariance that the refits support: their logits differ from the fit to all rows by so much.
+    """Ribbon with the variance of logits that the refits show.
 
-    Refits without a share of the rows differ by that share over the rest of the variance of a fit; refits of networks
-    differ by their random starts too. A linear model keeps its covariance unless its classes are separable.
+    A linear model keeps its own covariance unless its classes are separable, and never has a smaller one.
     """
     model, ribbon, rows = fitted["model_"], fitted["ribbon_"], training.rows.take(unseen.rows)
-    if unseen.fold is None:
-        return ribbon
     latent, network = latent_at(model, ribbon.at_alpha(1.0), rows.X), is_network(model)
-    if not network and reaches(model.loss, latent.f, unseen.f, rows.y, rows.mass):
+    linear_step = not network and reaches(model.loss, latent.f, unseen.f, rows.y, rows.mass)
+    if unseen.fold is None or linear_step:
         return ribbon
-    spread, variance = np.sum((latent.f - unseen.f) ** 2), np.einsum("nkk->", latent.covariance)
-    factor = (REFIT_FACTOR if network else 1 / unseen.share - 1) * spread / max(variance, np.finfo(float).tiny)
+    factor = unseen.variance / max(np.einsum("nkk->", latent.covariance) / len(latent.f), np.finfo(float).tiny)
     factor = float(factor if network else max(factor, 1.0))
     return replace(ribbon.scaled(factor), freedom=None, single=ribbon.single[:, :0])
 
@@ -102,8 +99,9 @@ def scaled_probabilities(settings, records, model):
 def choose_scalings(records, model, exact, alphas):
     """Scaling at each alpha that held-out rows support: plain, with a temperature, or with a temperature and averaging.
 
-    Each must have a lower held-out log loss than the one before; for networks, whose fits differ, it must be clearly
-    lower, among rows and among refits. ``records`` has one HeldOut for each refit.
+    Each must have a lower held-out log loss than the one before, averaging by an amount that is worth its cost; for
+    networks, whose fits differ, the loss must be clearly lower, among rows and among refits. ``records`` has one
+    HeldOut for each refit.
     """
     rows = Pooled.from_records(records)
     fixed = {"plain": replace(PLAIN, exact=exact), "tempered": fit_scaling(rows, averaged=False, exact=exact)}
@@ -118,7 +116,8 @@ def _choose(rows, scalings, losses, network):
     chosen = "plain"
     for name in ("tempered", "averaged"):
         gain = losses[chosen] - losses[name]
-        margin = NETWORK_MARGIN * rows.standard_error(gain) if network else 0.0
+        margin = MIN_AVERAGING_GAIN if name == "averaged" else 0.0
+        margin = max(margin, NETWORK_MARGIN * rows.standard_error(gain)) if network else margin
         chosen = name if np.average(gain, weights=rows.weight) > margin else chosen
     means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
     return replace(scalings[chosen], losses=means)
@@ -141,7 +140,7 @@ class Pooled:
             np.concatenate([record.y for record in records]),
             [record.distribution.latent for record in records],
         )
-        weight = np.concatenate([record.weight * record.distribution.loss._weight(record.y) for record in records])
+        weight = np.concatenate([record.weight * record.distribution.loss.row_weight(record.y) for record in records])
         clusters = [np.repeat(np.arange(len(records)), list(map(len, records)))] * (len(records) > 1)
         if records[0].group is not None:
             group = np.concatenate([record.group for record in records])

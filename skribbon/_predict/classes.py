@@ -88,14 +88,14 @@ class ClassProbabilities(Distribution):
     scaling: Scaling = Scaling()
 
     @property
-    def basis(self):
+    def _basis(self):
         """Map (K, k) from the coordinates of the loss to logits."""
         return BINARY if self.loss.n_classes == 2 else self.loss.output_map
 
     def _over(self, temperature):
         """Logits over a temperature, plus the bias in the coordinates of the loss."""
         bias = np.broadcast_to(self.scaling.bias, self.loss.n_classes)
-        return self.latent.over(temperature, bias[1:] - bias[:1] if self.loss.n_classes == 2 else bias @ self.basis)
+        return self.latent.over(temperature, bias[1:] - bias[:1] if self.loss.n_classes == 2 else bias @ self._basis)
 
     @property
     def _uncertain(self):
@@ -117,10 +117,10 @@ class ClassProbabilities(Distribution):
             return self.loss.probabilities(latent.draws).mean(axis=-1)
         if not self.scaling.exact:
             blocks = row_blocks(max(1, len(f)), 3 * self.loss.n_classes**2)
-            return np.concatenate([closed_mean(f[rows], covariance[rows], self.basis) for rows in blocks])
+            return np.concatenate([closed_mean(f[rows], covariance[rows], self._basis) for rows in blocks])
         if self.loss.n_classes == 2:
             return logistic_mean(f[:, 0], covariance[:, 0, 0])
-        return softmax_mean(f, covariance, self.basis)
+        return softmax_mean(f, covariance, self._basis)
 
     def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
         """Central intervals at the given levels, each with the predicted probability inside.
@@ -173,9 +173,9 @@ class ClassProbabilities(Distribution):
         if self.loss.n_classes == 2:
             return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
         if self.scaling.exact:
-            return softmax_quantiles(f, covariance, self.basis, q)
+            return softmax_quantiles(f, covariance, self._basis, q)
         blocks = row_blocks(max(1, len(f)), 6 * self.loss.n_classes**2)
-        return np.concatenate([closed_quantiles(f[rows], covariance[rows], self.basis, q) for rows in blocks])
+        return np.concatenate([closed_quantiles(f[rows], covariance[rows], self._basis, q) for rows in blocks])
 
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
         """Joint draws; each is one classifier evaluated at all rows.

@@ -45,7 +45,7 @@ class Unseen:
     ratio: np.ndarray  # (q,) expected squared error at new rows of the fit to all rows, over the one of f; by output
     origin: str  # "folds" or "early_stopping"
     fold: np.ndarray | None = None  # (m,) number of the refit of each row; None without refits
-    share: float = 0.0  # share of all rows that each refit has not seen
+    variance: float = 0.0  # mean over rows of the total variance of logits that the refits of a classifier show
 
     @property
     def n_fits(self):

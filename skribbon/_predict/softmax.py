@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri, softmax
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import qmc
 
 # weights and inverse sds of the normal cdfs whose mixture is the sigmoid, to 2e-9 (Monahan and Stefanski, 1992)
@@ -52,18 +52,19 @@ def closed_quantiles(f, covariance, basis, q):
     Deviations across that direction raise the other classes on average, by the second-order term, which large
     deviations dampen.
     """
-    eta, own = f @ basis.T, np.arange(len(basis))
-    C = basis @ covariance @ basis.T
-    others = np.repeat(eta[:, None], len(basis), axis=1)
-    others[:, own, own] = -np.inf
-    w = softmax(others, axis=2)  # shares (n, K, K) of the other classes
-    along = (np.eye(len(basis)) - w) @ C
-    scale = np.sqrt(np.maximum(np.einsum("ncj,ncj->nc", along, np.eye(len(basis)) - w), np.finfo(float).tiny))
+    K, eta, C = len(basis), f @ basis.T, basis @ covariance @ basis.T
+    weight = np.exp(eta - eta.max(axis=1, keepdims=True))[:, None] * (1 - np.eye(K))
+    w = weight / np.maximum(weight.sum(axis=2, keepdims=True), np.finfo(float).tiny)  # shares (n, K, K) of others
+    along = (np.eye(K) - w) @ C
+    wC, variance = C - along, np.einsum("njj->nj", C)
+    scale = np.sqrt(np.maximum(np.einsum("ncj,ncj->nc", along, np.eye(K) - w), np.finfo(float).tiny))
     along /= scale[:, :, None]
-    across = w @ np.einsum("njj->nj", C)[:, :, None] - np.einsum("ncj,ncj->nc", w @ C, w)[:, :, None]
-    across -= np.einsum("ncj,ncj->nc", w, along**2)[:, :, None] - np.einsum("ncj,ncj->nc", w, along)[:, :, None] ** 2
-    centre = eta[:, None] - np.log1p(np.maximum(across, 0.0) / 2) * np.eye(len(basis))
-    return np.stack([softmax(centre + z * along, axis=2)[:, own, own] for z in ndtri(q)], axis=2)
+    across = np.einsum("ncj,nj->nc", w, variance) - np.einsum("ncj,ncj->nc", wC, w)
+    across -= np.einsum("ncj,ncj->nc", w, along**2) - np.einsum("ncj,ncj->nc", w, along) ** 2
+    raised = eta - np.log1p(np.maximum(across, 0.0) / 2)  # own logits
+    gaps = (eta[:, None] - raised[:, :, None]) * (1 - np.eye(K))
+    along -= np.einsum("ncc->nc", along)[:, :, None]
+    return np.stack([1 / np.exp(np.minimum(gaps + z * along, LARGEST)).sum(axis=2) for z in ndtri(q)], axis=2)
 
 
 # ---------------------------------------------------------------------- two classes

@@ -42,6 +42,10 @@ class Tangent:
         """Product J V (n, k, r) with directions V (p, r) of the parameters."""
         return right_multiply(self.jacobian(), V)
 
+    def covariances(self, root: FloatArray, shared: dict[str, FloatArray]) -> FloatArray:
+        """Covariances (n, k, k) of f if theta has root root'; ``shared`` keeps arrays for other blocks of rows."""
+        return row_covariances(self.jvp(root))
+
     def along(self, D: FloatArray) -> FloatArray:
         """Products J_i d_i (n, k) with one direction per row, D (n, p)."""
         return np.einsum("nkp,np->nk", self.jacobian(), D)
@@ -363,13 +367,21 @@ def one_output(model, j):
     return OneOutput(**fields, **{name: getattr(model, name) for name in names}, whole=model, index=j)
 
 
+def raw_predictions(model, X):
+    """Raw predictions (n, k) at prepared rows X, in blocks."""
+    f = np.empty((X.shape[0], model.loss.n_outputs))
+    for rows in row_blocks(len(f), model.row_width):
+        f[rows] = model.raw(model.rows(X[rows]))
+    return f
+
+
 def raw_and_covariance(model, X, root):
     """Raw predictions (n, k) at prepared rows X, and their covariances (n, k, k) if theta has root root'."""
     n, k = X.shape[0], model.loss.n_outputs
-    f, covariance = np.empty((n, k)), np.empty((n, k, k))
+    f, covariance, shared = np.empty((n, k)), np.empty((n, k, k)), {}
     for rows in row_blocks(n, max(model.row_width, k * root.shape[1])):
         tangent = model.tangent(model.rows(X[rows]))
-        f[rows], covariance[rows] = tangent.f, row_covariances(tangent.jvp(root))
+        f[rows], covariance[rows] = tangent.f, tangent.covariances(root, shared)
     return f, covariance
 
 

@@ -14,6 +14,8 @@ from ..exceptions import SelectionWarning, warn_user
 from .base import FROZEN_MODELS, ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
+LARGEST_ROOT = 1e100  # roots up to which products of coefficients are formed: larger ones may overflow
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearPredictor(ParametricModel):
@@ -89,6 +91,19 @@ class LinearTangent(Tangent):
         if d * r > self.Z.size:  # reading Z once for all outputs would take a copy of V, which is larger
             return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
         return np.asarray(self.Z @ blocks.transpose(1, 0, 2).reshape(d, k * r)).reshape(len(self.f), k, r)
+
+    def covariances(self, root, shared):
+        k, d = self._k, len(root) // self._k
+        if k <= 2 or sparse.issparse(self.Z) or d * (k + 1) > 2 * root.shape[1] or np.abs(root).max() > LARGEST_ROOT:
+            return super().covariances(root, shared)
+        first, second = np.triu_indices(k)
+        if not shared:  # (d, pairs d): covariances of the coefficients of every pair of outputs
+            blocks = (root @ root.T).reshape(k, d, k, d).transpose(0, 2, 1, 3)[first, second]
+            shared["pairs"] = blocks.transpose(1, 0, 2).reshape(d, -1)
+        found = np.empty((len(self.f), k, k))
+        forms = np.einsum("npd,nd->np", (self.Z @ shared["pairs"]).reshape(len(self.f), -1, d), self.Z)
+        found[:, first, second] = found[:, second, first] = forms
+        return found
 
     def along(self, D):
         blocks = D.reshape(len(D), self._k, -1).transpose(1, 0, 2)  # (k, n, d)

@@ -32,6 +32,19 @@ class Loss:
     probabilities: Callable[[FloatArray], FloatArray]  # of a classifier: f (n, k, ...) to (n, K, ...)
 
     # ------------------------------------------------------------------ what an observation is
+    def row_weight(self, y: FloatArray) -> FloatArray | float:
+        """Weights that the loss gives to rows by their class.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,), or 1
+        """
+        return 1.0
+
     def mean(self, f: FloatArray) -> FloatArray:
         """Inverse link: the mean of y at the raw prediction.
 
@@ -468,11 +481,11 @@ class ClassLoss(Loss):
     n_classes = 2
     additive = False
 
-    def _weight(self, y):
+    def row_weight(self, y):
         return 1.0 if self.class_weight is None else self.class_weight[y.astype(int)]
 
     def gradient_bound(self, y: FloatArray) -> FloatArray:
-        return self._weight(y) * np.full(len(y), 1.0 if self.n_classes == 2 else np.sqrt(2.0))  # of |P - e_y|
+        return self.row_weight(y) * np.full(len(y), 1.0 if self.n_classes == 2 else np.sqrt(2.0))  # of |P - e_y|
 
     def curvature_trace(self, f, y):
         """Trace (n,) of the expected second derivative given x, R R'."""
@@ -486,10 +499,10 @@ class Bernoulli(ClassLoss):
         self.class_weight = class_weight
 
     def value(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        return self._weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
+        return self.row_weight(y) * np.logaddexp(0, (1 - 2 * y) * f[:, 0])
 
     def _derivatives(self, f, y):
-        P, Q, c = expit(f), expit(-f), self._weight(y)  # Q is 1 - P to full relative precision
+        P, Q, c = expit(f), expit(-f), self.row_weight(y)  # Q is 1 - P to full relative precision
         h = c * P * Q
         return c * (P * (1 - y) - Q * y), h, h
 
@@ -512,14 +525,14 @@ class Categorical(ClassLoss):
         own = np.arange(len(y)), y.astype(int)
         behind = eta - eta[own][:, None]
         behind[own] = -np.inf
-        return self._weight(y) * np.logaddexp(0, logsumexp(behind, axis=1))  # log(1 + small) to full precision
+        return self.row_weight(y) * np.logaddexp(0, logsumexp(behind, axis=1))  # log(1 + small) to full precision
 
     def gradient(self, f: FloatArray, y: FloatArray) -> FloatArray:
         residual = softmax(f @ self.basis.T, axis=1)
         own = np.arange(len(y)), y.astype(int)
         residual[own] = 0.0
         residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, also if P_y is close to one
-        return (residual @ self.basis) * np.reshape(self._weight(y), (-1, 1))
+        return (residual @ self.basis) * np.reshape(self.row_weight(y), (-1, 1))
 
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
         # column j of Helmert's basis is h for classes before the j-th, -j h for the j-th, zero after it; entry (j, l)
@@ -529,7 +542,7 @@ class Categorical(ClassLoss):
         h = 1 / np.sqrt(j * (j + 1))
         before, rest = np.cumsum(P[:, :-1], axis=1), np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
         after = np.append(rest[:, 1:], np.zeros((n, 1)), axis=1)
-        weight = np.reshape(self._weight(y), (-1, 1))
+        weight = np.reshape(self.row_weight(y), (-1, 1))
         b, opposite = weight * h * (before - j * own), h * (j * own + rest)
         C = np.empty((n, K - 1, K - 1))
         C[:, j - 1, j - 1] = weight * h**2 * (before * ((j + 1) ** 2 * own + after) + j**2 * own * after)
@@ -547,13 +560,13 @@ class Categorical(ClassLoss):
         from_top = (self.basis[others] - self.basis[:, None])[t]  # (n, K - 1, k)
         p = np.take_along_axis(P, others[t], 1)
         rest = (p[:, None] @ from_top) / (1 + np.sqrt(P[np.arange(n), t]))[:, None, None]
-        scale = np.sqrt(p * np.reshape(self._weight(y), (-1, 1)))
+        scale = np.sqrt(p * np.reshape(self.row_weight(y), (-1, 1)))
         return ((from_top - rest) * scale[:, :, None]).transpose(0, 2, 1)
 
     def curvature_trace(self, f, y):
         P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)
         others = np.cumsum(P, axis=1)[:, :-1]
-        return 2 * (P[:, 1:] * others).sum(axis=1) * self._weight(y)  # 1 - sum of P^2, by products of pairs
+        return 2 * (P[:, 1:] * others).sum(axis=1) * self.row_weight(y)  # 1 - sum of P^2, by products of pairs
 
     def probabilities(self, f):
         """Probabilities (n, K, ...) at raw predictions (n, k, ...)."""
