@@ -62,6 +62,7 @@ TEMPERATURE_PRIORS = ((50.0, 4.0), (20.0, 4.0))
 MAX_LOSS_RATIO = 6.0  # left-out over training log loss above which classes count as separable: 3 to 10 are as good
 MIN_AVERAGING_GAIN = 1e-3  # nats by which averaging must be better: it needs a covariance for every predicted row
 NETWORK_MARGIN = 2.0  # standard errors by which a network's scaling must be better: with less, some networks lose
+NETWORK_SPREAD = 1.2  # variance of a network over the squared difference of two refits, which share most of their rows
 SCALING_WORK = 2e5  # rows times squared classes that a temperature is learnt from: 2,000 rows of ten classes
 FEWEST_SCALING_ROWS = 1000  # rows that it is learnt from if there are many classes: a temperature to a few percent
 

@@ -16,7 +16,15 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import row_keys, some_by_keys
-from .._core.thresholds import EASY_LEVERAGE, FEWEST_UNSEEN_ROWS, MAX_REFIT_RATIO, N_FOLDS, N_REFITS, NOISE_ROWS
+from .._core.thresholds import (
+    EASY_LEVERAGE,
+    FEWEST_UNSEEN_ROWS,
+    MAX_REFIT_RATIO,
+    N_FOLDS,
+    N_REFITS,
+    NETWORK_SPREAD,
+    NOISE_ROWS,
+)
 from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
@@ -112,7 +120,7 @@ def compared_logits(models, splits, model, rows, X):
     F, tests = [raw_predictions(own, own.prepare(X)) for own in models], [test for _, test in splits]
     if is_network(model) and len(F) > 1:  # refits differ as two fits do, in their rows and random numbers
         gaps = [np.stack([f[test] for f in F if f is not F[k]]) - F[k][test] for k, test in enumerate(tests)]
-        variance = np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
+        variance = NETWORK_SPREAD * np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
     else:  # leaving out a share of the rows moves a fit by that share over the rest of its variance
         full, share = raw_predictions(model, rows.X), np.mean(list(map(len, tests))) / rows.n_rows
         moves = [np.sum((f - full)[test] ** 2, axis=1) for f, test in zip(F, tests, strict=True)]

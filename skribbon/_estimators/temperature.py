@@ -22,7 +22,7 @@ from .._predict.predictive import Latent
 from ..noise.scale import standard_error
 from .ribbon import latent_at
 
-ROUNDS = 2  # times that temperature and bias are searched in turn: a third round moves no log loss by 1e-4
+MAX_ROUNDS = 20  # times that temperature and bias are searched in turn: three are common, and eight the most seen
 LOG_TEMPERATURES = (-2.0, 5.0)  # range of the search: beyond it, probabilities are zero and one, or all alike
 RIDGE = 0.1  # expected rows added to each class in Newton steps for the bias, so that no step is unbounded
 PLAIN = Scaling(averaged=False)  # probabilities of the base model itself
@@ -114,8 +114,9 @@ def _choose(rows, scalings, losses, network):
     averaged = fit_scaling(rows, averaged=True, exact=scalings["plain"].exact)
     scalings, losses = scalings | {"averaged": averaged}, losses | {"averaged": rows.losses(averaged)}
     chosen = "plain"
+    largest = np.log(100 * rows.distribution.loss.n_classes) if network else np.inf  # a few rows do not decide alone
     for name in ("tempered", "averaged"):
-        gain = losses[chosen] - losses[name]
+        gain = np.minimum(losses[chosen], largest) - np.minimum(losses[name], largest)
         margin = MIN_AVERAGING_GAIN if name == "averaged" else 0.0
         margin = max(margin, NETWORK_MARGIN * rows.standard_error(gain)) if network else margin
         chosen = name if np.average(gain, weights=rows.weight) > margin else chosen
@@ -188,11 +189,13 @@ def fit_scaling(rows, averaged, exact=False):
     def objective(t):
         return weight @ rows.losses(scaling(t)) + rows.prior[int(t > 0)] * t**2 / 2
 
-    bounds = LOG_TEMPERATURES
-    for _ in range(ROUNDS):
-        found = minimize_scalar(objective, bounds=bounds, options={"xatol": 0.01}).x
+    t, bounds = np.inf, LOG_TEMPERATURES
+    for _ in range(MAX_ROUNDS):
+        before, found = t, minimize_scalar(objective, bounds=bounds, options={"xatol": 0.005}).x
         t = found if objective(found) < objective(0.0) else 0.0
-        bounds = t - 0.25, t + 0.25
+        if abs(t - before) < 0.01:
+            break
+        bounds = t - 0.5, t + 0.5
         for _ in range(3):  # Newton steps to these counts
             P = rows.probabilities(scaling(t))
             H = np.diag(weight @ P + RIDGE) - (weight[:, None] * P).T @ P

@@ -91,10 +91,10 @@ def logistic_quantiles(f, variance, q):
 
 
 # ---------------------------------------------------------------------- any number of classes
-def softmax_mean(f, covariance, basis, most_pairs=MOST_PAIRS):
+def softmax_mean(f, covariance, basis):
     """Mean (n, K) of softmax(basis f) for f ~ N(f (n, k), covariance (n, k, k)), with an error of about 1e-3."""
     blocks = _blocks(f, covariance, basis, FIRST_PAIRS)
-    return np.concatenate([_mean(*block, most_pairs) for block in blocks])
+    return np.concatenate([_mean(*block) for block in blocks])
 
 
 def softmax_quantiles(f, covariance, basis, q):
@@ -103,11 +103,11 @@ def softmax_quantiles(f, covariance, basis, q):
     return np.concatenate([_quantiles(*block, q) for block in blocks])
 
 
-def _mean(order, m, root, most_pairs):
+def _mean(order, m, root):
     """Means (r, K) over nodes, which are doubled until both halves agree."""
     k, active, pairs = root.shape[2], np.arange(len(m)), FIRST_PAIRS
     means = _means_over_nodes(m, root, _nodes(k, 0, pairs))
-    while len(active) and pairs < most_pairs:
+    while len(active) and pairs < MOST_PAIRS:
         more = _means_over_nodes(m[active], root[active], _nodes(k, pairs, 2 * pairs))
         gap = np.abs(more[0] - means[0, active]).max(axis=1)
         means[:, active] = (means[:, active] + more) / 2
