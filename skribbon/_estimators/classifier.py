@@ -141,6 +141,7 @@ class ClassificationMethods:
         ndarray of shape (n_samples, K)
             Rows sum to one.
         """
+        check_fitted(self)
         if self._scaling.averaged:
             return self.predict_distribution(X).mean()
         f = self._raw(self._prepared(X))  # no covariance is needed
@@ -577,19 +578,19 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             training, found = settled(self, training, whole, unseen)
             fitted = fitted | found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
-            separated, found, reliable = is_separated(training), [], True
+            found, reason = [], None
             if is_name(settings.temperature, "auto") and unseen is None:
-                record, reliable = left_out_record(fitted, training, settings.weight_type)
-                found = [record] if reliable or not is_name(settings.held_out, "auto") else []
-        if not (reliable or found) and may_be_refitted(self, rows):
+                record, reason = left_out_record(fitted, training, settings.weight_type)
+                found = [record] if reason is None or not is_name(settings.held_out, "auto") else []
+        if reason and not found and may_be_refitted(self, rows):
             unseen = refits_or_set_aside(self, settings.held_out, estimator, whole, rows, table)
         with limit_blas(rows.n_rows, len(whole.theta)):
             if unseen is not None:
                 fitted["ribbon_"] = spread_by_refits(fitted, training, unseen)
                 found = unseen_records(fitted, training, unseen, settings.weight_type)
-            elif not (reliable or found):
-                warn_of_plain_probabilities(separated)
-            elif separated:
+            elif reason and not found:
+                warn_of_plain_probabilities(reason)
+            elif is_separated(training):
                 warn_of_separation()
             if records is None:
                 fitted |= scaled_probabilities(settings, found, whole)
@@ -668,12 +669,11 @@ def warn_of_separation():
     )
 
 
-def warn_of_plain_probabilities(separated):
+def warn_of_plain_probabilities(reason):
     """Warn that no held-out logits are known, so that temperature="auto" could choose nothing."""
-    reason = "classes are separable" if separated else "the base model is not at its minimum, or classes are separable"
     warn_user(
         f"temperature='auto' needs refits without some of the rows, because {reason}, and cannot make them: "
         "probabilities are those of the base model and may be far too certain. Try: a base model that is not frozen, "
         "rows in memory, or RibbonCV(FrozenEstimator(ribbon)) on rows that it was not trained on.",
-        SeparationWarning if separated else NotStationaryWarning,
+        SeparationWarning if "separable" in reason else NotStationaryWarning,
     )

@@ -200,10 +200,14 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         y, search = check_target(self, y), self._search(ribbon)
         table = self._checked_columns(X, y, sample_weight, groups)
         candidates = self._candidates(ribbon)
-        folds, notes = self._shared_folds(candidates, search, *table) or self._folds(candidates, *table)
+        shared = self._shared_folds(candidates, search, *table)
+        folds, notes = shared or self._folds(candidates, *table)
         chosen, best, tables = choose(folds, search)
+        summary = HeldOutSummary.from_records([fold.held_out for fold in folds[chosen]])
         with noted_warnings(notes, None):
-            final = self._refit(candidates[chosen], best, *table)
+            final = self._refit(candidates[chosen], best, shared is not None, *table)
+        if best.scaling is not None:
+            final.held_out_ = summary
         warn_once_per_kind(notes, len(folds[0]))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
@@ -215,7 +219,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             "best_score_": best.score,
             "cv_results_": self._joined(tables, candidates),
             "estimator_": final,
-            "held_out_": HeldOutSummary.from_records([fold.held_out for fold in folds[chosen]]),
+            "held_out_": summary,
         }
         if best.scaling is not None:
             fitted["temperature_"] = best.scaling.temperature
@@ -357,11 +361,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return dict(routed.estimator.fit), dict(routed.splitter.split)
         return given, {name: value for name, value in given.items() if name == "groups"}
 
-    def _refit(self, ribbon, best, X, y, sample_weight, groups):
+    def _refit(self, ribbon, best, shared, X, y, sample_weight, groups):
         """Fit the chosen Ribbon to all rows, or rescale a Ribbon that is fitted to them already."""
-        shared = len(best.folds) > 1 and best.folds[0].ribbon is best.folds[1].ribbon  # fitted to all rows
-        if isinstance(ribbon, FrozenEstimator) or shared or (self._leave_one_out and ribbon.predictive == "gaussian"):
-            return best.folds[0].at(best.alpha, best.scaling)
+        frozen = isinstance(ribbon, FrozenEstimator)
+        if frozen or shared or (self._leave_one_out and ribbon.predictive == "gaussian"):
+            final = best.folds[0].at(best.alpha, best.scaling)
+            return final if frozen or best.scaling is None else _with_settings(final, ribbon)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
         final = on_one_fit(ribbon).set_params(alpha=best.alpha)  # alpha was chosen for such fits
@@ -371,7 +376,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             final.set_params(law=law_of_held_out([fold.held_out for fold in best.folds], best.alpha))
         final = fit_quietly(final, X, y, fit_params)
         if best.scaling is not None:
-            final = final.set_params(temperature=ribbon.temperature)._with_scaling(best.scaling)
+            final = _with_settings(final, ribbon)._with_scaling(best.scaling)
         if self.verbose:
             seconds, n = time.perf_counter() - start, final.n_observations_
             print(f"[RibbonCV] all {n:,.10g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
@@ -514,6 +519,11 @@ def _checked_values(values, name, others="", lowest=None):
         bound = "> 0" if lowest is None else f">= {lowest:g}"
         raise ValueError(f"{name} must be {others}a non-empty sequence of finite numbers {bound}, got {values!r}.")
     return numbers
+
+
+def _with_settings(final, ribbon):
+    """Fitted classifier with the parameters that the user has set."""
+    return final.set_params(temperature=ribbon.temperature, held_out=ribbon.held_out)
 
 
 def _damping(ribbon):

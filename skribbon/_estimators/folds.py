@@ -68,8 +68,7 @@ class Fold:
 
     def at(self, alpha, scaling=None):
         """Fitted Ribbon of the fold at another alpha, and for a classifier with another Scaling."""
-        ribbon = copy(self.ribbon)
-        ribbon.__dict__.pop("_loo_", None)  # held_out has its own copy
+        ribbon = self.ribbon
         return ribbon.with_alpha(alpha) if scaling is None else ribbon.with_alpha(alpha)._with_scaling(scaling)
 
     def with_noise(self, noise):

@@ -35,14 +35,17 @@ def scaling_rows(n_classes):
 
 
 def left_out_record(fitted, training, weight_type):
-    """HeldOut record of a sample of rows, each by the fit without it, and whether one step reaches these fits."""
+    """HeldOut record of a sample of rows, each by the fit without it, and a reason not to trust it, or None."""
     model, ribbon = fitted["model_"], fitted["ribbon_"]
     output = training.outputs[0].sample(scaling_rows(model.loss.n_classes))
     rows, f = output.rows, output.left_out
     latent = latent_at(model, ribbon, rows.X)
     record = _record(fitted, rows, latent.moved_to(f), "loo").weighed(weight_type)
-    at_minimum = training.stationarity <= STATIONARITY_LIMIT and training.curvature.knows_leverages
-    return record, at_minimum and reaches(model.loss, latent.f, f, rows.y, rows.mass)
+    if not training.curvature.knows_leverages:
+        return record, "the curvature has no exact leverages"
+    if training.stationarity > STATIONARITY_LIMIT:
+        return record, "the base model is not at its minimum"
+    return record, None if reaches(model.loss, latent.f, f, rows.y, rows.mass) else "the classes are separable"
 
 
 def reaches(loss, f, left_out, y, weight):
@@ -100,25 +103,29 @@ def choose_scalings(records, model, exact, alphas):
     """Scaling at each alpha that held-out rows support: plain, with a temperature, or with a temperature and averaging.
 
     Each must have a lower held-out log loss than the one before, averaging by an amount that is worth its cost; for
-    networks, whose fits differ, the loss must be clearly lower, among rows and among refits. ``records`` has one
-    HeldOut for each refit.
+    networks, whose fits differ, the loss must be clearly lower. ``records`` has one HeldOut for each refit.
     """
     rows = Pooled.from_records(records)
-    fixed = {"plain": replace(PLAIN, exact=exact), "tempered": fit_scaling(rows, averaged=False, exact=exact)}
+    exact_search = exact and model.loss.n_classes == 2  # quadrature over several classes is too slow for a search
+    fixed = {"plain": PLAIN, "tempered": fit_scaling(rows, averaged=False)}
     known = {name: rows.losses(scaling) for name, scaling in fixed.items()}
-    return tuple(_choose(rows.scaled(factor), fixed, known, is_network(model)) for factor in records[0].factors(alphas))
+    factors, network = records[0].factors(alphas), is_network(model)
+    found = (_choose(rows.scaled(factor), fixed, known, network, exact_search) for factor in factors)
+    return tuple(replace(scaling, exact=exact) for scaling in found)
 
 
-def _choose(rows, scalings, losses, network):
+def _choose(rows, scalings, losses, network, exact):
     """Best of the given scalings and of one with averaging, by log losses of Pooled rows."""
-    averaged = fit_scaling(rows, averaged=True, exact=scalings["plain"].exact)
+    averaged = fit_scaling(rows, averaged=True, exact=exact)
     scalings, losses = scalings | {"averaged": averaged}, losses | {"averaged": rows.losses(averaged)}
     chosen = "plain"
     largest = np.log(100 * rows.distribution.loss.n_classes) if network else np.inf  # a few rows do not decide alone
     for name in ("tempered", "averaged"):
         gain = np.minimum(losses[chosen], largest) - np.minimum(losses[name], largest)
         margin = MIN_AVERAGING_GAIN if name == "averaged" else 0.0
-        margin = max(margin, NETWORK_MARGIN * rows.standard_error(gain)) if network else margin
+        if network:  # refits must agree, unless probabilities only become less certain
+            certain = name == "averaged" or scalings[name].temperature < 1
+            margin = max(margin, NETWORK_MARGIN * rows.standard_error(gain, certain))
         chosen = name if np.average(gain, weights=rows.weight) > margin else chosen
     means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
     return replace(scalings[chosen], losses=means)
@@ -131,7 +138,8 @@ class Pooled:
     distribution: ClassProbabilities
     y: np.ndarray  # (m,) positions of the classes
     weight: np.ndarray  # (m,), with the class weights of the model; they sum to the weights of the rows
-    clusters: list  # codes (m,) of refits and of groups, if any: rows of one code depend on each other
+    refit: np.ndarray  # (m,) numbers of the refits
+    group: np.ndarray | None  # (m,) codes of groups
     prior: tuple  # precisions of log T below and above one
 
     @classmethod
@@ -142,16 +150,15 @@ class Pooled:
             [record.distribution.latent for record in records],
         )
         weight = np.concatenate([record.weight * record.distribution.loss.row_weight(record.y) for record in records])
-        clusters = [np.repeat(np.arange(len(records)), list(map(len, records)))] * (len(records) > 1)
+        refit, group = np.repeat(np.arange(len(records)), list(map(len, records))), None
         if records[0].group is not None:
-            group = np.concatenate([record.group for record in records])
-            clusters.append(np.unique(group, return_inverse=True)[1])
+            group = np.unique(np.concatenate([record.group for record in records]), return_inverse=True)[1]
         f, covariance = (np.concatenate([getattr(own, name) for own in latents]) for name in ("f", "covariance"))
         draws = None if latents[0].draws is None else np.concatenate([own.draws for own in latents])
         distribution = replace(records[0].distribution, latent=Latent(f, covariance, draws))
         weight *= sum(record.weight.sum() for record in records) / weight.sum()
         y = np.concatenate([record.y for record in records])
-        return cls(distribution, y, weight, clusters, TEMPERATURE_PRIORS[records[0].origin == "loo"])
+        return cls(distribution, y, weight, refit, group, TEMPERATURE_PRIORS[records[0].origin == "loo"])
 
     def scaled(self, factor):
         """Rows with the covariance of their logits multiplied by a factor."""
@@ -166,9 +173,10 @@ class Pooled:
         P = self.probabilities(scaling)
         return -np.log(np.maximum(P[np.arange(len(self.y)), self.y], np.finfo(float).tiny))
 
-    def standard_error(self, values):
-        """Standard error of the mean of values (m,), the largest among rows, refits and groups."""
-        return max(standard_error(values, self.weight, codes) for codes in [None, *self.clusters])
+    def standard_error(self, values, among_refits):
+        """Standard error of the mean of values (m,): among rows, or groups, and also among refits, if larger."""
+        codes = [self.group, self.refit] if among_refits and self.refit[-1] > 0 else [self.group]
+        return max(standard_error(values, self.weight, code) for code in codes)
 
 
 def fit_scaling(rows, averaged, exact=False):
@@ -179,8 +187,8 @@ def fit_scaling(rows, averaged, exact=False):
     """
     K, weight, P = rows.distribution.loss.n_classes, rows.weight, rows.probabilities(PLAIN)
     bias, observed = np.zeros(K), np.bincount(rows.y, weight, minlength=K)
-    off, variance = observed - weight @ P, weight @ (P * (1 - P))
-    counts = observed - off * np.minimum(4 * variance / np.maximum(off**2, np.finfo(float).tiny), 1.0)
+    off, variance = observed - weight @ P, weight @ (P * (1 - P)) + 1  # no model knows a count better than by one
+    counts = observed - off * np.minimum(4 * variance, off**2) / np.maximum(off**2, np.finfo(float).tiny)
     counts *= weight.sum() / counts.sum()
 
     def scaling(t):
@@ -193,12 +201,12 @@ def fit_scaling(rows, averaged, exact=False):
     for _ in range(MAX_ROUNDS):
         before, found = t, minimize_scalar(objective, bounds=bounds, options={"xatol": 0.005}).x
         t = found if objective(found) < objective(0.0) else 0.0
-        if abs(t - before) < 0.01:
-            break
         bounds = t - 0.5, t + 0.5
         for _ in range(3):  # Newton steps to these counts
             P = rows.probabilities(scaling(t))
             H = np.diag(weight @ P + RIDGE) - (weight[:, None] * P).T @ P
-            step = np.linalg.solve(H, counts - weight @ P)
-            bias = bias + np.clip(step - step.mean(), -1.0, 1.0)
+            bias = bias + np.clip(np.linalg.solve(H, counts - weight @ P), -1.0, 1.0)
+            bias = bias - bias.mean()
+        if abs(t - before) < 0.01:
+            break
     return scaling(t)

@@ -48,23 +48,20 @@ def closed_mean(f, covariance, basis):
 def closed_quantiles(f, covariance, basis, q):
     """Quantiles (n, K, Q) of each entry of softmax(basis f) for f ~ N(f, covariance), at the levels q (Q,).
 
-    Each probability is evaluated at the logits that its log-odds, linearized, reach with the least deviation.
-    Deviations across that direction raise the other classes on average, by the second-order term, which large
+    The log-odds of each class are taken as normal, with the variance of their linear part. The sum of the other classes
+    is larger on average than at the mean of f: by half the variance of their logits around each other, which large
     deviations dampen.
     """
     K, eta, C = len(basis), f @ basis.T, basis @ covariance @ basis.T
-    weight = np.exp(eta - eta.max(axis=1, keepdims=True))[:, None] * (1 - np.eye(K))
-    w = weight / np.maximum(weight.sum(axis=2, keepdims=True), np.finfo(float).tiny)  # shares (n, K, K) of others
-    along = (np.eye(K) - w) @ C
-    wC, variance = C - along, np.einsum("njj->nj", C)
-    scale = np.sqrt(np.maximum(np.einsum("ncj,ncj->nc", along, np.eye(K) - w), np.finfo(float).tiny))
-    along /= scale[:, :, None]
-    across = np.einsum("ncj,nj->nc", w, variance) - np.einsum("ncj,ncj->nc", wC, w)
-    across -= np.einsum("ncj,ncj->nc", w, along**2) - np.einsum("ncj,ncj->nc", w, along) ** 2
-    raised = eta - np.log1p(np.maximum(across, 0.0) / 2)  # own logits
-    gaps = (eta[:, None] - raised[:, :, None]) * (1 - np.eye(K))
-    along -= np.einsum("ncc->nc", along)[:, :, None]
-    return np.stack([1 / np.exp(np.minimum(gaps + z * along, LARGEST)).sum(axis=2) for z in ndtri(q)], axis=2)
+    top = eta.max(axis=1, keepdims=True)
+    weight = np.exp(eta - top)[:, None] * (1 - np.eye(K))
+    others = np.maximum(weight.sum(axis=2), np.finfo(float).tiny)
+    w = weight / others[:, :, None]  # shares (n, K, K) of the other classes
+    contrast = np.eye(K) - w
+    variance = np.maximum(np.einsum("ncj,ncj->nc", contrast @ C, contrast), 0.0)
+    around = np.einsum("ncj,njj->nc", w, C) - np.einsum("ncj,ncj->nc", w @ C, w)
+    center = eta - top - np.log(others) - np.log1p(np.maximum(around, 0.0) / 2)
+    return expit(center[:, :, None] + np.sqrt(variance)[:, :, None] * ndtri(q))
 
 
 # ---------------------------------------------------------------------- two classes

@@ -98,10 +98,14 @@ class LinearTangent(Tangent):
             return super().covariances(root, shared)
         first, second = np.triu_indices(k)
         if not shared:  # (d, pairs d): covariances of the coefficients of every pair of outputs
-            blocks = (root @ root.T).reshape(k, d, k, d).transpose(0, 2, 1, 3)[first, second]
-            shared["pairs"] = blocks.transpose(1, 0, 2).reshape(d, -1)
-        found = np.empty((len(self.f), k, k))
-        forms = np.einsum("npd,nd->np", (self.Z @ shared["pairs"]).reshape(len(self.f), -1, d), self.Z)
+            center = self.Z.mean(axis=0) * (self.Z[:, -1] == 1).all()  # the last column is the intercept's
+            center[-1] = 0.0
+            blocks = root.reshape(k, d, -1).copy()
+            blocks[:, -1] += center @ blocks  # the intercept at the center, where products do not cancel
+            pairs = np.einsum("kdr,ler->klde", blocks, blocks, optimize=True)[first, second]
+            shared |= {"center": center, "pairs": pairs.transpose(1, 0, 2).reshape(d, -1)}
+        Z, found = self.Z - shared["center"], np.empty((len(self.f), k, k))
+        forms = np.einsum("npd,nd->np", (Z @ shared["pairs"]).reshape(len(Z), -1, d), Z)
         found[:, first, second] = found[:, second, first] = forms
         return found
 
