@@ -41,7 +41,7 @@ def intervals(network, X, y, train, test):
     for score in ("absolute", "normalized", "distribution"):
         ribbon.conformalize(X[calibration], y[calibration], score=score)
         yield f"split, {score}", ribbon.predict_interval(X[test], LEVEL, kind="conformal")
-    tuned = RibbonCV(RibbonRegressor(network), alphas=[1.0], dampings=None, cv=FOLDS, store_folds=True)
+    tuned = RibbonCV(RibbonRegressor(network), alphas=[1.0], cv=FOLDS, store_folds=True)
     tuned.fit(X[train], y[train])
     yield "CV+, distribution", tuned.predict_interval(X[test], LEVEL, kind="cv+")
     lower, upper = [], []

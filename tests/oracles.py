@@ -112,10 +112,15 @@ def case(name):
 
 
 def predicted(ribbon, estimator, X):
-    """Predictions (n, K) of the base model, or class probabilities at the temperature."""
+    """Predictions (n, K) of the base model, or class probabilities at the temperature, if it is a number."""
     if not hasattr(estimator, "predict_proba"):
         return estimator.predict(X)[:, None]
-    return softmax(np.log(estimator.predict_proba(X)) / getattr(ribbon, "temperature", 1.0), axis=1)
+    return softmax(np.log(estimator.predict_proba(X)) / stated_temperature(ribbon), axis=1)
+
+
+def stated_temperature(ribbon):
+    """Temperature that was passed as a number; one otherwise."""
+    return {"auto": 1.0}.get(temperature := getattr(ribbon, "temperature", 1.0), temperature)
 
 
 def at(ribbon, theta):

@@ -132,12 +132,14 @@ class Path:
 
 
 def choose(folds, search):
-    """Choose among candidates, each with its folds; returns a position, its Path, and a table for each candidate."""
-    paths = [Path.follow(same, search) for same in folds]
-    chosen, best = _clear_choice(paths, search.name)
+    """Path of the folds with its choice: an alpha of 1, unless another is clearly better."""
+    best = Path.follow(folds, search)
+    usual = best.at(nearest_to_one(search.alphas))
+    if search.name != "coverage" and not (best.score > usual.score and is_clear(best, usual, search.name)):
+        best = usual
     if len(search.alphas) > 1:
         warn_at_edge(best, search)
-    return chosen, best, [path.results for path in paths]
+    return best
 
 
 def _scalings(folds, search):
@@ -178,16 +180,6 @@ def _scores_by_row(held_out, scoring):
         return _row_scores(held_out.distribution.mean(), held_out.y)[scoring]
     scores = -held_out.distribution.logpdf(held_out.y)
     return scores if scores.ndim == 1 else scores.mean(axis=1)
-
-
-def _clear_choice(paths, scoring):
-    """Position and Path of the choice: the first path at an alpha of 1, unless another is clearly better."""
-    chosen = int(np.argmax([path.score for path in paths]))
-    best = paths[chosen]
-    if scoring == "coverage":
-        return chosen, best
-    usual = paths[0].at(nearest_to_one(paths[0].results["alpha"]))
-    return (chosen, best) if best.score > usual.score and is_clear(best, usual, scoring) else (0, usual)
 
 
 def warn_at_edge(path, search):
@@ -260,12 +252,6 @@ def _results(folds, search, scalings):
             results[f"std_test_{metric}"] = values.std(axis=0)
         results.update({f"split{k}_test_{metric}": row for k, row in enumerate(values)})
     return results
-
-
-def stacked(tables):
-    """One table from several, with the columns that all have."""
-    names = [name for name in tables[0] if all(name in table for table in tables)]
-    return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
 def _scores_of_fold(fold, search, scalings):

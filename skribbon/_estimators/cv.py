@@ -1,4 +1,4 @@
-"""RibbonCV: alpha, temperature and damping chosen on held-out rows."""
+"""RibbonCV: alpha and temperature chosen on held-out rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ..conformal.left_out import CrossConformal
 from ..exceptions import noted_warnings, warn_once_per_kind
 from ..noise.fit import law_of_held_out
 from ..noise.scale import HeteroskedasticNoise
-from .alpha_path import Search, choose, stacked
+from .alpha_path import Search, choose
 from .base_model import adopt, dask_backend, features_of
 from .classifier import RibbonClassifier
 from .folds import (
@@ -45,7 +45,7 @@ from .folds import (
     fit_quietly,
     holds_out_each_once,
     is_number_of_folds,
-    leave_one_out_folds,
+    leave_one_out_fold,
     on_one_fit,
     split_positions,
     splits_of_table,
@@ -109,9 +109,6 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         ``confidence_level`` intervals is nearest to the level. With any other score alpha stays 1 unless another value
         is better by a standard error, and by 0.005 nats or 0.5% of the score. Named scores of classifiers use at most
         5,000 held-out rows, or 200,000 / K^2 and at least 1,000 rows of more than six classes.
-    dampings : array-like of floats >= 0, default=None
-        Candidates for the Ribbon's ``damping``, chosen together with alpha without further base fits. None keeps the
-        Ribbon's ``damping``.
     confidence_level : float, default=0.9
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
@@ -138,12 +135,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     best_score_ : float
         Score of the choice, greater is better; for "coverage", minus the distance from the level.
     cv_results_ : dict of ndarray
-        ``alpha``, ``temperature`` for a classifier, ``damping`` if there are candidates, and for every metric
+        ``alpha``, ``temperature`` for a classifier, and for every metric
         ``mean_test_*`` and ``split*_test_*``; ready for ``pandas.DataFrame``.
     held_out_ : HeldOutSummary
         Source of the held-out predictions that were scored, and the number of base fits for them.
     estimator_ : RibbonRegressor or RibbonClassifier
-        Fitted on all rows with ``alpha_`` and the temperature and damping chosen with it.
+        Fitted on all rows with ``alpha_`` and the temperature chosen with it.
     classes_ : ndarray of shape (K,)
         Classifiers only.
     n_features_in_ : int
@@ -163,7 +160,6 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     alphas: ArrayLike | None = None
     scoring: str | Scorer | None = None
-    dampings: ArrayLike | None = None
     confidence_level: float = 0.9
     cv: int | BaseCrossValidator | Iterable | Literal["loo"] | None = None
     store_folds: bool = False
@@ -199,16 +195,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         names, ribbon = getattr(y, "columns", None), self._get_ribbon()
         y, search = check_target(self, y), self._search(ribbon)
         table = self._checked_columns(X, y, sample_weight, groups)
-        candidates = self._candidates(ribbon)
-        shared = self._shared_folds(candidates, search, *table)
-        folds, notes = shared or self._folds(candidates, *table)
-        chosen, best, tables = choose(folds, search)
-        summary = HeldOutSummary.from_records([fold.held_out for fold in folds[chosen]])
+        shared = self._shared_folds(ribbon, search, *table)
+        folds, notes = shared or self._folds(ribbon, *table)
+        best = choose(folds, search)
+        summary = HeldOutSummary.from_records([fold.held_out for fold in folds])
         with noted_warnings(notes, None):
-            final = self._refit(candidates[chosen], best, shared is not None, *table)
+            final = self._refit(ribbon, best, shared is not None, *table)
         if best.scaling is not None:
             final.held_out_ = summary
-        warn_once_per_kind(notes, len(folds[0]))
+        warn_once_per_kind(notes, len(folds))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
         if self.store_folds:
@@ -217,7 +212,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         fitted = {
             "alpha_": best.alpha,
             "best_score_": best.score,
-            "cv_results_": self._joined(tables, candidates),
+            "cv_results_": best.results,
             "estimator_": final,
             "held_out_": summary,
         }
@@ -238,41 +233,31 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             groups = np.asarray(groups).ravel()
         return X, y, sample_weight, groups
 
-    def _candidates(self, ribbon):
-        """The Ribbon at all candidate dampings."""
-        if self.dampings is None:
-            return [ribbon]
-        if isinstance(ribbon, FrozenEstimator):
-            raise ValueError("dampings need a curvature each, but the Ribbon is frozen; leave dampings=None.")
-        values = _checked_values(self.dampings, "dampings", "None or ", lowest=0.0)
-        return [_at_damping(ribbon, value) for value in values]
-
-    def _folds(self, candidates, X, y, sample_weight, groups):
-        """Folds of every candidate, a list of lists, and the warnings of their fits."""
-        ribbon, lazy = candidates[0], is_lazy(X)
+    def _folds(self, ribbon, X, y, sample_weight, groups):
+        """Folds with a Ribbon each, and the warnings of their fits."""
+        lazy = is_lazy(X)
         self._check_folds(ribbon, lazy)
         if isinstance(ribbon, FrozenEstimator):
             rows = dask_backend().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
-            return [[Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)]], []
+            return [Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)], []
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
-            folds = leave_one_out_folds(candidates, X, y, sample_weight, fit_params)
-            return [[fold] for fold in folds], []
+            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)], []
         if pooled := _noise_from_folds(ribbon):
-            candidates = [clone(ribbon).set_params(noise="dof") for ribbon in candidates]
+            ribbon = clone(ribbon).set_params(noise="dof")
         splits, n_jobs = splits_of_table(X, self.cv, is_classifier(self)), None
         if not lazy:
             splits, n_jobs = self._splits(X, y, sample_weight, groups, fit_params, split_params), self.n_jobs
-        folds, notes = fit_folds(candidates, splits, n_jobs, self.verbose)
-        return (list(map(with_pooled_noise, folds)) if pooled else folds), notes
+        folds, notes = fit_folds(ribbon, splits, n_jobs, self.verbose)
+        return (with_pooled_noise(folds) if pooled else folds), notes
 
-    def _shared_folds(self, candidates, search, X, y, sample_weight, groups):
-        """Folds of every candidate, and warnings, if every candidate has one ribbon, of all rows; else None.
+    def _shared_folds(self, ribbon, search, X, y, sample_weight, groups):
+        """Folds that share one Ribbon, of all rows, and warnings; None if each fold needs its own.
 
-        Classifiers do, and networks that may have memorized their rows: the base model alone is refitted without each
-        fold.
+        Classifiers share one, and networks that may have memorized their rows: the base model alone is refitted without
+        each fold.
         """
-        ribbon, classes = candidates[0], is_classifier(self)
+        classes = is_classifier(self)
         if self.store_folds or self._leave_one_out or is_lazy(X) or callable(search.scoring):
             return None
         if isinstance(ribbon, FrozenEstimator) or isinstance(ribbon.estimator, FrozenEstimator):
@@ -282,6 +267,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if not classes and not may_be_network(ribbon._get_estimator()):
             return None
         notes, (fit_params, split_params) = [], self._routed(sample_weight, groups)
+        own = clone(ribbon)
         first = clone(ribbon).set_params(n_jobs=self.n_jobs, verbose=self.verbose)
         table = X, y, *(fit_params.get(name) for name in ("sample_weight", "groups"))
         with noted_warnings(notes, None):
@@ -292,12 +278,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             if classes and self.cv is None:
                 positions = positions[: n_refits(base[1])]
             unseen = refitted(first, base[0]["estimator_"], positions, base[1].model, base[1], table)
-            folds = []
-            for own in map(clone, candidates):
-                settings = Settings.from_classifier(own) if classes else Settings.from_regressor(own, y)
-                own._fit_around(settings, base, table, unseen=unseen, records=(records := []))
-                folds.append((class_folds if classes else unseen_folds)(own, unseen, records, X, y))
-        return folds, notes
+            settings = Settings.from_classifier(own) if classes else Settings.from_regressor(own, y)
+            own._fit_around(settings, base, table, unseen=unseen, records=(records := []))
+        return (class_folds if classes else unseen_folds)(own, unseen, records, X, y), notes
 
     def _check_folds(self, ribbon, lazy):
         """Refuse parameters that do not go together."""
@@ -382,19 +365,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             print(f"[RibbonCV] all {n:,.10g} observations with alpha = {best.alpha:.4g}: {seconds:.2f} s")
         return final
 
-    def _joined(self, tables, ribbons):
-        """One table of all candidates; the damping is nan if the Ribbon chose it."""
-        if self.dampings is None:
-            return tables[0]
-        dampings = [np.nan if isinstance(d := _damping(ribbon), str) else d for ribbon in ribbons[: len(tables)]]
-        lengths = [len(table["alpha"]) for table in tables]
-        return {"damping": np.repeat(dampings, lengths), **stacked(tables)}
-
     # ------------------------------------------------------------------ checks
     def _search(self, ribbon):
         """Check and parse the parameters of the search."""
         usual = CLASS_ALPHAS if is_classifier(ribbon) else ALPHAS
-        alphas = usual.copy() if self.alphas is None else _checked_values(self.alphas, "alphas")
+        alphas = usual.copy() if self.alphas is None else _checked_alphas(self.alphas)
         level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         inside = ribbon.estimator if isinstance(ribbon, FrozenEstimator) else ribbon
         return Search(alphas, level, scoring, is_name(getattr(inside, "temperature", None), "auto"))
@@ -511,31 +486,17 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _checked_values(values, name, others="", lowest=None):
-    """Candidates in ascending order: positive numbers, or numbers from ``lowest`` on."""
-    numbers = np.unique(np.asarray(values, dtype=float))
-    fine = numbers > 0 if lowest is None else numbers >= lowest
-    if numbers.size == 0 or not np.all(np.isfinite(numbers) & fine):
-        bound = "> 0" if lowest is None else f">= {lowest:g}"
-        raise ValueError(f"{name} must be {others}a non-empty sequence of finite numbers {bound}, got {values!r}.")
-    return numbers
+def _checked_alphas(values):
+    """Candidates in ascending order."""
+    alphas = np.unique(np.asarray(values, dtype=float))
+    if alphas.size == 0 or not np.all(np.isfinite(alphas) & (alphas > 0)):
+        raise ValueError(f"alphas must be a non-empty sequence of finite numbers > 0, got {values!r}.")
+    return alphas
 
 
 def _with_settings(final, ribbon):
     """Fitted classifier with the parameters that the user has set."""
     return final.set_params(temperature=ribbon.temperature, held_out=ribbon.held_out)
-
-
-def _damping(ribbon):
-    """Damping of a Ribbon, or of its Curvature object; None if a subclass has no such parameter."""
-    params = ribbon.get_params()
-    return params.get("curvature__damping", params.get("damping"))
-
-
-def _at_damping(ribbon, value):
-    """Copy of an unfitted Ribbon with another damping."""
-    name = "curvature__damping" if hasattr(ribbon.curvature, "damping") else "damping"
-    return clone(ribbon).set_params(**{name: float(value)})
 
 
 def _law_from_folds(ribbon, fold):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -19,7 +18,7 @@ from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
 from .._utils.checks import checked_weight, is_name
 from .._utils.compat import safe_indexing
-from ..exceptions import ONCE, FlexibleModelWarning, RibbonWarning, noted_warnings, warn_once_per_kind
+from ..exceptions import ONCE, FlexibleModelWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 from .temperature import reaches
@@ -129,32 +128,22 @@ def splits_of_table(table, cv, classifier):
 
 
 # ---------------------------------------------------------------------- fits
-def fit_folds(ribbons, splits, n_jobs, verbose):
-    """Fit all folds; returns a list of Folds for every candidate, and warnings."""
-    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbons, split, verbose) for split in splits)
-    folds = [list(same) for same in zip(*(folds for folds, _ in results), strict=True)]
-    return folds, [note for _, notes in results for note in notes]
+def fit_folds(ribbon, splits, n_jobs, verbose):
+    """Fit a clone of a Ribbon to each Split; returns Folds, and warnings."""
+    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbon, split, verbose) for split in splits)
+    return [fold for fold, _ in results], [note for _, notes in results for note in notes]
 
 
-def fit_fold(ribbons, split, verbose=0):
-    """Fit one Split; returns a Fold for each candidate, and warnings."""
+def fit_fold(ribbon, split, verbose=0):
+    """Fit one Split; returns its Fold, and warnings."""
     start, notes = time.perf_counter(), []
     with noted_warnings(notes, split.name):
-        fitted = fit_candidates(ribbons, split.X, split.y, split.fit_params, (FlexibleModelWarning, *ONCE))
-        folds = [Fold.from_rows(ribbon, *split.held_out) for ribbon in fitted]
+        fitted = fit_quietly(on_one_fit(ribbon), split.X, split.y, split.fit_params, (FlexibleModelWarning, *ONCE))
+        fold = Fold.from_rows(fitted, *split.held_out)
     if verbose:
         seconds = time.perf_counter() - start
         print(f"[RibbonCV] {split.name}: {split.n_train} rows fitted, {split.n_test} held out, {seconds:.2f} s")
-    return folds, notes
-
-
-def fit_candidates(ribbons, X, y, fit_params, ignored=(FlexibleModelWarning,)):
-    """Fit clones of Ribbons around one fitted base model."""
-    fitted = [fit_quietly(on_one_fit(ribbons[0]), X, y, fit_params, ignored)]
-    for ribbon in ribbons[1:]:
-        frozen = on_one_fit(ribbon).set_params(estimator=FrozenEstimator(fitted[0].estimator_))
-        fitted.append(fit_quietly(frozen, X, y, fit_params, (RibbonWarning,)))  # the first fit has warned
-    return fitted
+    return fold, notes
 
 
 def on_one_fit(ribbon):
@@ -174,26 +163,22 @@ def fit_quietly(ribbon, X, y, fit_params, ignored=(FlexibleModelWarning,)):
     return ribbon
 
 
-def leave_one_out_folds(ribbons, X, y, sample_weight, fit_params):
-    """Folds of all rows, each predicted by the fit to all others to first order; one base fit."""
-    stored = [clone(ribbon).set_params(store_loo=True) for ribbon in ribbons]
-    fitted = fit_candidates(stored, X, y, fit_params)
-    per_row = fitted[0].effective_parameters_ / (fitted[0].n_observations_ * fitted[0].model_.loss.curvature_rank)
-    if not fitted[0].model_.is_linear and per_row > EASY_LEVERAGE:
+def leave_one_out_fold(ribbon, X, y, sample_weight, fit_params):
+    """Fold of all rows, each predicted by the fit to all others to first order; one base fit."""
+    own = fit_quietly(on_one_fit(ribbon).set_params(store_loo=True), X, y, fit_params)
+    model, record, weight = own.model_, own._loo_, checked_weight(sample_weight, X)
+    per_row = own.effective_parameters_ / (own.n_observations_ * model.loss.curvature_rank)
+    if not model.is_linear and per_row > EASY_LEVERAGE:
         raise ValueError(
             f"cv='loo' needs at most {EASY_LEVERAGE} effective parameters per row, and this network has {per_row:.2g}: "
             "it would keep what it learnt from a row that is left out. Use folds, cv=5."
         )
-    weight, own = checked_weight(sample_weight, X), fitted[0]
-    if is_classifier(own) and not reaches(
-        own.model_.loss, own._latent(own._prepared(X)).f, own._loo_.f, own._loo_.y, weight
-    ):
+    if is_classifier(own) and not reaches(model.loss, own._raw(own._prepared(X)), record.f, record.y, weight):
         raise ValueError(
             "cv='loo' predicts each row by one step from the fit to all rows, which does not reach the fits without "
             "single rows here: the classes are separable. Use folds, cv=5."
         )
-    counts = ribbons[0].weight_type == "frequency"
-    return [Fold(own, X, y, replace(own._loo_, weight=weight) if counts else own._loo_) for own in fitted]
+    return Fold(own, X, y, replace(record, weight=weight) if ribbon.weight_type == "frequency" else record)
 
 
 def with_pooled_noise(folds):

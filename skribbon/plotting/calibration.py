@@ -422,17 +422,16 @@ def _one_event(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None, pos_
 class AlphaPathDisplay:
     """Held-out scores along alpha, one panel per score, with the choice marked in each.
 
-    If a RibbonCV tried several dampings, the chosen one is drawn in colour and the others in thin grey. For a
-    classifier, every alpha is drawn at its own best temperature.
+    For a classifier, every alpha is drawn at its own best temperature.
 
     Parameters
     ----------
     cv_results : dict of ndarray
-        ``alpha``, ``damping`` if there were several, ``mean_test_*`` and ``std_test_*``.
+        ``alpha``, ``mean_test_*`` and ``std_test_*``.
     alpha : float, the choice
     metrics : sequence of str
-    damping, confidence_level : float, default=None
-        The chosen damping, if there were several, and the target coverage.
+    confidence_level : float, default=None
+        The target coverage.
     name : str, default=None
 
     Attributes
@@ -455,7 +454,6 @@ class AlphaPathDisplay:
     alpha: float
     _: KW_ONLY
     metrics: Sequence[str]
-    damping: float | None = None
     confidence_level: float | None = None
     name: str | None = None
 
@@ -488,10 +486,9 @@ class AlphaPathDisplay:
         if not isinstance(estimator, RibbonCV):
             raise TypeError(f"AlphaPathDisplay needs a fitted RibbonCV, got {type(estimator).__name__}.")
         check_is_fitted(estimator)
-        results = estimator.cv_results_
         level = None if is_classifier(estimator) else estimator.confidence_level
-        fields: Fields = {"metrics": _chosen_metrics(estimator, metrics), "damping": _chosen_damping(estimator)}
-        return cls(results, estimator.alpha_, confidence_level=level, name=name, **fields).plot(ax, **kwargs)
+        fields: Fields = {"metrics": _chosen_metrics(estimator, metrics), "confidence_level": level, "name": name}
+        return cls(estimator.cv_results_, estimator.alpha_, **fields).plot(ax, **kwargs)
 
     def plot(
         self,
@@ -537,23 +534,15 @@ class AlphaPathDisplay:
 
     def _draw_metric(self, panel, metric, line_kw, band_kw, choice_kw):
         """Draw one panel, and return the artists of its mean, band and choice."""
-        chosen, name = self._rows(self.damping), f"mean_test_{metric}"
-        alpha, mean = self.cv_results["alpha"][chosen], self.cv_results[name][chosen]
-        spread = self.cv_results[f"std_test_{metric}"][chosen]
+        alpha, mean, spread = (self.cv_results[key] for key in ("alpha", f"mean_test_{metric}", f"std_test_{metric}"))
         look = {"color": draw.tint(panel, draw.BLUE, 0.15), "lw": 0, "label": "± 1 std over folds"}
         folded = len([key for key in self.cv_results if key.endswith(f"_test_{metric}")]) > 3  # mean, std and one fold
         ends = mean - spread, np.minimum(mean + spread, 1 if metric == "coverage" else np.inf)
         band = draw.band(panel, alpha, ends, band_kw, **look) if folded else None
-        others = [] if self.damping is None else np.unique(self.cv_results["damping"][~chosen])
-        for rows in map(self._rows, others):
-            values = self.cv_results["alpha"][rows], self.cv_results[name][rows]
-            panel.plot(*values, color=draw.grey(panel, 0.4), lw=0.9, label="other dampings")
         if metric == "coverage" and self.confidence_level is not None:
             label = f"level {draw.percent(self.confidence_level)}"
             panel.axhline(self.confidence_level, color=draw.grey(panel), lw=1, ls=":", label=label)
         label = "mean over folds" if folded else "held-out rows"
-        if self.damping is not None:
-            label += ", damping left to the Ribbon" if np.isnan(self.damping) else f", damping {self.damping:.3g}"
         look = {"color": draw.bright(panel, draw.BLUE), "lw": 2, "label": label}
         line = draw.line(panel, alpha, mean, line_kw, **look)
         colour = draw.bright(panel, draw.VERMILION)
@@ -566,12 +555,6 @@ class AlphaPathDisplay:
         if panel.xaxis.get_tick_params().get("labelbottom", True):  # unless a panel below shares the axis
             panel.set_xlabel("alpha")
         return line, band, choice
-
-    def _rows(self, damping):
-        """Select the rows of ``cv_results`` with one damping, or all."""
-        if damping is None:
-            return slice(None)
-        return np.isclose(self.cv_results["damping"], damping, rtol=1e-9, atol=0, equal_nan=True)
 
 
 def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -586,12 +569,3 @@ def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) ->
     if not metrics or not set(metrics) <= set(known):
         raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")
     return metrics
-
-
-def _chosen_damping(estimator: RibbonCV) -> float | None:
-    """Chosen damping: None if only one was tried, not a number if it was left to the Ribbon."""
-    if "damping" not in estimator.cv_results_:
-        return None
-    ribbon = estimator.estimator_
-    damping = ribbon.damping if isinstance(ribbon.curvature, str) else ribbon.curvature.damping
-    return np.nan if isinstance(damping, str) else damping

@@ -124,10 +124,11 @@ def test_empty_sets_get_the_most_probable_class_if_disallowed():
 def test_cross_conformal_sets_equal_their_definition():
     X, y = draw(100, 0)
     X_new, cv = draw(20, 1)[0], StratifiedKFold(4)
-    tuned = RibbonCV(LogisticRegression(), alphas=[1.0], temperatures=[1.0], cv=cv, store_folds=True).fit(X, y)
+    ribbon = RibbonClassifier(LogisticRegression(), temperature=1.0)
+    tuned = RibbonCV(ribbon, alphas=[1.0], cv=cv, store_folds=True).fit(X, y)
     odder = np.zeros((20, 4))
     for train, test in cv.split(X, y):
-        fold = RibbonClassifier(LogisticRegression()).fit(X[train], y[train])
+        fold = clone(ribbon).fit(X[train], y[train])
         own = 1 - fold.predict_proba(X[test])[np.arange(len(test)), np.searchsorted(fold.classes_, y[test])]
         odder += (own < (1 - fold.predict_proba(X_new))[:, :, None]).sum(axis=2)
     for level in (0.5, 0.9):

@@ -85,7 +85,8 @@ def test_linear_regressor(curvature):
 @pytest.mark.parametrize(("kind", "y"), [("binary", BINARY), ("ternary", TERNARY)], ids=["binary", "ternary"])
 @pytest.mark.parametrize("curvature", NAMES)
 def test_classifier(curvature, kind, y):
-    ribbon = RibbonClassifier(frozen(kind), curvature=curvature, random_state=0).fit(X[TRAIN], y[TRAIN])
+    ribbon = RibbonClassifier(frozen(kind), curvature=curvature, temperature=1.0, random_state=0)
+    ribbon.fit(X[TRAIN], y[TRAIN])
     P, interval = ribbon.predict_proba(X[TEST]), ribbon.predict_proba_interval(X[TEST])
     assert_allclose(P.sum(axis=1), 1)
     assert np.isfinite(interval).all()
@@ -93,6 +94,16 @@ def test_classifier(curvature, kind, y):
     assert interval.min() >= 0
     assert interval.max() <= 1
     assert np.mean(ribbon.predict(X[TEST]) == y[TEST]) > 0.5
+
+
+@pytest.mark.parametrize("curvature", STRUCTURED)
+def test_classifier_with_refits(curvature):
+    ribbon = RibbonClassifier(CLASSIFIER, curvature=curvature, random_state=0).fit(X[TRAIN], TERNARY[TRAIN])
+    P, interval = ribbon.predict_proba(X[TEST]), ribbon.predict_proba_interval(X[TEST])
+    assert (ribbon.held_out_.origin, ribbon.held_out_.n_fits) == ("folds", 5)  # these curvatures know no leverages
+    assert_allclose(P.sum(axis=1), 1)
+    assert (interval[..., 0] < interval[..., 1]).all()
+    assert np.mean(ribbon.predict(X[TEST]) == TERNARY[TEST]) > 0.5
 
 
 @pytest.mark.parametrize("curvature", LINEAR_NAMES)
@@ -150,7 +161,7 @@ def test_grid_search_over_curvatures():
 
 def test_grid_search_inside_a_curvature():
     grid = {"curvature__damping": ["auto", 0.1], "curvature__rank": [2, 0.9]}
-    ribbon = RibbonClassifier(frozen("binary"), curvature=LowRank())
+    ribbon = RibbonClassifier(frozen("binary"), curvature=LowRank(), temperature=1.0)
     search = GridSearchCV(ribbon, grid, scoring=neg_brier_scorer, cv=2, error_score="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -172,11 +183,12 @@ def test_tuned_regressor_with_held_draws(curvature):
 
 
 @pytest.mark.parametrize("cv", [2, "loo"])
+@pytest.mark.parametrize("temperature", ["auto", 2.0])
 @pytest.mark.parametrize("y", [BINARY, TERNARY], ids=["binary", "ternary"])
 @pytest.mark.usefixtures("small_limit")
-def test_tuned_classifier_with_held_draws(y, cv):
-    ribbon = RibbonClassifier(CLASSIFIER, curvature="kfac", n_draws=30, random_state=0)
-    tuned = RibbonCV(ribbon, alphas=[0.01, 1.0], temperatures=[1.0, 2.0], cv=cv).fit(X[TRAIN], y[TRAIN])
+def test_tuned_classifier_with_held_draws(y, temperature, cv):
+    ribbon = RibbonClassifier(CLASSIFIER, curvature="kfac", n_draws=30, temperature=temperature, random_state=0)
+    tuned = RibbonCV(ribbon, alphas=[0.01, 1.0], cv=cv).fit(X[TRAIN], y[TRAIN])
     assert tuned.estimator_.ribbon_.root.shape[1] == 30
     assert_allclose(tuned.predict_proba(X[TEST]).sum(axis=1), 1)
 

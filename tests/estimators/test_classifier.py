@@ -25,6 +25,7 @@ TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
 NEW = np.random.default_rng(99).normal(size=(8, 2)) * 1.5
 PREDICTIVES = ["gaussian", "pushforward", "direct"]
 LABELS = np.array(["ant", "bee", "cow"])
+EXACT = {"temperature": 1.0, "averaging": "exact"}  # the average of probabilities over the ribbon, by quadrature
 
 
 def classes(K, n=200, seed=0):
@@ -102,21 +103,23 @@ def test_decision_function_exists_if_the_base_model_has_one():
 
 
 def test_averaging_shrinks_probabilities_towards_one_half():
-    ribbon = fitted("binary", alpha=0.1)
+    ribbon = fitted("binary", alpha=0.1, temperature=1.0)
     plug_in, averaged = ribbon.estimator_.predict_proba(NEW)[:, 1], ribbon.predict_proba(NEW)[:, 1]
     assert np.all(np.abs(logit(averaged)) < np.abs(logit(plug_in)))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_huge_alpha_gives_base_model_probabilities(name):
-    ribbon = fitted(name, alpha=1e15)
+    ribbon = fitted(name, alpha=1e15, temperature=1.0)
     plug_in = ribbon.estimator_.predict_proba(NEW)
     np.testing.assert_allclose(ribbon.predict_proba(NEW), plug_in, rtol=1e-6)
     np.testing.assert_allclose(ribbon.predict_proba_interval(NEW)[..., 0], plug_in, rtol=1e-5)
     np.testing.assert_allclose(ribbon.predict_proba_interval(NEW)[..., 1], plug_in, rtol=1e-5)
 
 
-def test_intervals_are_ordered_nested_and_contain_the_plug_in_probability(ribbon):
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_are_ordered_nested_and_contain_the_plug_in_probability(name):
+    ribbon = fitted(name, temperature=1.0)
     intervals = ribbon.predict_proba_interval(NEW, [0.5, 0.9, 0.99])
     lower, upper = intervals[:, :, 0], intervals[:, :, 1]
     assert np.all((lower > 0) & (upper < 1) & (lower < upper))
@@ -124,6 +127,16 @@ def test_intervals_are_ordered_nested_and_contain_the_plug_in_probability(ribbon
     assert np.all(np.diff(upper, axis=2) > 0)
     plug_in = ribbon.estimator_.predict_proba(NEW)
     assert np.all((lower[..., 1] < plug_in) & (plug_in < upper[..., 1]))
+
+
+def test_intervals_are_ordered_nested_and_contain_the_predicted_probability(ribbon):
+    intervals = ribbon.predict_proba_interval(NEW, [0.1, 0.5, 0.9, 0.99])
+    lower, upper = intervals[:, :, 0], intervals[:, :, 1]
+    assert np.all((lower > 0) & (upper < 1) & (lower < upper))
+    assert np.all(np.diff(lower, axis=2) <= 0)
+    assert np.all(np.diff(upper, axis=2) >= 0)
+    P = ribbon.predict_proba(NEW)[:, :, None]
+    assert np.all((lower <= P) & (upper >= P))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -161,7 +174,7 @@ def logistic_normal(z, mean, scale):
 
 @pytest.mark.parametrize("alpha", [0.02, 1.0])
 def test_binary_average_is_the_logistic_normal_integral(alpha):
-    ribbon = fitted("binary", alpha=alpha)
+    ribbon = fitted("binary", alpha=alpha, **EXACT)
     f, S = logit_spread(ribbon, NEW)
     for mean, variance, P in zip(f[:, 0], S[:, 0, 0], ribbon.predict_proba(NEW), strict=True):
         exact, _ = quad(logistic_normal, -12, 12, args=(mean, np.sqrt(variance)), epsabs=1e-13)
@@ -170,7 +183,7 @@ def test_binary_average_is_the_logistic_normal_integral(alpha):
 
 @pytest.mark.parametrize("correction", ["HC0", "HC2"])
 def test_binary_interval_is_the_sigmoid_of_students_interval(correction):
-    ribbon = fitted("binary", correction=correction)
+    ribbon = fitted("binary", correction=correction, temperature=1.0)
     f, S = logit_spread(ribbon, NEW)
     df = np.inf if correction == "HC0" else ribbon.predict_distribution(NEW).latent.df
     assert np.all(df > 5)
@@ -182,7 +195,7 @@ def test_binary_interval_is_the_sigmoid_of_students_interval(correction):
 @pytest.fixture(scope="module")
 def three_class_draws():
     """A ribbon, and 100,000 probabilities (S, n, K) drawn independently from its logits."""
-    ribbon = fitted("three classes")
+    ribbon = fitted("three classes", **EXACT)
     rng = np.random.default_rng(0)
     theta = rng.multivariate_normal(ribbon.model_.theta, ribbon.covariance_, size=100_000)
     Theta = np.einsum("kc,scd->skd", ribbon.model_.loss.basis, theta.reshape(len(theta), 2, 3))
@@ -206,7 +219,7 @@ def test_three_class_interval_has_nominal_monte_carlo_probability(three_class_dr
 @pytest.mark.parametrize("predictive", PREDICTIVES)
 @pytest.mark.parametrize("name", ["binary", "three classes", "binary perceptron"])
 def test_average_of_samples_is_the_probability(name, predictive):
-    ribbon = fitted(name, predictive=predictive, n_draws=200)
+    ribbon = fitted(name, predictive=predictive, n_draws=200, **EXACT)
     samples = ribbon.predict_proba_samples(NEW, n_samples=10_000, random_state=1)
     error = 5 * samples.std(axis=0) / np.sqrt(len(samples))
     nodes = 1e-3 if name == "three classes" and predictive == "gaussian" else 0.0
@@ -215,23 +228,29 @@ def test_average_of_samples_is_the_probability(name, predictive):
 
 @pytest.mark.parametrize("predictive", ["pushforward", "direct"])
 def test_predictions_equal_averages_and_quantiles_of_stored_draws(predictive):
-    ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50, correction="HC0")
+    ribbon = fitted("three-class perceptron", predictive=predictive, n_draws=50, correction="HC0", **EXACT)
     samples = ribbon.predict_proba_samples(NEW, n_samples=50, random_state=1)
     np.testing.assert_allclose(samples.mean(axis=0), ribbon.predict_proba(NEW), rtol=1e-10)
     expected = np.moveaxis(np.quantile(samples, [0.1, 0.9], axis=0), 0, 2)
     np.testing.assert_allclose(ribbon.predict_proba_interval(NEW, 0.8), expected, rtol=1e-10)
 
 
-def test_random_state_makes_fits_and_samples_repeatable():
-    one, same = (fitted("three-class perceptron", predictive="direct") for _ in range(2))
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_random_state_makes_fits_and_samples_repeatable(temperature):
+    settings = {"predictive": "direct", "temperature": temperature}
+    one, same = (fitted("three-class perceptron", **settings) for _ in range(2))
     np.testing.assert_array_equal(one.predict_proba(NEW), same.predict_proba(NEW))
     draws = [r.predict_proba_samples(NEW, random_state=3) for r in (one, same)]
     np.testing.assert_array_equal(*draws)
     assert not np.array_equal(draws[0], one.predict_proba_samples(NEW, random_state=4))
 
 
-def test_direct_and_pushforward_agree_for_a_linear_model():
-    one, other = (fitted("three classes", predictive=p).predict_proba(NEW) for p in ("pushforward", "direct"))
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_direct_and_pushforward_agree_for_a_linear_model(temperature):
+    settings = {"temperature": temperature}
+    one, other = (
+        fitted("three classes", predictive=p, **settings).predict_proba(NEW) for p in ("pushforward", "direct")
+    )
     np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
@@ -254,8 +273,8 @@ def assert_same_uncertainty(one, other, X_one, X_other, rtol=1e-8):
     np.testing.assert_allclose(ends[1], ends[0], rtol=rtol)
 
 
-def frozen(model, X, y):
-    return RibbonClassifier(FrozenEstimator(model)).fit(X, y)
+def frozen(model, X, y, **params):
+    return RibbonClassifier(FrozenEstimator(model), **params).fit(X, y)
 
 
 def test_common_shift_of_logits_changes_nothing():
@@ -267,18 +286,22 @@ def test_common_shift_of_logits_changes_nothing():
     assert_same_uncertainty(frozen(model, X, y), frozen(shifted, X, y), NEW, NEW)
 
 
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
 @pytest.mark.parametrize("name", ["binary penalised", "three classes", "three classes penalised"])
-def test_frozen_model_equals_fitted_model(name):
+def test_frozen_model_equals_fitted_model(name, temperature):
     base, K = CASES[name]
     X, y = classes(K)
-    frozen_model = frozen(clone(base).fit(X, y), X, y)
-    np.testing.assert_array_equal(frozen_model.predict_proba(NEW), RibbonClassifier(base).fit(X, y).predict_proba(NEW))
+    frozen_model = frozen(clone(base).fit(X, y), X, y, temperature=temperature)
+    expected = RibbonClassifier(base, temperature=temperature).fit(X, y).predict_proba(NEW)
+    np.testing.assert_array_equal(frozen_model.predict_proba(NEW), expected)
 
 
-def test_relabelled_classes_permute_the_probabilities():
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_relabelled_classes_permute_the_probabilities(temperature):
     X, y = classes(3)
     new_name = {"ant": "z", "bee": "y", "cow": "x"}
-    one = RibbonClassifier(unpenalised(), predictive="pushforward", random_state=0, n_draws=50).fit(X, y)
+    known = {"predictive": "pushforward", "random_state": 0, "n_draws": 50, "temperature": temperature}
+    one = RibbonClassifier(unpenalised(), **known).fit(X, y)
     other = clone(one).fit(X, np.array([new_name[label] for label in y]))
     np.testing.assert_allclose(other.predict_proba(NEW)[:, ::-1], one.predict_proba(NEW), rtol=1e-6)
 
@@ -380,13 +403,15 @@ def test_balanced_class_weight_equals_its_dictionary():
 # ---------------------------------------------------------------------- wrappers around the model
 
 
-def test_mixed_column_pipeline_equals_model_on_transformed_columns():
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_mixed_column_pipeline_equals_model_on_transformed_columns(temperature):
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"size": rng.normal(50, 10, 300), "town": rng.choice(list("abc"), 300)})
     y = rng.uniform(size=300) < expit((frame["size"] - 50) / 10 + frame["town"].map({"a": -1, "b": 0, "c": 1}))
     transformer = ColumnTransformer([("n", StandardScaler(), ["size"]), ("c", OneHotEncoder(), ["town"])])
-    ribbon = RibbonClassifier(make_pipeline(transformer, LogisticRegression(**TIGHT))).fit(frame, y)
-    inner = RibbonClassifier(LogisticRegression(**TIGHT)).fit(transformer.fit_transform(frame), y)
+    base = make_pipeline(transformer, LogisticRegression(**TIGHT))
+    ribbon = RibbonClassifier(base, temperature=temperature).fit(frame, y)
+    inner = RibbonClassifier(base[-1], temperature=temperature).fit(transformer.fit_transform(frame), y)
     np.testing.assert_allclose(
         ribbon.predict_proba(frame), inner.predict_proba(transformer.transform(frame)), rtol=1e-9
     )
@@ -425,24 +450,30 @@ def test_predict_frame_contains_probabilities_and_intervals(names):
 # ---------------------------------------------------------------------- temperature
 
 
+@pytest.mark.parametrize("T", [0.4, 2.5])
 @pytest.mark.parametrize("predictive", PREDICTIVES)
 @pytest.mark.parametrize("name", ["binary", "three classes", "three-class perceptron"])
-def test_temperature_divides_the_logits(name, predictive):
-    """Probabilities, draws and intervals equal those of logits at temperature 1, divided by the temperature."""
-    cold, warm = (fitted(name, alpha=0.2, predictive=predictive, n_draws=60, temperature=T) for T in (1.0, 2.5))
+def test_temperature_divides_the_logits(name, predictive, T):
+    """Probabilities equal those of logits over T; draws and intervals those of logits over T if it is below one."""
+    cold, warm = (
+        fitted(name, alpha=0.2, predictive=predictive, n_draws=60, **EXACT | {"temperature": t}) for t in (1, T)
+    )
     draws = cold.predict_distribution(NEW).latent.source(40_000, np.random.RandomState(3))  # (n, k, S)
     eta = np.concatenate([0 * draws, draws], axis=1) if draws.shape[1] == 1 else cold.model_.loss.basis @ draws
-    by_hand = softmax(eta / 2.5, axis=1)
+    by_hand, shown = softmax(eta / T, axis=1), softmax(eta / min(T, 1), axis=1)
     error = 5 * by_hand.std(axis=2) / np.sqrt(40_000) + 1e-3  # of the draws; of fixed nodes
     proba = warm.predict_proba(NEW)
     assert np.all(np.abs(proba - by_hand.mean(axis=2)) < error)
     assert np.abs(cold.predict_proba(NEW) - proba).max() > 0.05  # the test can tell
-    level = np.mean(by_hand < warm.predict_proba_interval(NEW, 0.8)[:, :, :1], axis=2)
-    np.testing.assert_allclose(level, 0.1, atol=0.02)
+    lower = warm.predict_proba_interval(NEW, 0.8)[:, :, 0]
+    level, moved = np.mean(shown < lower[:, :, None], axis=2), lower == proba  # bounds that the prediction moved
+    np.testing.assert_allclose(level[~moved], 0.1, atol=0.02)
+    assert np.all(level[moved] < 0.12)
+    assert moved.mean() < (0.1 if T < 1 else 0.9)
     samples = warm.predict_proba_samples(NEW, n_samples=20, random_state=5)
     raw = cold.predict_distribution(NEW).latent.source(20, np.random.RandomState(5))
     eta = np.concatenate([0 * raw, raw], axis=1) if raw.shape[1] == 1 else cold.model_.loss.basis @ raw
-    np.testing.assert_allclose(samples, softmax(eta / 2.5, axis=1).transpose(2, 0, 1), rtol=1e-10)
+    np.testing.assert_allclose(samples, softmax(eta / min(T, 1), axis=1).transpose(2, 0, 1), rtol=1e-10)
 
 
 def test_temperature_without_uncertainty_equals_softmax_of_divided_logits():
@@ -473,7 +504,7 @@ def test_with_alpha_and_temperature_equal_a_new_fit(name, predictive):
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan, "warm", None])
 def test_temperature_is_checked(temperature):
-    with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+    with pytest.raises(ValueError, match="temperature must be 'auto' or a finite number > 0"):
         RibbonClassifier(temperature=temperature).fit(*classes(2))
     ribbon = fitted("binary")
     if temperature is not None:
@@ -481,21 +512,28 @@ def test_temperature_is_checked(temperature):
             ribbon.with_alpha(1.0, temperature=temperature)
 
 
+def test_with_alpha_refuses_an_automatic_temperature():
+    """Its choice needs held-out rows, which a fitted Ribbon does not keep."""
+    with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+        fitted("binary").with_alpha(1.0, temperature="auto")
+
+
 # ---------------------------------------------------------------------- confident classifiers
 
 
+@pytest.mark.parametrize("settings", [{"temperature": 1.0}, {"held_out": "loo"}], ids=["number", "loo"])
 @pytest.mark.parametrize("K", [2, 3])
-def test_separated_classes_warn(K):
+def test_separated_classes_warn_without_refits(K, settings):
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = (X @ [[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K].argmax(axis=1)
     with pytest.warns(SeparationWarning, match="almost perfectly separated.*penalise the base model more"):
-        sure = RibbonClassifier(LogisticRegression(C=1e5, **TIGHT)).fit(X, y)
+        sure = RibbonClassifier(LogisticRegression(C=1e5, **TIGHT), **settings).fit(X, y)
     P = sure.estimator_.predict_proba(X)
     assert np.sum((P - np.eye(K)[y]) ** 2) < 0.05 * np.sum(P * (1 - P))  # what it says is so
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        RibbonClassifier(LogisticRegression(C=0.1, **TIGHT)).fit(X, y)  # its cure
-        RibbonClassifier(LogisticRegression(C=1.0, **TIGHT)).fit(*classes(K))
+        RibbonClassifier(LogisticRegression(C=0.1, **TIGHT), **settings).fit(X, y)  # its cure
+        RibbonClassifier(LogisticRegression(C=1.0, **TIGHT), **settings).fit(*classes(K))
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")

@@ -119,7 +119,7 @@ def told(function):
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_identical_fold_warnings_are_shown_once(n_jobs):
-    said = told(lambda: RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3, n_jobs=n_jobs).fit(X, Y))
+    said = told(lambda: RibbonCV(unfinished(), alphas=[0.5, 1.0], cv=3, n_jobs=n_jobs).fit(X, Y))
     about = [(text, file) for category, text, file in said if category is NotStationaryWarning]
     assert len(about) == 1
     assert about[0][0].startswith("The training gradient is")  # also in the fit to all rows, so folds are not counted
@@ -158,7 +158,7 @@ def test_folds_leave_the_filters_of_the_process_alone(base, monkeypatch):
 
 
 def test_warnings_as_errors_still_raise():
-    tuned = RibbonCV(unfinished(), alphas=[0.5, 1.0], dampings=None, cv=3)
+    tuned = RibbonCV(unfinished(), alphas=[0.5, 1.0], cv=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RibbonWarning)

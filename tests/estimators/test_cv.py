@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
@@ -10,14 +11,15 @@ from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
-from sklearn.neural_network import MLPRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+from skribbon._core.thresholds import MIN_AVERAGING_GAIN, TEMPERATURE_PRIORS
 from skribbon._estimators import alpha_path as _alpha_path
-from skribbon.curvature import GaussNewton
+from skribbon._estimators import temperature as _temperature
 from skribbon.exceptions import AlphaEdgeWarning
 
 ALPHAS = [0.01, 0.1, 0.3, 1.0, 3.0, 10.0]
@@ -70,21 +72,67 @@ def test_alpha_path_equals_grid_search_with_refits(diabetes, base, scoring):
 
 
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+@pytest.mark.parametrize("averaging", ["closed", "exact"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_classifier_alpha_path_equals_grid_search(noisy_iris, classes):
+def test_classifier_alpha_path_equals_grid_search(noisy_iris, classes, averaging):
+    """A callable scorer needs a Ribbon in each fold, whose closed-form scores equal those of a Ribbon at each alpha."""
     X, y = noisy_iris
     X, y = X[y < classes], y[y < classes]
-    cv, alphas, temperatures = KFold(3, shuffle=True, random_state=0), [0.01, 10.0], [0.5, 3.0]
-    grid, scorers = {"temperature": temperatures, "alpha": alphas}, {name: SCORERS[name] for name in ("nll", "brier")}
-    search = GridSearchCV(RibbonClassifier(LOGISTIC), grid, scoring=scorers, refit=False, cv=cv).fit(X, y)
-    theirs = pd.DataFrame(search.cv_results_).sort_values(["param_temperature", "param_alpha"])
-    for scoring in scorers:
-        tuned = RibbonCV(LOGISTIC, alphas=alphas, temperatures=temperatures, scoring=scoring, cv=cv).fit(X, y)
-        np.testing.assert_array_equal(tuned.cv_results_["temperature"], theirs["param_temperature"].astype(float))
-        np.testing.assert_array_equal(tuned.cv_results_["alpha"], theirs["param_alpha"].astype(float))
-        for k in range(3):
-            ours = tuned.cv_results_[f"split{k}_test_{scoring}"]
-            np.testing.assert_allclose(ours, -theirs[f"split{k}_test_{scoring}"], rtol=1e-9)
+    cv, alphas, ribbon = KFold(3, shuffle=True, random_state=0), [0.01, 10.0], RibbonClassifier(LOGISTIC)
+    ribbon.set_params(averaging=averaging)
+    for temperature in (0.5, 3.0):
+        ribbon.set_params(temperature=temperature)
+        scorers = {name: SCORERS[name] for name in ("nll", "brier")}
+        search = GridSearchCV(ribbon, {"alpha": alphas}, scoring=scorers, refit=False, cv=cv).fit(X, y)
+        tuned = RibbonCV(ribbon, alphas=alphas, scoring=metrics.neg_nll_scorer, cv=cv).fit(X, y)
+        np.testing.assert_array_equal(tuned.cv_results_["temperature"], [temperature] * 2)
+        np.testing.assert_array_equal(tuned.cv_results_["alpha"], alphas)
+        for scoring in scorers:
+            for k in range(3):
+                ours = tuned.cv_results_[f"split{k}_test_{scoring}"]
+                np.testing.assert_allclose(ours, -search.cv_results_[f"split{k}_test_{scoring}"], rtol=1e-9)
+
+
+def probit(f, variance):
+    """Average of the sigmoid over normal log-odds, by the probit approximation."""
+    return expit(f / np.sqrt(1 + np.pi / 8 * variance))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_named_scores_of_classes_use_refitted_logits_and_one_ribbon(noisy_iris, temperature):
+    X, y = noisy_iris
+    X, y = X[y > 0], y[y > 0] == 2
+    cv, alphas = list(KFold(3, shuffle=True, random_state=0).split(X)), [0.01, 1.0, 10.0]
+    ribbon = RibbonClassifier(LOGISTIC, temperature=temperature)
+    tuned = RibbonCV(ribbon, alphas=alphas, cv=cv).fit(X, y)
+    rows = np.column_stack([X, np.ones(len(X))])
+    for a, alpha in enumerate(alphas):
+        whole = clone(ribbon).set_params(alpha=alpha).fit(X, y)
+        variance = np.einsum("ni,ij,nj->n", rows, whole.covariance_, rows) / temperature**2
+        for k, (train, test) in enumerate(cv):
+            f = clone(LOGISTIC).fit(X[train], y[train]).decision_function(X[test]) / temperature
+            p = np.where(y[test], probit(f, variance[test]), 1 - probit(f, variance[test]))
+            assert tuned.cv_results_[f"split{k}_test_nll"][a] == pytest.approx(-np.log(p).mean(), rel=1e-9)
+            assert tuned.cv_results_[f"split{k}_test_brier"][a] == pytest.approx(2 * np.mean((1 - p) ** 2), rel=1e-9)
+            assert tuned.cv_results_[f"split{k}_test_accuracy"][a] == np.mean(p > 0.5)
+
+
+def test_named_scores_of_three_classes_use_refitted_logits(noisy_iris):
+    X, y = noisy_iris
+    cv, whole = list(KFold(3, shuffle=True, random_state=0).split(X)), RibbonClassifier(LOGISTIC, temperature=1.0)
+    tuned, distribution = RibbonCV(whole, cv=cv).fit(X, y), whole.fit(X, y).predict_distribution(X)
+    for k, (train, test) in enumerate(cv):
+        eta = clone(LOGISTIC).fit(X[train], y[train]).decision_function(X[test])
+        basis = distribution.loss.output_map
+        C = basis @ distribution.latent.covariance[test] @ basis.T
+        own = np.einsum("ncc->nc", C)
+        variance = own[:, :, None] + own[:, None, :] - 2 * C
+        odds = 1 / probit(eta[:, :, None] - eta[:, None, :], variance) - 1
+        p = 1 / (1 + odds.sum(axis=2) - np.einsum("ncc->nc", odds))
+        p = (p / p.sum(axis=1, keepdims=True))[np.arange(len(test)), y[test]]
+        at_one = tuned.cv_results_["alpha"] == 1.0
+        assert tuned.cv_results_[f"split{k}_test_nll"][at_one] == pytest.approx(-np.log(p).mean(), rel=1e-9)
 
 
 def test_callable_and_sklearn_scorers_choose_the_alpha_of_the_built_in_score(diabetes, noisy_iris):
@@ -96,10 +144,10 @@ def test_callable_and_sklearn_scorers_choose_the_alpha_of_the_built_in_score(dia
     assert called.alpha_ == built_in.alpha_
     assert called.best_score_ == pytest.approx(built_in.best_score_, rel=1e-10)
     X, y = noisy_iris
-    settings = {"alphas": alphas, "temperatures": [0.5, 1.0], "cv": 3}
-    named = RibbonCV(LOGISTIC, scoring="neg_log_loss", **settings).fit(X, y)
-    ours = RibbonCV(LOGISTIC, scoring="nll", **settings).fit(X, y)
-    np.testing.assert_allclose(named.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_nll"], rtol=1e-9)
+    for temperature in ("auto", 0.5, 1.0):
+        ribbon = RibbonClassifier(LOGISTIC, temperature=temperature)
+        named = RibbonCV(ribbon, scoring="neg_log_loss", alphas=alphas, cv=3).fit(X, y).cv_results_
+        np.testing.assert_allclose(named["mean_test_score"], -named["mean_test_nll"], rtol=1e-9)
 
 
 def test_coverage_scoring_interpolates_alpha_to_within_one_row(diabetes):
@@ -268,56 +316,6 @@ def test_tuned_network_reaches_nominal_coverage():
     assert abs(covered - 0.8) < 4 * np.sqrt(0.16 * (1 / 200 + 1 / 200))
 
 
-# ---------------------------------------------------------------------- damping
-class CountingRidge(Ridge):
-    """Ridge that counts the fits of all its clones."""
-
-    fits = 0
-
-    def fit(self, X, y, sample_weight=None):
-        CountingRidge.fits += 1
-        return super().fit(X, y, sample_weight=sample_weight)
-
-
-def test_damping_and_alpha_are_chosen_jointly_without_refits(diabetes):
-    """The joint choice equals a search over all pairs; the base model is fitted once per fold."""
-    X, y = diabetes[0][:441], diabetes[1][:441]  # folds of one size, whose mean scikit-learn does not weigh
-    CountingRidge.fits = 0
-    dampings, alphas = [0.0, 0.01, 1.0], [0.1, 1.0, 10.0]
-    ribbon = RibbonRegressor(CountingRidge(alpha=1e-3), noise="dof", correction="HC0")
-    tuned = RibbonCV(ribbon, dampings=dampings, alphas=alphas, scoring="nll", cv=KFold(3)).fit(X, y)
-    assert CountingRidge.fits == 4
-    grid = {"damping": dampings, "alpha": alphas}
-    ribbon = RibbonRegressor(Ridge(alpha=1e-3), noise="dof", correction="HC0")
-    search = GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer, cv=3).fit(X, y)
-    assert tuned.alpha_ == search.best_params_["alpha"]
-    assert tuned.estimator_.damping == search.best_params_["damping"]
-    frame = pd.DataFrame(tuned.cv_results_)
-    assert list(frame["damping"].unique()) == dampings
-    theirs = pd.DataFrame(search.cv_results_).sort_values(["param_damping", "param_alpha"])
-    np.testing.assert_allclose(-frame["mean_test_nll"], theirs["mean_test_score"], rtol=1e-6)
-
-
-def test_damping_is_tuned_for_curvature_objects_and_by_leave_one_out(diabetes):
-    X, y = diabetes
-    ribbon = RibbonRegressor(Ridge(alpha=1e-3), curvature=GaussNewton())
-    tuned = RibbonCV(ribbon, dampings=[0.01, 0.1], scoring="nll", cv="loo").fit(X, y)
-    assert tuned.estimator_.curvature_.damping in (0.01, 0.1)
-
-
-@pytest.mark.parametrize("dampings", [[], [-1.0], [np.nan]])
-def test_dampings_are_checked(diabetes, dampings):
-    with pytest.raises(ValueError, match="dampings must be 'auto', None or a non-empty sequence of finite"):
-        RibbonCV(dampings=dampings).fit(*diabetes)
-
-
-def test_dampings_of_a_fitted_ribbon_are_refused(diabetes):
-    X, y = diabetes
-    ribbon = FrozenEstimator(RibbonRegressor(Ridge(0.1)).fit(X[:300], y[:300]))
-    with pytest.raises(ValueError, match="leave dampings=None"):
-        RibbonCV(ribbon, dampings=[0.0, 1.0]).fit(X[300:], y[300:])
-
-
 @pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
 def test_crps_of_counts_is_the_area_between_cdf_and_step(diabetes):
     X, y = 20 * diabetes[0][:120], np.round(diabetes[1][:120] / 40)
@@ -347,125 +345,236 @@ def row_losses(ribbon, X, y):
     return -np.log(ribbon.predict_proba(X)[np.arange(len(y)), y])
 
 
+def with_columns(X, n_columns, seed=3):
+    """Rows with further columns of noise."""
+    return np.column_stack([X, np.random.default_rng(seed).normal(size=(len(X), n_columns))])
+
+
+def refitted_log_odds(base, X, y, cv):
+    """Log-odds of every row of two classes by the base model fitted without its fold."""
+    f = np.empty(len(y))
+    for train, test in cv:
+        f[test] = clone(base).fit(X[train], y[train]).decision_function(X[test])
+    return f
+
+
+def log_odds_variance(ribbon, X):
+    rows = np.column_stack([X, np.ones(len(X))])
+    return np.einsum("ni,ij,nj->n", rows, ribbon.covariance_, rows)
+
+
 def test_underconfident_model_gets_temperature_below_one():
     X, y = labelled(600, 3.0)
     shrunk = LogisticRegression(C=6e-3)
-    tuned = RibbonCV(shrunk, alphas=np.logspace(-2, 2, 13), temperatures=np.logspace(-1, 1, 13)).fit(X, y)
+    tuned = RibbonCV(shrunk, alphas=np.logspace(-2, 2, 13)).fit(X, y)
     assert tuned.alpha_ == 1.0
     assert 0.1 < tuned.temperature_ < 0.6
-    assert tuned.estimator_.temperature == tuned.temperature_
+    assert tuned.estimator_.temperature_ == tuned.temperature_
     X_new, y_new = labelled(5000, 3.0, seed=1)
-    loss = [row_losses(ribbon, X_new, y_new).mean() for ribbon in (tuned, RibbonClassifier(shrunk).fit(X, y))]
+    paper = RibbonClassifier(shrunk, temperature=1.0, averaging="exact").fit(X, y)
+    loss = [row_losses(ribbon, X_new, y_new).mean() for ribbon in (tuned, paper)]
     assert loss[0] < loss[1] - 0.02
-    off = RibbonCV(shrunk, temperatures=[1.0]).fit(X, y)
+    off = RibbonCV(RibbonClassifier(shrunk, temperature=1.0)).fit(X, y)
     assert off.temperature_ == 1.0
 
 
-def test_temperature_and_alpha_stay_one_within_one_standard_error():
-    """Alpha and temperature change only as far as needed to be within one standard error, or 0.005, of the best."""
-    alphas, temperatures = [0.1, 1.0, 10.0], [0.4, 0.7, 1.0, 1.5]
-    kept = []
-    for n, slope, C in ((150, 2.0, 0.003), (150, 2.0, 0.05), (300, 0.5, 1.0)):
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+def test_alpha_stays_one_unless_clearly_better():
+    """Alpha changes only if held-out rows are better by a standard error, and by 0.005."""
+    alphas, kept = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0], []
+    cases = ((150, 2.0, 0, 0.05, 1.0), (100, 1.5, 10, 100.0, 1.0), (120, 1.5, 10, 100.0, 0.5), (120, 1.5, 10, 1.0, 0.7))
+    for n, slope, n_columns, C, T in cases:
         X, y = labelled(n, slope)
-        folds = list(KFold(3).split(X))
-        model = LogisticRegression(C=C, tol=1e-10)
-        tuned = RibbonCV(model, alphas=alphas, temperatures=temperatures, cv=folds).fit(X, y)
-        losses = {}
-        for T in temperatures:
-            for alpha in alphas:
-                ribbon = RibbonClassifier(model, alpha=alpha, temperature=T)
-                parts = [row_losses(clone(ribbon).fit(X[a], y[a]), X[b], y[b]) for a, b in folds]
-                losses[T, alpha] = np.concatenate(parts)
-        best = min(losses, key=lambda pair: losses[pair].mean())
-
-        def within(pair, losses=losses, best=best):
-            difference = losses[pair] - losses[best]
-            return difference.mean() <= max(difference.std() / np.sqrt(len(difference)), 0.005)
-
-        tempered = min(temperatures, key=lambda T, losses=losses: losses[T, 1.0].mean())
-        order = [(T, 1.0) for T in way(temperatures, tempered)]
-        untempered = max(alphas, key=lambda alpha, losses=losses: -losses[1.0, alpha].mean())
-        order += [(1.0, alpha) for alpha in way(alphas, untempered)] + [(best[0], a) for a in way(alphas, best[1])]
-        chosen = next(pair for pair in order if within(pair))
-        kept.append((tuned.temperature_, tuned.alpha_))
-        assert kept[-1] == chosen
-        assert tuned.best_score_ == pytest.approx(-losses[chosen].mean(), rel=1e-8)
-    assert len(set(kept)) == 2  # the test can tell
-    assert (1.0, 1.0) in kept
+        X, folds = with_columns(X, n_columns), list(KFold(3).split(X))
+        ribbon = RibbonClassifier(LogisticRegression(C=C, tol=1e-10, max_iter=5000), temperature=T)
+        tuned = RibbonCV(ribbon, alphas=alphas, cv=folds).fit(X, y)
+        f, losses = refitted_log_odds(ribbon.estimator, X, y, folds) / T, {}
+        for alpha in alphas:
+            variance = log_odds_variance(clone(ribbon).set_params(alpha=alpha).fit(X, y), X) / T**2
+            losses[alpha] = -np.log(probit(np.where(y == 1, f, -f), variance))
+        best = min(losses, key=lambda alpha, losses=losses: losses[alpha].mean())
+        gains = losses[1.0] - losses[best]
+        reasons = gains.mean() > 0.005, gains.mean() > gains.std() / np.sqrt(n)
+        assert best != 1.0
+        assert tuned.alpha_ == (best if all(reasons) else 1.0)
+        assert tuned.best_score_ == pytest.approx(-losses[tuned.alpha_].mean(), rel=1e-8)
+        kept.append((*reasons, tuned.alpha_))
+    # each reason alone keeps alpha, so the test can tell
+    assert kept == [(False, True, 1.0), (True, False, 1.0), (True, True, 0.1), (True, True, 0.3)]
 
 
-def way(values, end):
-    """Candidates from 1 to `end`, ordered by distance from 1."""
-    return sorted((v for v in values if min(1, end) <= v <= max(1, end)), key=lambda v: abs(np.log(v)))
-
-
-def test_alpha_moves_only_to_within_one_standard_error():
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+def test_alpha_of_a_fitted_classifier_moves_only_if_clearly_better():
     """A frozen Ribbon has a single fold, so the standard error is computed over rows."""
     X, y = labelled(400, 1.5)
-    X = np.column_stack([X, np.random.default_rng(3).normal(size=(400, 25))])
-    ribbon = RibbonClassifier(LogisticRegression(C=1.0), alpha=0.3, temperature=2.0).fit(X[:60], y[:60])
-    alphas = np.logspace(-3, 1, 9)
-    tuned = RibbonCV(FrozenEstimator(ribbon), alphas=alphas, temperatures=[1.0]).fit(X[60:], y[60:])
-    losses = {a: row_losses(ribbon.with_alpha(a, temperature=1.0), X[60:], y[60:]) for a in alphas}
-    best = min(losses, key=lambda a: losses[a].mean())
-    differences = {a: losses[a] - losses[best] for a in alphas}
-    enough = [a for a in way(alphas, best) if differences[a].mean() <= differences[a].std() / np.sqrt(len(y) - 60)]
-    assert tuned.alpha_ == enough[0]
-    assert best < enough[0] < 0.99  # the test can tell
-    assert tuned.temperature_ == 1.0
+    X, alphas = with_columns(X, 25), np.logspace(-3, 1, 9)
+    ribbon = RibbonClassifier(LogisticRegression(C=1.0), alpha=0.3, temperature=1.0).fit(X[:60], y[:60])
+    moved = []
+    for n_rows in (400, 75):
+        rows = slice(60, n_rows)
+        tuned = RibbonCV(FrozenEstimator(ribbon), alphas=alphas).fit(X[rows], y[rows])
+        losses = {a: row_losses(ribbon.with_alpha(a, temperature=1.0), X[rows], y[rows]) for a in alphas}
+        best = min(losses, key=lambda a, losses=losses: losses[a].mean())
+        gains = losses[1.0] - losses[best]
+        clear = gains.mean() > max(0.005, gains.std() / np.sqrt(len(gains)))
+        assert tuned.alpha_ == (best if clear else 1.0)
+        assert tuned.temperature_ == 1.0
+        moved.append(clear)
+    assert moved == [True, False]  # the test can tell
 
 
-def test_temperature_search_finds_the_best_of_the_full_grid():
-    X, y = labelled(150, 3.0)
-    X = np.column_stack([X, np.random.default_rng(5).normal(size=(150, 3))])
-    alphas = np.logspace(-2, 2, 9)
-    for C in (4e-3, 1e3):
-        model = LogisticRegression(C=C)
-        found = RibbonCV(model, alphas=alphas).fit(X, y)
-        everywhere = RibbonCV(model, alphas=alphas, temperatures=np.logspace(-0.25, 2, 19)).fit(X, y)
-        assert found.temperature_ == pytest.approx(everywhere.temperature_)
-        assert found.alpha_ == everywhere.alpha_
-        assert len(found.cv_results_["alpha"]) < len(everywhere.cv_results_["alpha"]) == 19 * 9
+UNDERFIT, NOISY, OFF_CENTRE = (600, 3.0, 0.0, 0, 6e-3), (150, 1.0, 0.0, 20, 100.0), (200, 2.0, 1.5, 8, 100.0)
+
+
+@pytest.mark.parametrize("case", [UNDERFIT, NOISY, OFF_CENTRE], ids=["underfit", "noisy", "off-centre"])
+def test_temperature_minimizes_the_held_out_objective(case):
+    """Log loss of rows that refits have not seen, plus the prior on log T, is the least at the bias that was found."""
+    n, slope, intercept, n_columns, C = case
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=n)
+    y = (rng.uniform(size=n) < expit(slope * x + intercept)).astype(int)
+    X, base = with_columns(x[:, None], n_columns), LogisticRegression(C=C, tol=1e-10, max_iter=5000)
+    cv = list(KFold(4).split(X))
+    tuned = RibbonCV(base, alphas=[1.0], cv=cv).fit(X, y)
+    f, variance = refitted_log_odds(base, X, y, cv), log_odds_variance(tuned.estimator_, X)
+    scaling, sign = tuned.estimator_.scaling_, np.where(y == 1, 1, -1)
+
+    def log_odds(T):
+        return (f / T + np.diff(scaling.bias)) / np.sqrt(1 + np.pi / 8 * scaling.averaged * variance / T**2)
+
+    def objective(T):
+        return np.logaddexp(0, -sign * log_odds(T)).sum() + TEMPERATURE_PRIORS[0][int(T > 1)] * np.log(T) ** 2 / 2
+
+    grid = np.exp(np.linspace(-2, 5, 1401))
+    values = np.array([objective(T) for T in grid]) / n
+    T = tuned.temperature_
+    assert objective(T) / n < values.min() + 1e-4
+    assert np.log(T) == pytest.approx(np.log(grid[values.argmin()]), abs=0.02)
+    assert objective(1.0) / n > values.min() + 1e-3  # the test can tell
+    assert expit(log_odds(T)).sum() == pytest.approx(expit(f).sum(), rel=1e-4)  # the bias keeps expected counts
+    plain = np.logaddexp(0, -sign * f).mean()
+    assert scaling.losses["plain"] == pytest.approx(plain, rel=1e-9)
+    assert tuned.best_score_ == pytest.approx(-np.logaddexp(0, -sign * log_odds(T)).mean(), rel=1e-9)
+    losses = scaling.losses
+    chosen = "tempered" if losses["tempered"] < losses["plain"] else "plain"
+    chosen = "averaged" if losses["averaged"] < losses[chosen] - MIN_AVERAGING_GAIN else chosen
+    assert scaling.averaged == (chosen == "averaged")
+    assert -tuned.best_score_ == pytest.approx(losses[chosen], rel=1e-9)
+
+
+def test_network_keeps_plain_probabilities_unless_clearly_better():
+    X, y = labelled(300, 2.0)
+    network = MLPClassifier((3,), activation="tanh", solver="lbfgs", alpha=1.0, tol=1e-6, random_state=0)
+    for base, plain in ((network, True), (clone(network).set_params(alpha=30.0), False)):
+        tuned = RibbonCV(base, alphas=[1.0], cv=4).fit(X, y)
+        expected = clone(base).fit(X, y).predict_proba(X)
+        assert np.allclose(tuned.predict_proba(X), expected, rtol=1e-9) == plain
+        assert (tuned.temperature_ == 1.0) == plain
+        losses = tuned.estimator_.scaling_.losses
+        assert losses["tempered"] < losses["plain"]  # also if it is not clearly better
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
+def test_every_alpha_has_the_temperature_that_it_has_alone():
+    X, y = labelled(80, 1.0)
+    X, alphas = with_columns(X, 10), [0.01, 0.1, 1.0]
+    base = LogisticRegression(C=100.0, max_iter=5000)
+    found = RibbonCV(base, alphas=alphas, cv=4).fit(X, y).cv_results_["temperature"]
+    alone = [RibbonCV(base, alphas=[alpha], cv=4).fit(X, y).temperature_ for alpha in alphas]
+    np.testing.assert_allclose(found, alone, rtol=1e-9)
+    assert len(set(found)) == 3  # the test can tell
 
 
 def test_callable_scorer_receives_the_temperature(noisy_iris):
     X, y = noisy_iris
-    settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": 3}
-    ours = RibbonCV(LOGISTIC, scoring="brier", **settings).fit(X, y)
-    called = RibbonCV(LOGISTIC, scoring=metrics.neg_brier_scorer, **settings).fit(X, y)
-    np.testing.assert_allclose(called.cv_results_["mean_test_score"], -ours.cv_results_["mean_test_brier"], rtol=1e-9)
+    for temperature in ("auto", 0.7, 1.4):
+        ribbon = RibbonClassifier(LOGISTIC, temperature=temperature)
+        settings = {"alphas": [0.3, 1.0, 3.0], "cv": 3}
+        called = RibbonCV(ribbon, scoring=metrics.neg_brier_scorer, **settings).fit(X, y).cv_results_
+        assert (called["temperature"] != 1.0).all()
+        np.testing.assert_allclose(called["mean_test_score"], -called["mean_test_brier"], rtol=1e-9)
 
 
-def test_loo_temperature_search_starts_at_the_ribbon_temperature(noisy_iris):
+def test_loo_temperature_is_the_choice_of_the_ribbon_itself(noisy_iris):
     X, y = noisy_iris
-    settings = {"alphas": [0.3, 1.0, 3.0], "temperatures": [0.7, 1.0, 1.4], "cv": "loo"}
-    one, other = (RibbonCV(RibbonClassifier(LOGISTIC, temperature=T), **settings).fit(X, y) for T in (1.0, 2.0))
-    np.testing.assert_allclose(one.cv_results_["mean_test_nll"], other.cv_results_["mean_test_nll"], rtol=1e-9)
-    assert one.temperature_ == other.temperature_ == other.estimator_.temperature
+    tuned = RibbonCV(LOGISTIC, alphas=[0.3, 1.0, 3.0], cv="loo").fit(X, y)
+    ribbon = RibbonClassifier(LOGISTIC, alpha=tuned.alpha_).fit(X, y)
+    assert (ribbon.held_out_.origin, tuned.held_out_.origin) == ("loo", "loo")
+    assert tuned.temperature_ == pytest.approx(ribbon.temperature_, rel=1e-9)
+    np.testing.assert_allclose(tuned.predict_proba(X), ribbon.predict_proba(X), rtol=1e-9)
 
 
-def test_cv_results_contain_dampings_and_temperatures(noisy_iris):
+def test_temperature_of_a_fitted_classifier_does_not_depend_on_its_own_choice(noisy_iris):
     X, y = noisy_iris
-    tuned = RibbonCV(LOGISTIC, alphas=[0.5, 1.0], temperatures=[0.8, 1.0], dampings=[0.0, 0.1], cv=3).fit(X, y)
-    frame = pd.DataFrame(tuned.cv_results_)
-    assert frame.groupby(["damping", "temperature", "alpha"]).size().tolist() == [1] * 8
-    by_hand = RibbonCV(RibbonClassifier(LOGISTIC, damping=0.1), alphas=[0.5, 1.0], temperatures=[0.8, 1.0], cv=3).fit(
-        X, y
-    )
-    theirs = frame[frame["damping"] == 0.1]["mean_test_nll"]
-    np.testing.assert_allclose(theirs, by_hand.cv_results_["mean_test_nll"], rtol=1e-6)
+    one = RibbonClassifier(LOGISTIC).fit(X[::2], y[::2])
+    other = one.with_alpha(1.0, temperature=5.0).set_params(temperature="auto")
+    found = [RibbonCV(FrozenEstimator(ribbon)).fit(X[1::2], y[1::2]) for ribbon in (one, other)]
+    np.testing.assert_allclose(found[0].cv_results_["mean_test_nll"], found[1].cv_results_["mean_test_nll"], rtol=1e-9)
+    assert found[0].temperature_ == found[1].temperature_ == found[1].estimator_.temperature_
+    assert found[0].alpha_ == found[1].alpha_
 
 
-@pytest.mark.parametrize("temperatures", [[], [0.0], [-1.0], [np.nan], [np.inf]])
-def test_temperatures_are_checked(noisy_iris, temperatures):
-    with pytest.raises(ValueError, match="temperatures must be a non-empty sequence of finite numbers > 0"):
-        RibbonCV(LOGISTIC, temperatures=temperatures).fit(*noisy_iris)
+@pytest.mark.parametrize("temperature", ["warm", 0.0, -1.0, np.nan, np.inf])
+def test_temperature_is_checked(noisy_iris, temperature):
+    with pytest.raises(ValueError, match="temperature must be 'auto' or a finite number > 0"):
+        RibbonCV(RibbonClassifier(LOGISTIC, temperature=temperature)).fit(*noisy_iris)
 
 
-def test_regressor_refuses_temperatures(diabetes):
-    with pytest.raises(ValueError, match="temperatures are for classifiers"):
-        RibbonCV(temperatures=[1.0]).fit(*diabetes)
-    assert not hasattr(RibbonCV(alphas=ALPHAS).fit(*diabetes), "temperature_")
+def test_regressor_has_no_temperature(diabetes):
+    tuned = RibbonCV(alphas=ALPHAS).fit(*diabetes)
+    assert not hasattr(tuned, "temperature_")
+    assert "temperature" not in tuned.cv_results_
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.SeparationWarning")
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_loo_refuses_separable_classes(temperature):
+    X = with_columns(labelled(100, 1.0)[0], 3)
+    y = (X[:, 0] > 0).astype(int)
+    loose = RibbonClassifier(LogisticRegression(C=1e5, solver="newton-cholesky"), temperature=temperature)
+    with pytest.raises(ValueError, match=r"the classes are separable\. Use folds, cv=5"):
+        RibbonCV(loose, cv="loo").fit(X, y)
+    assert np.isfinite(RibbonCV(loose, cv=5).fit(X, y).predict_proba(X)).all()  # the cure works
+
+
+FITS = []
+
+
+class RememberingLogistic(LogisticRegression):
+    """LogisticRegression that appends the training rows of all its clones to FITS."""
+
+    def fit(self, X, y, sample_weight=None):
+        FITS.append(X)
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+@pytest.mark.parametrize(("n", "n_refits"), [(200, 5), (12_000, 3)])
+def test_classifier_is_fitted_once_and_for_each_fold(n, n_refits):
+    X, y = labelled(n, 1.0)
+    FITS.clear()
+    tuned = RibbonCV(RememberingLogistic()).fit(X, y)
+    assert [round(5 * len(rows) / n, 2) for rows in FITS] == [5] + [4] * n_refits  # fifths of the rows
+    assert (tuned.held_out_.origin, tuned.held_out_.n_fits) == ("folds", n_refits)
+    assert tuned.held_out_.n_rows == pytest.approx(min(n, 5000), rel=0.01)
+
+
+def test_number_of_folds_is_the_number_of_refits():
+    X, y = labelled(12_000, 1.0)
+    FITS.clear()
+    RibbonCV(RememberingLogistic(), cv=4).fit(X, y)
+    assert [round(4 * len(rows) / 12_000, 2) for rows in FITS] == [4] + [3] * 4  # quarters of the rows
+
+
+def test_refits_of_classifiers_keep_groups_together():
+    X, y = labelled(300, 1.0)
+    groups = np.random.default_rng(0).integers(40, size=300)
+    X = np.column_stack([X, groups])
+    FITS.clear()
+    tuned = RibbonCV(RememberingLogistic(max_iter=1000)).fit(X, y, groups=groups)
+    whole, *refits = [np.bincount(rows[:, 1].astype(int), minlength=40) for rows in FITS]
+    assert len(refits) == tuned.held_out_.n_fits == 5
+    assert all(((found == 0) | (found == whole)).all() for found in refits)
+    assert (sum(found == 0 for found in refits) == 1).all()  # every group is held out once
 
 
 def test_tags_and_repr_work_with_estimator_none(diabetes):
@@ -480,11 +589,13 @@ def test_tags_and_repr_work_with_estimator_none(diabetes):
 def test_many_classes_are_scored_on_a_subsample(monkeypatch):
     X, y = load_digits(return_X_y=True)
     base = make_pipeline(StandardScaler(), LogisticRegression(C=0.01))
-    options = {"alphas": [0.1, 1.0], "temperatures": [1.0, 2.0], "cv": KFold(3, shuffle=True, random_state=0)}
+    options = {"alphas": [0.1, 1.0], "cv": KFold(3, shuffle=True, random_state=0)}
     whole = RibbonCV(base, **options).fit(X[:600], y[:600])
-    monkeypatch.setattr(_alpha_path, "FEWEST_SCORED", 300)
-    monkeypatch.setattr(_alpha_path, "MOST_WORK", 1.0)
+    assert whole.held_out_.n_rows == 600
+    monkeypatch.setattr(_temperature, "FEWEST_SCALING_ROWS", 300)
+    monkeypatch.setattr(_temperature, "SCALING_WORK", 1.0)
     some = RibbonCV(base, **options).fit(X[:600], y[:600])
+    assert some.held_out_.n_rows == 300
     error = np.abs(some.cv_results_["mean_test_nll"] - whole.cv_results_["mean_test_nll"]).max()
     assert 0 < error < 0.1
     assert len(RibbonCV(base, store_folds=True, **options).fit(X[:600], y[:600]).estimator_._folds_.weight) == 600

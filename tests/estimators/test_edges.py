@@ -613,7 +613,7 @@ def test_large_weights_count_as_repeated_observations():
 
 # ---------------------------------------------------------------------- folds that differ
 def test_fold_without_a_category_may_have_fewer_parameters():
-    """The smaller model may be undamped; only dampings tried in all folds are compared."""
+    """Its parameters have no place among the parameters of the fit to all rows; its predictions have."""
     names = np.r_[["only"], np.tile(list("abcdef"), 10)[:59]][:, None]
     network = MLPRegressor(hidden_layer_sizes=(1,), solver="lbfgs", max_iter=50, random_state=0)
     base = make_pipeline(OneHotEncoder(handle_unknown="ignore", sparse_output=False), network)
@@ -698,7 +698,7 @@ def test_balanced_class_with_zero_weight():
 @pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonClassifier])
 def test_with_alpha_updates_leave_one_out(Ribbon):
     target = Y if Ribbon is RibbonRegressor else (np.median(Y) < Y).astype(int)
-    given = {"noise": "dof"} if Ribbon is RibbonRegressor else {}
+    given = {"noise": "dof"} if Ribbon is RibbonRegressor else {"temperature": 1.0}
     weight = np.random.default_rng(0).integers(1, 3, len(target))
     once = Ribbon(store_loo=True, **given).fit(X, target, sample_weight=weight).with_alpha(0.2)
     again = Ribbon(alpha=0.2, store_loo=True, **given).fit(X, target, sample_weight=weight)

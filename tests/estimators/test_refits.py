@@ -103,7 +103,7 @@ def test_result_does_not_depend_on_n_jobs_or_row_order():
     np.testing.assert_array_equal(*bounds)
     order, split = np.random.default_rng(1).permutation(200), []
     for rows in (np.arange(200), order):
-        split.append(held_out._splits("auto", X[rows], Y[rows], None, None, {}, False))
+        split.append(held_out._splits("auto", X[rows], Y[rows], None, None, {}, False, None))
     for (_, test), (_, other) in zip(*split, strict=True):
         np.testing.assert_array_equal(np.sort(test), np.sort(order[other]))
 
@@ -226,7 +226,7 @@ def test_refits_with_transformers_of_their_own_are_moved_to_the_scale_of_the_fit
 def test_sparse_rows_are_refitted():
     thin = quiet_fit(RibbonRegressor(memorizing()), sparse.csr_matrix(X[TRAIN]), Y[TRAIN])
     tables = X[TRAIN], sparse.csr_matrix(X[TRAIN])
-    splits = [held_out._splits("auto", A, Y[TRAIN], None, None, {}, False) for A in tables]
+    splits = [held_out._splits("auto", A, Y[TRAIN], None, None, {}, False, None) for A in tables]
     for (_, test), (_, other) in zip(*splits, strict=True):
         np.testing.assert_array_equal(test, other)
     assert thin.held_out_.n_fits == 3
@@ -292,7 +292,7 @@ def test_few_rows_of_early_stopping_are_used_only_if_asked():
     assert RibbonRegressor(network).fit(X[TRAIN], Y[TRAIN]).held_out_.origin == "folds"
     asked = RibbonRegressor(network, held_out="early_stopping").fit(X[TRAIN], Y[TRAIN])
     assert (asked.held_out_.origin, asked.held_out_.n_rows) == ("early_stopping", 20)
-    with pytest.raises(ValueError, match="needs an MLPRegressor with early_stopping=True"):
+    with pytest.raises(ValueError, match="needs an MLPRegressor or MLPClassifier with early_stopping=True"):
         RibbonRegressor(memorizing(), held_out="early_stopping").fit(X[TRAIN], Y[TRAIN])
 
 
@@ -381,7 +381,7 @@ def test_factor_scales_the_ribbon_and_replaces_degrees_of_freedom():
     ribbon = RibbonRegressor(base, random_state=0).fit(X[TRAIN], Y[TRAIN])
     assert ribbon.ribbon_.freedom is None
     settings = Settings.from_regressor(ribbon, Y[TRAIN])
-    assert settings.learns_noise
+    assert settings.learns
     four = ribbon.with_alpha((4 * (200 + 1) - 1) / 200)
     ratio = ribbon.predict_std(X[TEST], kind="epistemic") / four.predict_std(X[TEST], kind="epistemic")
     np.testing.assert_allclose(ratio, 2.0, rtol=1e-9)

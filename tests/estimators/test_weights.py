@@ -7,6 +7,7 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import KFold
@@ -281,12 +282,24 @@ def test_ribbon_cv_scores_observations_of_their_exposure(y):
 
 
 def test_ribbon_cv_weighs_scores_by_importance():
-    ribbon = RibbonClassifier(LogisticRegression(), weight_type="importance")
-    tuned = RibbonCV(ribbon, alphas=[1.0], temperatures=[1.0], cv=KFold(3)).fit(X, LABEL, W)
-    for k, (train, test) in enumerate(KFold(3).split(X)):
+    known = {"weight_type": "importance", "temperature": 1.0, "averaging": "exact"}
+    ribbon, folds = RibbonClassifier(LogisticRegression(), **known), list(KFold(3).split(X))
+    tuned = RibbonCV(ribbon, alphas=[1.0], cv=KFold(3), store_folds=True).fit(X, LABEL, W)
+    shared = RibbonCV(ribbon, alphas=[1.0], cv=KFold(3)).fit(X, LABEL, W)  # one ribbon, of all rows
+    covariance = clone(ribbon).fit(X, LABEL, W).covariance_
+    z, weight = np.polynomial.hermite_e.hermegauss(80)
+    for k, (train, test) in enumerate(folds):
         p = clone(ribbon).fit(X[train], LABEL[train], W[train]).predict_proba(X[test])
         score = np.average(-np.log(p[np.arange(len(test)), LABEL[test]]), weights=W[test])
         assert tuned.cv_results_[f"split{k}_test_nll"][0] == pytest.approx(score)
+        refit = LogisticRegression().fit(X[train], LABEL[train], W[train])
+        std = np.sqrt(np.einsum("nd,de,ne->n", DESIGN[test], covariance, DESIGN[test]))
+        p = expit(refit.decision_function(X[test])[:, None] + std[:, None] * z) @ weight / weight.sum()
+        score = np.average(-np.log(np.where(LABEL[test] == 1, p, 1 - p)), weights=W[test])
+        assert shared.cv_results_[f"split{k}_test_nll"][0] == pytest.approx(score)
+
+
+def test_pooled_noise_weighs_squares_by_exposure():
     pooled = RibbonCV(RibbonRegressor(noise="cv", weight_type="exposure"), cv=KFold(3)).fit(X, Y, W)
     folds = [(LinearRegression().fit(X[train], Y[train], W[train]), test) for train, test in KFold(3).split(X)]
     squared = np.concatenate([W[test] * (Y[test] - fold.predict(X[test])) ** 2 for fold, test in folds])

@@ -41,14 +41,17 @@ def test_folds_of_rows(scoring, frame, lazy):
     assert_same_choice(ours, theirs)  # folds on Dask are by position
 
 
-def test_folds_of_classes(frame, lazy):
-    tuned = [
-        RibbonCV(RibbonClassifier(LOGISTIC), alphas=ALPHAS, temperatures=[1.0], cv=cv).fit(
-            rows[FEATURES], rows["kind"], rows["weight"]
-        )
-        for rows, cv in ((lazy, 3), (frame, StratifiedKFold(3)))
-    ]
-    assert_same_choice(*tuned)
+@pytest.mark.parametrize("temperature", ["auto", 1.0])
+def test_folds_of_classes(temperature, frame, lazy):
+    """Rows in memory have a Ribbon for each fold, as on Dask, if the folds are stored."""
+    ribbon = RibbonClassifier(LOGISTIC, temperature=temperature)
+    settings = {"cv": StratifiedKFold(3), "store_folds": True}
+    ours, theirs = (
+        RibbonCV(ribbon, alphas=ALPHAS, **own).fit(rows[FEATURES], rows["kind"], rows["weight"])
+        for rows, own in ((lazy, {"cv": 3}), (frame, settings))
+    )
+    assert_same_choice(ours, theirs)
+    assert ours.temperature_ == pytest.approx(theirs.temperature_, rel=1e-6)
 
 
 def test_folds_of_groups(frame, lazy):

@@ -471,29 +471,24 @@ def test_path_of_a_classifier_on_existing_axes():
     assert display.figure_ is figure
     assert display.bands_ == [None] * 3  # a single fold has no spread
     single = AlphaPathDisplay.from_estimator(tuned, metrics="accuracy", ax=plt.subplots()[1])
-    chosen = tuned.cv_results_["temperature"] == tuned.temperature_
-    assert chosen.sum() == 3 < len(chosen)  # one of several temperatures is drawn
-    np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"][chosen])
+    np.testing.assert_array_equal(single.lines_[0].get_xdata(), [0.1, 1.0, 10.0])  # each at its own temperature
+    np.testing.assert_array_equal(single.lines_[0].get_ydata(), tuned.cv_results_["mean_test_accuracy"])
     with pytest.raises(ValueError, match="3 axes, one for each metric, got 1"):
         AlphaPathDisplay.from_estimator(tuned, ax=axes[0])
     with pytest.raises(ValueError, match="metrics must be among nll"):
         AlphaPathDisplay.from_estimator(tuned, metrics=["coverage"])
 
 
-def test_path_of_a_scorer_and_of_several_dampings():
+def test_path_of_a_scorer():
     def scorer(estimator, X, y):
         return -np.mean(estimator.predict_std(X))
 
-    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], dampings=[0.0, 0.1, 1.0], scoring=scorer, cv=3)
+    tuned = RibbonCV(Ridge(), alphas=[0.1, 1.0, 10.0], scoring=scorer, cv=3)
     with pytest.warns(UserWarning, match="largest alpha"):
         tuned.fit(X, Y)
     display = AlphaPathDisplay.from_estimator(tuned)
     assert display.metrics[0] == "score"
-    assert display.damping == tuned.estimator_.damping
-    rows = tuned.cv_results_["damping"] == display.damping
-    np.testing.assert_array_equal(display.lines_[0].get_ydata(), tuned.cv_results_["mean_test_score"][rows])
-    curves = [line for line in display.ax_[0].lines if len(line.get_xdata()) == 3]
-    assert len(curves) == 3
+    np.testing.assert_array_equal(display.lines_[0].get_ydata(), tuned.cv_results_["mean_test_score"])
 
 
 # ---------------------------------------------------------------------- UncertaintyDecompositionDisplay

@@ -18,6 +18,7 @@ from trained import trained
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._estimators.folds import Fold, Split, fit_folds
 from skribbon._estimators.ribbon import latent_at
+from skribbon._predict.classes import Scaling
 from skribbon._predict.held_out import HeldOut, HeldOutSummary
 from skribbon.noise.fit import Standardized, leave_one_out, pooled_noise
 
@@ -63,8 +64,8 @@ def test_leave_one_out_record_has_the_epistemic_covariance_of_the_fit():
 @pytest.mark.parametrize("cv", [KFold(4), GroupKFold(4)], ids=["rows", "groups"])
 def test_records_of_folds_equal_refits_without_the_fold(cv):
     base, positions = make_pipeline(StandardScaler(), Ridge()), list(cv.split(X, y, GROUP))
-    splits = [Split.from_rows(str(k), X, y, *both, None, {}, False) for k, both in enumerate(positions)]
-    (folds,), notes = fit_folds([RibbonRegressor(base)], 1, splits, None, 0)
+    splits = [Split.from_rows(str(k), X, y, *both, None, {}) for k, both in enumerate(positions)]
+    folds, notes = fit_folds(RibbonRegressor(base), splits, None, 0)
     expected = cross_val_predict(base, X, y, cv=cv, groups=GROUP)
     for fold, (_, test) in zip(folds, positions, strict=True):
         np.testing.assert_allclose(fold.held_out.f[:, 0], expected[test])
@@ -83,7 +84,7 @@ def test_record_of_a_classifier_at_another_temperature_equals_the_ribbon_at_that
     Z, k = load_breast_cancer(return_X_y=True)
     Z = StandardScaler().fit_transform(Z)
     ribbon = RibbonClassifier(LogisticRegression()).fit(Z[:300], k[:300])
-    record = Fold.from_rows(ribbon, Z[300:], k[300:]).held_out.with_temperature(2.0)
+    record = Fold.from_rows(ribbon, Z[300:], k[300:]).held_out.with_scaling(Scaling(2.0))
     expected = ribbon.with_alpha(1.0, temperature=2.0)
     np.testing.assert_allclose(record.distribution.mean(), expected.predict_proba(Z[300:]), rtol=1e-12)
     np.testing.assert_array_equal(record.f, record.distribution.latent.f)
@@ -138,6 +139,23 @@ def test_held_out_attribute_names_origin_rows_and_fits(tuned, expected):
     assert clone(tuned).fit(X, y).held_out_ == expected
 
 
+@pytest.mark.parametrize(
+    ("tuned", "expected"),
+    [
+        (RibbonClassifier(), HeldOutSummary("loo", 120, 0)),
+        (RibbonClassifier(held_out=4), HeldOutSummary("folds", 120, 4)),
+        (RibbonClassifier(held_out=KFold(3)), HeldOutSummary("folds", 120, 3)),
+        (RibbonClassifier(temperature=1.0), None),  # nothing is learnt from held-out rows
+        (RibbonCV(RibbonClassifier(), cv=4), HeldOutSummary("folds", 120, 4)),
+        (RibbonCV(RibbonClassifier(), cv=4, store_folds=True), HeldOutSummary("folds", 120, 4)),
+        (RibbonCV(RibbonClassifier(), cv="loo"), HeldOutSummary("loo", 120, 0)),
+        (RibbonCV(FrozenEstimator(RibbonClassifier().fit(X, y > 150))), HeldOutSummary("calibration", 120, 0)),
+    ],
+)
+def test_held_out_attribute_of_classifiers_names_origin_rows_and_fits(tuned, expected):
+    assert clone(tuned).fit(X, y > 150).held_out_ == expected
+
+
 def test_summary_prints_as_a_sentence():
     assert str(HeldOutSummary("folds", 120, 4)) == "120 rows, each by a refit without its fold (4 refits)"
 
@@ -146,6 +164,8 @@ def test_record_is_kept_only_if_store_loo_asks_for_it(monkeypatch):
     monkeypatch.setattr(HeldOut, "__reduce__", lambda self: pytest.fail("a HeldOut record was stored"))
     for estimator in (RibbonRegressor(Ridge()), RibbonCV(Ridge(), cv=3, store_folds=True)):
         pickle.dumps(clone(estimator).fit(X, y))
+    for estimator in (RibbonClassifier(), RibbonClassifier(held_out=3), RibbonCV(RibbonClassifier(), cv=3)):
+        pickle.dumps(clone(estimator).fit(X, y > 150))
     with pytest.raises(pytest.fail.Exception, match="a HeldOut record was stored"):  # so the test notices one
         pickle.dumps(RibbonRegressor(Ridge(), store_loo=True).fit(X, y))
 

@@ -6,7 +6,18 @@ from scipy.integrate import quad
 from scipy.linalg import helmert
 from scipy.special import expit, ndtri, softmax
 
-from skribbon._predict.softmax import logistic_mean, logistic_quantiles, mean_expit, softmax_mean, softmax_quantiles
+from skribbon._predict.classes import ClassProbabilities
+from skribbon._predict.predictive import Latent
+from skribbon._predict.softmax import (
+    closed_mean,
+    closed_quantiles,
+    logistic_mean,
+    logistic_quantiles,
+    mean_expit,
+    softmax_mean,
+    softmax_quantiles,
+)
+from skribbon.models.losses import Categorical
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -233,19 +244,6 @@ def test_means_move_continuously_with_the_covariance():
     assert np.abs(np.diff(path, n=2, axis=0)).max() < 1e-3  # no jumps where a row takes more nodes
 
 
-def test_fewer_nodes_are_unbiased():
-    """RibbonCV compares averages over rows at few nodes."""
-    f, S, basis = problem(10, stds=(0.3, 1.0, 3.0, 10.0), seed=3)
-    own = np.random.default_rng(0).integers(10, size=len(f))
-    for factor in (0.1, 1.0, 10.0):
-        exact, rough = (softmax_mean(f, factor * S, basis, pairs) for pairs in (2**14, 2**8))
-        scores = [-np.log(p[np.arange(len(f)), own]).mean() for p in (exact, rough)]
-        assert scores[1] == pytest.approx(scores[0], rel=5e-3)
-    narrow = slice(None, None, 4)
-    few, many = (softmax_mean(f[narrow], 0.1 * S[narrow], basis, pairs) for pairs in (2**8, 2**14))
-    np.testing.assert_array_equal(few, many)  # narrow distributions need no more
-
-
 def test_rows_do_not_depend_on_their_neighbours():
     f, S, basis = problem(12)
     whole = softmax_mean(f, S, basis)
@@ -253,3 +251,99 @@ def test_rows_do_not_depend_on_their_neighbours():
     np.testing.assert_allclose(whole, alone, rtol=0, atol=1e-12)
     assert softmax_mean(f[:0], S[:0], basis).shape == (0, 12)
     assert softmax_quantiles(f[:0], S[:0], basis, LEVELS).shape == (0, 12, 3)
+
+
+# ---------------------------------------------------------------------- closed forms
+@pytest.mark.parametrize(("K", "tolerance"), [(3, 0.02), (10, 0.03)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_closed_mean_is_near_monte_carlo(K, tolerance, kind):
+    """Classes whose logits move together, which pairs of classes do not show, have larger errors."""
+    f, S, basis = problem(K, [kind], stds=(0.1, 0.3, 0.7))
+    means = closed_mean(f, S, basis)
+    for i in range(len(f)):
+        expected = draws_of(f[i], S[i], basis, 40_000).mean(axis=0)
+        together = K == 10 and kind in ("rank one", "correlated")
+        np.testing.assert_allclose(means[i], expected, rtol=0, atol=0.1 if together else tolerance)
+
+
+@pytest.mark.parametrize("K", [3, 10])
+@pytest.mark.parametrize(("std", "tolerance"), [(0.1, 0.05), (0.3, 0.1), (0.7, 0.3)])
+@pytest.mark.parametrize("kind", ["independent", "rank three", "wishart", "one class", "unequal"])
+def test_closed_quantiles_are_near_monte_carlo(K, std, tolerance, kind):
+    f, S, basis = problem(K, [kind], stds=(std,))
+    quantiles = closed_quantiles(f, S, basis, LEVELS)
+    for i in range(len(f)):
+        bounds = np.quantile(draws_of(f[i], S[i], basis, 40_000), LEVELS, axis=0).T
+        width = bounds[:, 2] - bounds[:, 0]
+        assert (np.abs(quantiles[i] - bounds) < tolerance * width[:, None] + 0.002).all()
+        assert (np.abs(quantiles[i, :, 2] - quantiles[i, :, 0] - width) < tolerance * width + 0.002).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_closed_quantiles_are_in_the_order_of_their_levels(kind):
+    f, S, _ = problem(6, [kind])
+    quantiles = ClassProbabilities(Latent(f, S), Categorical(6)).quantile(np.linspace(0.01, 0.99, 23))
+    assert (np.diff(quantiles, axis=2) >= -1e-12).all()
+
+
+def test_closed_mean_of_two_classes_is_near_the_integral():
+    f, variance = np.linspace(-6, 6, 25), np.array([0.0, 0.1, 1.0, 4.0, 25.0, 1e4])
+    f, variance = (grid.ravel() for grid in np.meshgrid(f, variance))
+    got = closed_mean(f[:, None], variance[:, None, None], np.array([[0.0], [1.0]]))
+    np.testing.assert_allclose(got, logistic_mean(f, variance), rtol=0, atol=0.02)
+    np.testing.assert_allclose(got.sum(axis=1), 1, rtol=1e-14)
+
+
+def test_closed_forms_with_a_class_that_never_wins_equal_two_classes():
+    f, variance = np.array([-1.0, 0.5, 2.0]), np.array([0.1, 0.4, 3.0])
+    basis, covariance = np.array([[0.0, 0], [1, 0], [0, 1]]), np.zeros((3, 2, 2))
+    covariance[:, 0, 0] = variance
+    logits = np.column_stack([f, np.full(3, -400.0)])
+    two = closed_mean(f[:, None], variance[:, None, None], np.array([[0.0], [1.0]]))
+    np.testing.assert_allclose(closed_mean(logits, covariance, basis)[:, :2], two, rtol=1e-10)
+    got = closed_quantiles(logits, covariance, basis, LEVELS)[:, :2]
+    np.testing.assert_allclose(got, logistic_quantiles(f, variance, LEVELS), rtol=1e-10)
+
+
+def test_closed_forms_do_not_depend_on_the_order_of_classes():
+    f, S, basis = problem(7)
+    order = np.random.default_rng(1).permutation(7)
+    f_new, S_new = permuted(f, S, basis, order)
+    np.testing.assert_allclose(closed_mean(f_new, S_new, basis), closed_mean(f, S, basis)[:, order], atol=1e-12)
+    got, expected = closed_quantiles(f_new, S_new, basis, LEVELS), closed_quantiles(f, S, basis, LEVELS)[:, order]
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_closed_forms_without_variance_are_the_plain_softmax():
+    f, S, basis = problem(8)
+    plain = softmax(f @ basis.T, axis=1)
+    np.testing.assert_allclose(closed_mean(f, 0 * S, basis), plain, rtol=1e-12)
+    quantiles = closed_quantiles(f, 0 * S, basis, LEVELS)
+    np.testing.assert_allclose(quantiles, np.repeat(plain[:, :, None], 3, axis=2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("logit", [1.0, 1e4])
+@pytest.mark.parametrize("variance", [0.0, 1.0, 1e6])
+def test_closed_forms_of_extreme_logits_and_variances_stay_finite(logit, variance):
+    f, S, basis = problem(7)
+    means, quantiles = (
+        closed_mean(logit * f, variance * S, basis),
+        closed_quantiles(logit * f, variance * S, basis, LEVELS),
+    )
+    assert np.isfinite(means).all() and np.isfinite(quantiles).all()
+    assert (means >= 0).all() and (quantiles >= 0).all() and (quantiles <= 1).all()
+    np.testing.assert_allclose(means.sum(axis=1), 1, rtol=0, atol=1e-14)
+
+
+def test_closed_forms_of_rows_do_not_depend_on_their_neighbours():
+    f, S, basis = problem(12)
+    for whole, alone in (
+        (closed_mean(f, S, basis), [closed_mean(f[[i]], S[[i]], basis) for i in range(len(f))]),
+        (
+            closed_quantiles(f, S, basis, LEVELS),
+            [closed_quantiles(f[[i]], S[[i]], basis, LEVELS) for i in range(len(f))],
+        ),
+    ):
+        np.testing.assert_allclose(whole, np.concatenate(alone), rtol=0, atol=1e-12)
+    assert closed_mean(f[:0], S[:0], basis).shape == (0, 12)
+    assert closed_quantiles(f[:0], S[:0], basis, LEVELS).shape == (0, 12, 3)

@@ -326,7 +326,8 @@ def _draw_options(rng, model, params):
     )
     options |= _rarely(rng, {}, lambda: {"store_loo": True}, 0.3)
     if model in CLASSIFIERS:
-        options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 4.0])}, 0.3)
+        options |= _rarely(rng, {}, lambda: {"temperature": rng.choice([0.3, 1.0, 1.0, 4.0])}, 0.35)
+        options |= _rarely(rng, {}, lambda: {"averaging": rng.choice(["closed", "exact", "exact"])}, 0.4)
     else:
         noises = ["train", "train", "dof", "loo", "loo", 0.0, 0.7, "heteroskedastic"]
         options |= _rarely(rng, {}, lambda: {"noise": rng.choice(noises)}, 0.4)
@@ -349,11 +350,9 @@ def _is_additive(model, params):
 
 def _draw_cv(rng, classifier):
     scores = ["nll", "brier", "ece"] if classifier else ["coverage", "nll", "crps", "interval_score"]
-    cv = {"scoring": rng.choice([None, *scores]), "cv": rng.choice([2, 3, "loo", "loo"])}
+    cv = {"scoring": rng.choice([None, *scores]), "cv": rng.choice([None, 2, 3, "loo", "loo"])}
     cv |= _rarely(rng, {}, lambda: {"alphas": rng.choice([[1.0], [0.1, 1.0, 10.0], [1e-3, 1e4]])}, 0.5)
-    if classifier:
-        cv |= _rarely(rng, {}, lambda: {"temperatures": rng.choice([[0.5, 1.0, 2.0], [0.5, 1.0, 2.0], [3.0]])}, 0.5)
-    return cv | _rarely(rng, {}, lambda: {"dampings": rng.choice([None, "auto", [0.0, 0.1], [0.01]])}, 0.4)
+    return cv
 
 
 def _draw_weights(rng, model):

@@ -353,16 +353,12 @@ def coefficients_are_numbers(s):
 
 
 def cv_results_are_numbers(s):
-    """Only the damping may be nan: the Ribbon then chooses it in every fold."""
+    """Scores and candidates are numbers; alpha and temperature are those of the Ribbon and of one candidate."""
     if s.case.cv is None:
         raise DoesNotApply
     spread = [name for name in s.ribbon.cv_results_ if name.startswith("std_")]  # of infinite scores it is undefined
-    left = s.case.cv.get("dampings", "auto") == "auto"
     for name, values in s.ribbon.cv_results_.items():
-        bad = np.isnan(np.asarray(values, dtype=float))
-        if name == "damping" and left:
-            bad = bad[bad.argmin() :] if not bad.all() else bad  # the Ribbon's own comes first, then numbers
-        if name not in spread and bad.any():
+        if name not in spread and np.isnan(np.asarray(values, dtype=float)).any():
             yield f"cv_results_[{in_words(name)}] is NaN", f"{np.asarray(values)[:5]}"
     if np.isnan(s.ribbon.best_score_) or not s.ribbon.alpha_ > 0:
         yield "best_score_ is NaN or alpha_ is not positive", f"{s.ribbon.best_score_}, {s.ribbon.alpha_}"
@@ -370,9 +366,12 @@ def cv_results_are_numbers(s):
         yield "alpha_ is not that of estimator_", f"{s.ribbon.alpha_}, {s.fitted.alpha}"
     if not s.case.is_classifier:
         return
-    among = s.ribbon.cv_results_["temperature"]
-    if s.ribbon.temperature_ != s.fitted.temperature or s.ribbon.temperature_ not in among:
-        yield "temperature_ is not that of estimator_, or none of the candidates", f"{s.ribbon.temperature_}, {among}"
+    among, stated = s.ribbon.cv_results_["temperature"], s.case.options.get("temperature", "auto")
+    own = among[s.ribbon.cv_results_["alpha"] == s.ribbon.alpha_]
+    if s.ribbon.temperature_ != s.fitted.temperature_ or s.ribbon.temperature_ not in own:
+        yield "temperature_ is not that of estimator_, or not that of alpha_", f"{s.ribbon.temperature_}, {own}"
+    if stated != "auto" and (among != stated).any():
+        yield "a temperature that was stated is not kept", f"{stated}, {among}"
 
 
 def law_is_what_was_asked_for(s):
@@ -388,25 +387,94 @@ def law_is_what_was_asked_for(s):
 
 
 def temperature_divides_logits(s):
-    """Of two classes, that is seen in their quantiles; averaged over a normal law they come nearer to each other.
+    """A temperature divides the logits of predictions; only one below one divides those of intervals and draws.
 
-    E z g(z) has the sign of the mean of a normal z for every even g > 0, here the slope of the sigmoid: the average
-    moves towards one half as the temperature rises, whatever the variance.
+    Of two classes, the average moves towards one half as the temperature rises, whatever the variance: E z g(z) has the
+    sign of the mean of a normal z for every even g > 0, here the slope of the sigmoid.
     """
-    if len(s.ribbon.classes_) != 2 or s.case.options.get("predictive", "gaussian") != "gaussian":
+    if s.case.options.get("predictive", "gaussian") != "gaussian":
         raise DoesNotApply
-    hot = s.fitted.with_alpha(s.fitted.alpha, 2 * s.fitted.temperature)
-    mine, theirs = s("predict_proba")[s.sane], hot.predict_proba(s.rows)[s.sane]
-    if (theirs.max(axis=1) > mine.max(axis=1) + 1e-7).any():
-        yield "a higher temperature makes the classifier surer", f"{mine} {theirs}"
-    mine, theirs = s("predict_proba_interval", LEVELS)[s.sane], hot.predict_proba_interval(s.rows, LEVELS)[s.sane]
-    inside = (mine > 1e-6) & (mine < 1 - 1e-6)  # elsewhere one minus a probability has few digits
-    if (gap := differs(_logit(theirs[inside]), _logit(mine[inside]) / 2, 1 + np.abs(_logit(mine[inside])), 1e-6)) > 1:
-        yield "twice the temperature does not halve the logits of an interval", f"{gap:.3g} times 1e-6"
+    two, scaling = len(s.ribbon.classes_) == 2, s.fitted.scaling_
+    cold, one, hot = (s.fitted.with_alpha(s.fitted.alpha, T) for T in (0.5, 1.0, 2.0))
+    P = [ribbon.predict_proba(s.rows)[s.sane].max(axis=1) for ribbon in (cold, one, hot)]
+    if two and ((P[1] > P[0] + 1e-7) | (P[2] > P[1] + 1e-7)).any():
+        yield "a higher temperature makes the classifier surer", f"{P}"
+    quantiles, draws = _quantiles(one, s), _draws(one, s)
+    stated = (0.5, 0.0, cold), (2.0, 0.0, hot), (scaling.temperature, scaling.bias, s.fitted)
+    for T, bias, ribbon in stated:
+        T, bias = (
+            (T, np.broadcast_to(bias, len(s.ribbon.classes_))) if T < 1 else (1.0, np.zeros(len(s.ribbon.classes_)))
+        )
+        if two or T == 1:
+            gap = _logit_gap(_logit(_quantiles(ribbon, s)), _logit(quantiles), T, (2 * bias)[:, None] if two else 0.0)
+            if gap > 1:
+                yield f"quantiles have other logits than those at temperature {T:g}", f"{gap:.3g} times 1e-6"
+        leader = draws.argmax(axis=-1, keepdims=True)
+        found, expected = (_log_odds(p, leader) for p in (_draws(ribbon, s), draws))
+        if (gap := _logit_gap(found, expected, T, bias - bias[leader])) > 1:
+            yield f"draws have other logits than those at temperature {T:g}", f"{gap:.3g} times 1e-6"
+        ends, mean = ribbon.predict_proba_interval(s.rows, LEVELS)[s.sane], ribbon.predict_proba(s.rows)[s.sane]
+        low, high = np.moveaxis(_quantiles(ribbon, s).reshape(*mean.shape, 2, -1), 2, 0)
+        mean = mean[:, :, None]
+        widened = np.stack([np.minimum(low, mean), np.maximum(high, mean)], axis=2)
+        if (gap := differs(ends, widened, 1.0, 1e-9)) > 1:
+            yield "an interval is not from quantile to quantile, and to the prediction", f"{gap:.3g} times 1e-9"
+
+
+def _quantiles(ribbon, s):
+    """Lower, then upper bounds (m, K, 2 L) of the central intervals, without the prediction."""
+    q = np.concatenate([[(1 - level) / 2 for level in LEVELS], [(1 + level) / 2 for level in LEVELS]])
+    return ribbon.predict_distribution(s.rows).quantile(q)[s.sane]
+
+
+def _draws(ribbon, s):
+    return ribbon.predict_proba_samples(s.rows, 7, random_state=0)[:, s.sane]
+
+
+def _log_odds(p, leader):
+    """Log odds of all classes against the class ``leader``, (..., 1)."""
+    with np.errstate(divide="ignore"):
+        return np.log(p) - np.log(np.take_along_axis(p, leader, axis=-1))
+
+
+def _logit_gap(found, logits, T, bias):
+    """Difference of logits from those over a temperature plus a bias, if both are moderate, in units of 1e-6."""
+    with np.errstate(invalid="ignore"):
+        expected = logits / T + bias
+        inside = (np.abs(expected) < 12) & (np.abs(logits) < 12)  # elsewhere one minus a probability has few digits
+    return differs(found[inside], expected[inside], 1 + np.abs(expected[inside]), 1e-6)
+
+
+def probabilities_without_an_average_are_those_of_the_base_model(s):
+    """They are the base model's own, to the power of one over the temperature and times the exponential of the bias."""
+    scaling = s.fitted.scaling_
+    if scaling.averaged:
+        raise DoesNotApply
+    keep = s.sane & (s.base.min(axis=1) > 1e-6)  # elsewhere one minus a probability has few digits
+    expected = s.base[keep] ** (1 / scaling.temperature) * np.exp(scaling.bias)
+    expected /= expected.sum(axis=1, keepdims=True)
+    size = 1 + 1e3 * s.eps / 1e-7 * s.rounding[keep, None]  # rounding of the logits
+    if (gap := differs(s("predict_proba")[keep], expected, size, 1e-7)) > 1:
+        yield "probabilities without an average are not those of the base model", f"{gap:.3g} times 1e-7"
+
+
+def averages_are_as_asked_for(s):
+    """A stated temperature has no bias and an average; "auto" has learnt from held-out rows, or is plain."""
+    scaling, stated = s.fitted.scaling_, s.case.options.get("temperature", "auto")
+    if scaling.exact != (s.case.options.get("averaging") == "exact"):
+        yield "averaging is not what was asked for", f"{scaling}"
+    if stated != "auto" and (not scaling.averaged or np.any(scaling.bias) or scaling.temperature != stated):
+        yield "a stated temperature has a bias or no average", f"{scaling}, {stated}"
+    learnt = s.ribbon.held_out_ is not None
+    if stated == "auto" and not learnt and (scaling.averaged or np.any(scaling.bias) or scaling.temperature != 1):
+        yield "probabilities are not plain although nothing was held out", f"{scaling}"
+    if differs(np.sum(scaling.bias), 0.0, 1.0, 1e-9) > 1 or not scaling.temperature > 0:
+        yield "the biases do not sum to zero, or the temperature is not positive", f"{scaling}"
 
 
 def _logit(p):
-    return np.log(p) - np.log1p(-p)
+    with np.errstate(divide="ignore"):
+        return np.log(p) - np.log1p(-p)
 
 
 def probabilities_are_probabilities(s):
@@ -506,6 +574,9 @@ def proba_intervals_are_nested(s):
         yield "probability intervals are not nested", f"{chain[bad][0]}"
     if ((chain < 0) | (chain > 1 + 1e-12)).any():
         yield "probability intervals leave [0, 1]", f"{chain.min()} {chain.max()}"
+    mean = s("predict_proba")[s.sane][..., None]
+    if ((mean < low - 1e-12) | (mean > high + 1e-12)).any():
+        yield "a probability lies outside its interval", f"{mean[..., 0]}"
 
 
 # ---------------------------------------------------------------------- 4: distribution functions
@@ -732,8 +803,9 @@ def twin_alpha(s):
     if case.is_classifier:
         if case.options.get("curvature", "auto") not in DENSE_CURVATURE:
             raise DoesNotApply  # what is drawn is scaled, and not drawn again
-        hot = 2 * case.options.get("temperature", 1.0)
-        other = fit_case(case, s.data, alpha=factor * a, temperature=hot)
+        T = case.options.get("temperature", "auto")
+        changes, hot = ({}, 2.0) if T == "auto" else ({"temperature": 2 * T}, 2 * T)  # "auto" may choose another one
+        other = fit_case(case, s.data, alpha=factor * a, **changes).with_alpha(factor * a, hot)
         same = s.ribbon.with_alpha(factor * a, hot)
         for method in ("predict_proba", "predict_proba_interval"):
             mine, theirs = (getattr(ribbon, method)(s.rows)[s.sane] for ribbon in (same, other))
@@ -826,9 +898,7 @@ def twin_failed_refit(s):
     before, other = summary(s, ribbon)[0], _other_data(s)
     X, y = contain(other.X, other.text, s.case.container), contain_y(other.y, s.case.y_container)
     inner = "" if s.case.cv is None else "estimator__"
-    dampings = None if s.case.cv is None else s.case.cv.get("dampings")
-    tuned = isinstance(dampings, list)  # these take the place of the Ribbon's damping
-    bad = {"curvature": "nonsense"} if s.case.seed % 2 or tuned else {"damping": -1.0}
+    bad = {"curvature": "nonsense"} if s.case.seed % 2 else {"damping": -1.0}
     old = ribbon.get_params()
     ribbon.set_params(**{inner + name: value for name, value in bad.items()})
     try:
@@ -872,7 +942,9 @@ def twin_groups(s):
     """Group names do not matter, and groups of one row equal a fit without groups."""
     if s.case.cv is not None and s.case.cv.get("cv") != "loo":
         raise DoesNotApply  # scikit-learn deals groups out to folds by the order of their names
-    group = s.data.group
+    group, held_out = s.data.group, getattr(s.ribbon, "held_out_", None)
+    if s.case.is_classifier and group is not None and held_out is not None and held_out.origin == "folds":
+        raise DoesNotApply  # likewise to the folds that a classifier is refitted without
     if group is None:
         if s.case.weights != "none":  # a group of two copies is one group
             raise DoesNotApply
@@ -939,7 +1011,10 @@ OF_REGRESSORS = (
     *(std_is_not_negative, intervals_are_nested, confidence_is_centred, confidence_within_prediction),
     *(cdf_inverts_quantiles, cdf_increases, distribution_agrees),
 )
-OF_CLASSIFIERS = (probabilities_are_probabilities, proba_intervals_are_nested, temperature_divides_logits)
+OF_CLASSIFIERS = (
+    *(probabilities_are_probabilities, proba_intervals_are_nested, temperature_divides_logits),
+    *(probabilities_without_an_average_are_those_of_the_base_model, averages_are_as_asked_for),
+)
 TWINS = {
     "rows": twin_rows,
     "columns": twin_columns,

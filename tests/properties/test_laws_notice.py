@@ -22,6 +22,8 @@ COUNTS = Case(family="glm", model="PoissonRegressor", y="counts", rows="near")
 NORMAL_COUNTS = replace(COUNTS, options={"correction": "HC0"})
 LABELS = Case(family="logistic", model="LogisticRegression", y="labels", classes=3)
 TWO_LABELS = Case(family="logistic", model="LogisticRegression", y="labels", rows="near")
+COLD_LABELS = replace(TWO_LABELS, options={"temperature": 0.3})
+MANY_LABELS = replace(TWO_LABELS, n=200, d=1)
 
 
 class Altered:
@@ -61,6 +63,11 @@ def elsewhere(ribbon, kwargs):
     return Altered(ribbon, "predict_proba_interval", lambda p, _: p**2)
 
 
+def narrower(ribbon, kwargs):
+    """Draws and quantiles at twice their temperature."""
+    return Altered(ribbon, "predict_distribution", lambda d, _: replace(d, latent=d.latent.over(2.0, 0.0)))
+
+
 WEIGHTED = Case(model="Ridge", params={"alpha": 1.0}, options={"noise": 0.7}, weights="zeros", rows="near")
 PLANTED = [
     (laws.shapes_are_as_documented, REGRESSION, "predict_interval", lambda v, _: v[:, 0]),
@@ -89,10 +96,20 @@ PLANTED = [
     (laws.probabilities_are_probabilities, LABELS, "predict", lambda v, _: v[::-1]),
     (laws.proba_intervals_are_nested, LABELS, "predict_proba_interval", lambda v, _: v[:, :, ::-1]),
     (laws.proba_intervals_are_nested, LABELS, "predict_proba_interval", lambda v, _: v - 0.5),
+    (laws.proba_intervals_are_nested, LABELS, "predict_proba", lambda v, _: np.eye(3)[v.argmax(axis=1)]),
     (laws.twin_batch, REGRESSION, "predict_interval", lambda v, _: v + 0.01 * v[0]),
     (laws.twin_batch, LABELS, "predict_proba_interval", lambda v, _: v + 0.01 * v[0]),
     (laws.temperature_divides_logits, TWO_LABELS, "with_alpha", surer),
     (laws.temperature_divides_logits, TWO_LABELS, "with_alpha", elsewhere),
+    (laws.temperature_divides_logits, TWO_LABELS, "with_alpha", narrower),
+    (laws.temperature_divides_logits, COLD_LABELS, "predict_proba_samples", lambda v, _: np.sqrt(v)),
+    (laws.temperature_divides_logits, LABELS, "predict_proba_interval", lambda v, _: v**2),
+    (
+        laws.probabilities_without_an_average_are_those_of_the_base_model,
+        MANY_LABELS,
+        "predict_proba",
+        lambda v, _: v * 1.001,
+    ),
     (laws.twin_alpha, LABELS, "with_alpha", surer),
     (laws.twin_alpha, LABELS, "with_alpha", elsewhere),
     (laws.twin_alpha, REGRESSION, "predict_std", shifted),
@@ -189,6 +206,31 @@ def test_coefficient_table_with_nan_is_detected(monkeypatch):
         assert complaints(laws.coefficients_are_numbers, REGRESSION)
 
 
+@pytest.mark.parametrize(
+    "case, change",
+    [
+        (TWO_LABELS, {"exact": True}),
+        (COLD_LABELS, {"averaged": False}),
+        (COLD_LABELS, {"bias": np.array([0.1, -0.1])}),
+        (COLD_LABELS, {"temperature": 1.0}),
+        (TWO_LABELS, {"bias": np.array([0.1, 0.1])}),
+    ],
+)
+def test_unrequested_averages_are_detected(case, change):
+    assert not complaints(laws.averages_are_as_asked_for, case)
+    ribbon = fit_case(case)
+    ribbon.scaling_ = replace(ribbon.scaling_, **change)
+    assert list(laws.averages_are_as_asked_for(laws.Subject(case, make_data(case), ribbon)))
+
+
+def test_temperatures_other_than_stated_are_detected():
+    case = replace(COLD_LABELS, cv={"cv": 2})
+    assert not complaints(laws.cv_results_are_numbers, case)
+    ribbon = fit_case(case)
+    ribbon.cv_results_["temperature"][0] = 1.0
+    assert list(laws.cv_results_are_numbers(laws.Subject(case, make_data(case), ribbon)))
+
+
 @pytest.mark.parametrize("asked, noise", [("student", "auto"), ("auto", 0.7), ("normal", "heteroskedastic")])
 def test_unrequested_noise_law_is_detected(asked, noise):
     case = Case(options={"law": asked, "noise": noise})
@@ -198,8 +240,8 @@ def test_unrequested_noise_law_is_detected(asked, noise):
     assert list(laws.law_is_what_was_asked_for(laws.Subject(case, make_data(case), ribbon)))
 
 
-@pytest.mark.parametrize("table, noticed", [([np.nan, 0.1], False), ([0.1, np.nan], True), ([np.nan, np.nan], True)])
-def test_nan_damping_is_allowed_only_in_the_first_rows(table, noticed):
+@pytest.mark.parametrize("table, noticed", [([0.0, 0.1], False), ([0.1, np.nan], True), ([np.nan, np.nan], True)])
+def test_nan_damping_is_detected(table, noticed):
     case = Case(cv={"cv": 2})
     ribbon = fit_case(case)
     ribbon.cv_results_ = {"damping": np.array(table)}
