@@ -56,9 +56,9 @@ MAX_REFIT_RATIO = 10.0  # ratio of held-out mean squared errors of refits above 
 EPISTEMIC_PRIOR = 4.0  # precision of the prior on the log of the epistemic scale: 4 to 20 are equally good
 
 # ---------------------------------------------------------------------- temperature="auto", doc/defaults.md#temperature
-# Precision of the prior on log T below and above one, for held-out and for left-out logits: few errors say little about
+# Precision of the prior on log T below and above one, for linear models and for networks: few errors say little about
 # T < 1, and refits of networks differ.
-TEMPERATURE_PRIORS = ((50.0, 4.0), (20.0, 4.0))
+TEMPERATURE_PRIORS = ((20.0, 4.0), (50.0, 4.0))
 MAX_LOSS_RATIO = 6.0  # left-out over training log loss above which classes count as separable: 3 to 10 are as good
 MIN_AVERAGING_GAIN = 1e-3  # nats by which averaging must be better: it needs a covariance for every predicted row
 NETWORK_MARGIN = 2.0  # standard errors by which a network's scaling must be better: with less, some networks lose

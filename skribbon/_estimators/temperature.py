@@ -107,16 +107,16 @@ def choose_scalings(records, model, exact, alphas):
     """
     rows = Pooled.from_records(records)
     exact_search = exact and model.loss.n_classes == 2  # quadrature over several classes is too slow for a search
-    fixed = {"plain": PLAIN, "tempered": fit_scaling(rows, averaged=False)}
-    known = {name: rows.losses(scaling) for name, scaling in fixed.items()}
     factors, network = records[0].factors(alphas), is_network(model)
+    fixed = {"plain": PLAIN, "tempered": fit_scaling(rows, TEMPERATURE_PRIORS[network], averaged=False)}
+    known = {name: rows.losses(scaling) for name, scaling in fixed.items()}
     found = (_choose(rows.scaled(factor), fixed, known, network, exact_search) for factor in factors)
     return tuple(replace(scaling, exact=exact) for scaling in found)
 
 
 def _choose(rows, scalings, losses, network, exact):
     """Best of the given scalings and of one with averaging, by log losses of Pooled rows."""
-    averaged = fit_scaling(rows, averaged=True, exact=exact)
+    averaged = fit_scaling(rows, TEMPERATURE_PRIORS[network], averaged=True, exact=exact)
     scalings, losses = scalings | {"averaged": averaged}, losses | {"averaged": rows.losses(averaged)}
     chosen = "plain"
     largest = np.log(100 * rows.distribution.loss.n_classes) if network else np.inf  # a few rows do not decide alone
@@ -140,7 +140,6 @@ class Pooled:
     weight: np.ndarray  # (m,), with the class weights of the model; they sum to the weights of the rows
     refit: np.ndarray  # (m,) numbers of the refits
     group: np.ndarray | None  # (m,) codes of groups
-    prior: tuple  # precisions of log T below and above one
 
     @classmethod
     def from_records(cls, records):
@@ -158,7 +157,7 @@ class Pooled:
         distribution = replace(records[0].distribution, latent=Latent(f, covariance, draws))
         weight *= sum(record.weight.sum() for record in records) / weight.sum()
         y = np.concatenate([record.y for record in records])
-        return cls(distribution, y, weight, refit, group, TEMPERATURE_PRIORS[records[0].origin == "loo"])
+        return cls(distribution, y, weight, refit, group)
 
     def scaled(self, factor):
         """Rows with the covariance of their logits multiplied by a factor."""
@@ -179,8 +178,10 @@ class Pooled:
         return max(standard_error(values, self.weight, code) for code in codes)
 
 
-def fit_scaling(rows, averaged, exact=False):
+def fit_scaling(rows, prior, averaged, exact=False):
     """Most probable temperature given Pooled rows, with a bias that keeps the expected count of each class.
+
+    ``prior`` has the precisions of log T below and above one.
 
     Temperature and averaging would move expected counts; the bias moves them back to the counts that the plain
     probabilities predict, and towards the observed ones if both differ by more than two standard deviations.
@@ -195,7 +196,7 @@ def fit_scaling(rows, averaged, exact=False):
         return Scaling(float(np.exp(t)), bias, averaged, exact)
 
     def objective(t):
-        return weight @ rows.losses(scaling(t)) + rows.prior[int(t > 0)] * t**2 / 2
+        return weight @ rows.losses(scaling(t)) + prior[int(t > 0)] * t**2 / 2
 
     t, bounds = np.inf, LOG_TEMPERATURES
     for _ in range(MAX_ROUNDS):

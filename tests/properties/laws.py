@@ -394,6 +394,9 @@ def temperature_divides_logits(s):
     """
     if s.case.options.get("predictive", "gaussian") != "gaussian":
         raise DoesNotApply
+    latent = s.fitted.predict_distribution(s.rows).latent
+    if (np.abs(latent.f[s.sane]) > 1e8).any() or (latent.covariance[s.sane] > 1e16).any():
+        raise DoesNotApply  # differences of such logits are rounding
     two, scaling = len(s.ribbon.classes_) == 2, s.fitted.scaling_
     cold, one, hot = (s.fitted.with_alpha(s.fitted.alpha, T) for T in (0.5, 1.0, 2.0))
     P = [ribbon.predict_proba(s.rows)[s.sane].max(axis=1) for ribbon in (cold, one, hot)]
@@ -739,6 +742,11 @@ def _is_comparable(s):
     )
 
 
+def _is_refitted(s):
+    """Whether a classifier has learnt from refits without folds."""
+    return s.case.is_classifier and s.ribbon.held_out_ is not None and s.ribbon.held_out_.origin == "folds"
+
+
 def twin_rows(s):
     """The order of the training rows does not matter."""
     if not _is_comparable(s):
@@ -768,6 +776,8 @@ def twin_weights(s):
         raise DoesNotApply
     if s.case.prepare.startswith("scaler") and s.case.options.get("damping"):
         raise DoesNotApply  # scalers see no weights, and the damping is in units of the scaled columns
+    if _is_refitted(s):
+        raise DoesNotApply  # folds have equally many rows, not equal weights
     d, times = s.data, s.data.weight.astype(int)
     text, group = (None if a is None else np.repeat(a, times) for a in (d.text, d.group))
     X, y = np.repeat(d.X, times, axis=0), np.repeat(d.y, times)
@@ -942,8 +952,8 @@ def twin_groups(s):
     """Group names do not matter, and groups of one row equal a fit without groups."""
     if s.case.cv is not None and s.case.cv.get("cv") != "loo":
         raise DoesNotApply  # scikit-learn deals groups out to folds by the order of their names
-    group, held_out = s.data.group, getattr(s.ribbon, "held_out_", None)
-    if s.case.is_classifier and group is not None and held_out is not None and held_out.origin == "folds":
+    group = s.data.group
+    if group is not None and _is_refitted(s):
         raise DoesNotApply  # likewise to the folds that a classifier is refitted without
     if group is None:
         if s.case.weights != "none":  # a group of two copies is one group
