@@ -61,7 +61,7 @@ from _data import adult, bank_marketing, california, german_credit, uci
 from _harness import RESULTS
 from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -241,7 +241,7 @@ def simulated(n, seed, network):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 6))
     curved = 1.5 * (np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2] / 2 + 0.7 * X[:, 3])
-    p = expit(curved if network else 1.2 * X[:, :3].sum(axis=1))
+    p = 1 / (1 + np.exp(-(curved if network else 1.2 * X[:, :3].sum(axis=1))))
     return X, p, (rng.random(n) < p).astype(int)
 
 

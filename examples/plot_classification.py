@@ -27,9 +27,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=100, strati
 ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X_train, y_train)
 
 # %%
-# ``predict_proba`` is the average over all the classifiers that the data allow, so it is less extreme than the base
-# model where these disagree; ``predict_proba_interval`` says how much they do. Nearly the same probability can come
-# with much evidence or with little.
+# ``predict_proba`` is calibrated on left-out rows; ``predict_proba_interval`` shows how uncertain the fit itself is.
+# Nearly the same probability can come with much evidence or with little.
 proba, intervals = ribbon.predict_proba(X_test)[:, 1], ribbon.predict_proba_interval(X_test)[:, 1]
 alone = log_loss(y_test, ribbon.estimator_.predict_proba(X_test))
 print(f"log loss {log_loss(y_test, ribbon.predict_proba(X_test)):.4f}, of the base model alone {alone:.4f}")

@@ -69,7 +69,7 @@ def resolvent(C, A, u, power, most=thresholds.MAX_LEVERAGE):
         return u
     if u.shape[1] == 1:
         return (1 - np.minimum(C[:, 0] * A[:, 0], most)) ** power * u
-    small = np.einsum("nkl,nlk->n", C, A) <= SERIES_TRACE
+    small = np.einsum("nkk->n", C) * np.einsum("nkk->n", A) <= SERIES_TRACE  # at least the trace of C A, and safe
     if small.any() and u.shape[1] > 2:
         found = np.empty_like(u)
         found[small] = _power_series(C[small], A[small], u[small], power)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
@@ -117,7 +118,7 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
 
 def compared_logits(models, splits, model, rows, X):
     """Unseen from the models of a classifier's refits, with their training and held-out positions in X."""
-    F, tests = [raw_predictions(own, own.prepare(X)) for own in models], [test for _, test in splits]
+    F, tests = [_raw_of(own, X) for own in models], [test for _, test in splits]
     if is_network(model) and len(F) > 1:  # refits differ as two fits do, in their rows and random numbers
         gaps = [np.stack([f[test] for f in F if f is not F[k]]) - F[k][test] for k, test in enumerate(tests)]
         variance = NETWORK_SPREAD * np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
@@ -128,6 +129,11 @@ def compared_logits(models, splits, model, rows, X):
     f = [own[test] for own, test in zip(F, tests, strict=True)]
     unseen = _sampled(splits, f, np.ones(1), rows, scaling_rows(model.loss.n_classes))
     return replace(unseen, variance=float(variance))
+
+
+def _raw_of(model, X):
+    """Raw predictions (n, k) of a refit at the user's rows X, which its transformers may overwrite."""
+    return raw_predictions(model, model.prepare(deepcopy(X) if model.preprocess else X))
 
 
 def _sampled(splits, f, ratio, rows, size):
@@ -146,7 +152,7 @@ def compared(models, splits, model, rows, X):
     """
     full, f, squares = _squares(model, raw_predictions(model, rows.X), rows.y), [], []
     for own, (train, test) in zip(models, splits, strict=True):
-        raw = raw_predictions(own, own.prepare(X))
+        raw = _raw_of(own, X)
         if raw.shape[1] != model.loss.n_outputs:
             raise ValueError("A refit without some of the rows has no scale of the noise; use held_out='loo'.")
         raw = on_scale_of(model, own, raw)

@@ -74,8 +74,11 @@ def spread_by_refits(fitted, training, unseen):
     linear_step = not network and reaches(model.loss, latent.f, unseen.f, rows.y, rows.mass)
     if unseen.fold is None or linear_step:
         return ribbon
-    factor = unseen.variance / max(np.einsum("nkk->", latent.covariance) / len(latent.f), np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        factor = unseen.variance / max(np.einsum("nkk->", latent.covariance) / len(latent.f), np.finfo(float).tiny)
     factor = float(factor if network else max(factor, 1.0))
+    if not np.isfinite(factor):  # logits of refits overflow
+        return ribbon
     return replace(ribbon.scaled(factor), freedom=None, single=ribbon.single[:, :0])
 
 
@@ -200,7 +203,7 @@ def fit_scaling(rows, prior, averaged, exact=False):
 
     t, bounds = np.inf, LOG_TEMPERATURES
     for _ in range(MAX_ROUNDS):
-        before, found = t, minimize_scalar(objective, bounds=bounds, options={"xatol": 0.005}).x
+        before, found = t, minimize_scalar(objective, bounds=bounds, options={"xatol": 0.002}).x
         t = found if objective(found) < objective(0.0) else 0.0
         bounds = t - 0.5, t + 0.5
         for _ in range(3):  # Newton steps to these counts
@@ -208,6 +211,6 @@ def fit_scaling(rows, prior, averaged, exact=False):
             H = np.diag(weight @ P + RIDGE) - (weight[:, None] * P).T @ P
             bias = bias + np.clip(np.linalg.solve(H, counts - weight @ P), -1.0, 1.0)
             bias = bias - bias.mean()
-        if abs(t - before) < 0.01:
+        if abs(t - before) < 0.004:
             break
     return scaling(t)

@@ -183,7 +183,7 @@ class Hessian(DenseCurvature):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = LogisticRegression(max_iter=1000)
     >>> RibbonClassifier(model, curvature=Hessian()).fit(X[:, :2], y).predict_proba(X[:1, :2]).round(2)
-    array([[0.79, 0.21]])
+    array([[0.8, 0.2]])
     """
 
     reweights = True

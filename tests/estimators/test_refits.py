@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import HuberRegressor, Ridge
+from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.neural_network import MLPRegressor, _multilayer_perceptron
@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from trained import trained
 
-from skribbon import RibbonCV, RibbonRegressor, cross_val_interval
+from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, cross_val_interval
 from skribbon._core import thresholds
 from skribbon._core.units import covariance_without
 from skribbon._estimators import held_out
@@ -231,6 +231,20 @@ def test_sparse_rows_are_refitted():
         np.testing.assert_array_equal(test, other)
     assert thin.held_out_.n_fits == 3
     assert 0.8 < interval_coverage_score(Y[TEST], thin.predict_interval(sparse.csr_matrix(X[TEST]))) < 0.98
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "search"])
+def test_refits_do_not_overwrite_x(kind):
+    """A scaler with copy=False overwrites what it is given, so refits must give it copies."""
+    base = memorizing() if kind == "regressor" else LogisticRegression(C=1e5, solver="newton-cholesky")
+    Ribbon = {"regressor": RibbonRegressor, "classifier": RibbonClassifier, "search": RibbonCV}[kind]
+    Z, y = 3 + 2 * X[TRAIN], Y[TRAIN] if kind == "regressor" else (X[TRAIN, 0] > 0).astype(int)
+    ribbons = [Ribbon(make_pipeline(StandardScaler(copy=copy), base)).fit(Z, y) for copy in (True, False)]
+    np.testing.assert_array_equal(Z, 3 + 2 * X[TRAIN])
+    assert ribbons[1].held_out_.origin == "folds"
+    method = "predict_interval" if kind == "regressor" else "predict_proba_interval"
+    bounds = [getattr(ribbon, method)(3 + 2 * X[TEST]) for ribbon in ribbons]
+    np.testing.assert_allclose(*bounds, rtol=1e-6, atol=1e-12)
 
 
 def test_draws_are_scaled_by_held_out_rows():

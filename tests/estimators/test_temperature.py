@@ -24,7 +24,7 @@ from skribbon import AutogradClassifier, RibbonClassifier
 from skribbon.exceptions import NotStationaryWarning, SeparationWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
-LOO, FOLDS = (20.0, 4.0), (50.0, 4.0)  # precisions of log T below and above one, for left-out rows and for refits
+LINEAR, NETWORK = (20.0, 4.0), (50.0, 4.0)  # precisions of log T below and above one
 COARSE, FINE = np.exp(np.linspace(-2.0, 3.0, 126)), np.exp(np.linspace(-0.04, 0.04, 81))  # temperatures, to 0.1%
 NODES, MASS = np.polynomial.hermite_e.hermegauss(40)  # of the normal distribution
 
@@ -194,7 +194,7 @@ def left_out_problem(name):
 def test_temperature_minimises_the_penalised_loss_of_left_out_rows(name):
     base, X, y, f = left_out_problem(name)
     ribbon = RibbonClassifier(base).fit(X, y)
-    T, bias = best_scaling(f, y, LOO)
+    T, bias = best_scaling(f, y, LINEAR)
     assert (ribbon.held_out_.origin, ribbon.held_out_.n_fits, ribbon.scaling_.averaged) == ("loo", 0, False)
     assert ribbon.temperature_ == pytest.approx(T, rel=0.05)  # of a Newton step, instead of the refits
     np.testing.assert_allclose(ribbon.scaling_.bias, bias, atol=0.02)
@@ -210,7 +210,7 @@ def test_temperature_minimises_the_penalised_loss_of_refits(name):
     splits = list(StratifiedKFold(6).split(X, y))
     ribbon = RibbonClassifier(base, held_out=splits).fit(X, y)
     f = refitted_logits(base, X, y, splits)
-    T, bias = best_scaling(f, y, FOLDS)
+    T, bias = best_scaling(f, y, LINEAR)
     assert (ribbon.held_out_.origin, ribbon.held_out_.n_rows, ribbon.held_out_.n_fits) == ("folds", len(y), 6)
     assert ribbon.temperature_ == pytest.approx(T, rel=0.02)
     np.testing.assert_allclose(ribbon.scaling_.bias, bias, atol=0.005)
@@ -223,7 +223,7 @@ def test_averaged_temperature_minimises_the_penalised_loss_of_averages():
     splits = list(StratifiedKFold(10).split(X, y))
     ribbon = RibbonClassifier(logistic(), averaging="exact", held_out=splits).fit(X, y)
     f, variance = refitted_logits(logistic(), X, y, splits), logit_spread(ribbon, X)[1][:, 0, 0]
-    T, bias = best_scaling(f, y, FOLDS, variance=variance)
+    T, bias = best_scaling(f, y, LINEAR, variance=variance)
     assert ribbon.scaling_.averaged
     assert ribbon.temperature_ == pytest.approx(T, rel=0.02)
     np.testing.assert_allclose(ribbon.scaling_.bias, bias, atol=0.005)
@@ -372,7 +372,7 @@ def test_network_keeps_plain_probabilities_unless_the_gain_exceeds_two_standard_
     f, fold = np.zeros((100, K)), np.zeros(100, int)
     for k, ((_, test), (refit, _)) in enumerate(zip(splits, fits[1:], strict=True)):
         f[test], fold[test] = refit.predict_log_proba(X[test]), k
-    T, bias = best_scaling(f, y, FOLDS)
+    T, bias = best_scaling(f, y, NETWORK)
     plain, tempered = (np.minimum(losses(f, y, *scaling), np.log(100 * K)) for scaling in ((1, 0), (T, bias)))
     gain = plain - tempered
     by_fold = np.array([np.sum(gain[fold == k] - gain.mean()) for k in range(5)])
@@ -440,7 +440,7 @@ def test_early_stopping_rows_are_found(K, monkeypatch):
     assert ribbon.estimator_.score(X[rows], y[rows]) == pytest.approx(ribbon.estimator_.best_validation_score_)
     expected = log_loss(y[rows], ribbon.estimator_.predict_proba(X[rows]))
     assert ribbon.scaling_.losses["plain"] == pytest.approx(expected, rel=1e-9)
-    T, bias = best_scaling(base_logits(ribbon, X[rows]), y[rows], FOLDS)
+    T, bias = best_scaling(base_logits(ribbon, X[rows]), y[rows], NETWORK)
     assert ribbon.scaling_.losses["tempered"] == pytest.approx(
         losses(base_logits(ribbon, X[rows]), y[rows], T, bias).mean(), rel=2e-3
     )
@@ -519,7 +519,7 @@ def test_balanced_classes_weigh_the_held_out_loss(K):
     assert balanced.temperature_ == pytest.approx(named.temperature_, rel=1e-9)
     f = refitted_logits(logistic(0.03, class_weight=by_hand), X, y, each_row(y))
     weight = np.array([by_hand[own] for own in y])
-    T, bias = best_scaling(f, y, LOO, weight)
+    T, bias = best_scaling(f, y, LINEAR, weight)
     assert not named.scaling_.averaged
     assert named.temperature_ == pytest.approx(T, rel=0.05)
     np.testing.assert_allclose(named.scaling_.bias, bias, atol=0.02)
@@ -554,7 +554,7 @@ def test_refits_of_a_pipeline_fit_all_its_steps():
     base, splits = make_pipeline(StandardScaler(), logistic(0.1)), list(KFold(6).split(X))
     ribbon = RibbonClassifier(base, held_out=splits).fit(X, y)
     f = refitted_logits(base, X, y, splits)
-    T, bias = best_scaling(f, y, FOLDS)
+    T, bias = best_scaling(f, y, LINEAR)
     assert ribbon.scaling_.losses["plain"] == pytest.approx(losses(f, y, 1, 0).mean(), rel=1e-8)
     assert ribbon.scaling_.losses["tempered"] == pytest.approx(losses(f, y, T, bias).mean(), rel=2e-3)
     scaled = refitted_logits(base[-1], base[0].fit_transform(X), y, splits)
