@@ -89,7 +89,10 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 
 calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, statsmodels, UCI, California, Adult (over an hour)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_classifiers.py
+	$(BIN)/python benchmarks/bench_classifiers.py new-splits
+	$(BIN)/python benchmarks/bench_classifiers.py confirmation
+	$(BIN)/python benchmarks/bench_classifiers.py intervals
+	$(BIN)/python benchmarks/bench_classifiers.py report
 	$(BIN)/python benchmarks/bench_calibration.py adult
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py

@@ -1,4 +1,4 @@
-"""Intervals for a regressor and a classifier, and what they cost: a table and a picture in a few seconds.
+"""Intervals for a regressor and a classifier, and what they cost: a table and a picture within a minute.
 
 Run it with ``make demo``, or ``python examples/demo.py --output picture.png``.
 """

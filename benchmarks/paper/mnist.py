@@ -169,11 +169,12 @@ def ribbon(setting, trial, rows):
     """alpha by three scores of the validation rows, from one fit and one pass over them."""
     train, validation, (X_test, y_test) = split(setting, trial, rows)
     base = trained(setting.images, setting.epochs, trial)
-    ribbon = RibbonClassifier(base, curvature=GaussNewton(damping=setting.damping))
+    curvature = GaussNewton(damping=setting.damping)
+    ribbon = RibbonClassifier(base, temperature=1.0, averaging="exact", curvature=curvature)
 
     def fit():
         fitted = FrozenEstimator(ribbon.fit(*train))
-        path = RibbonCV(fitted, alphas=ALPHAS, temperatures=[1.0]).fit(*validation).cv_results_
+        path = RibbonCV(fitted, alphas=ALPHAS).fit(*validation).cv_results_
         chosen = {name: last_best(path[f"mean_test_{name}"]) for name in CHOICES}
         return chosen, {alpha: ribbon.with_alpha(alpha).predict_proba(X_test) for alpha in set(chosen.values())}
 

@@ -42,10 +42,9 @@ def covariance(alpha, n_refits):
     """The formula against drawn shifts and against refits at drawn weights, in units of the formula's own root."""
     X, y = logistic_data(500, 0)
     base = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10)
-    formula = RibbonClassifier(base, alpha=alpha, correction="HC0").fit(X, y)
-    drawn = RibbonClassifier(
-        base, alpha=alpha, correction="HC0", predictive="pushforward", n_draws=20_000, random_state=0
-    ).fit(X, y)
+    formula = RibbonClassifier(base, alpha=alpha, temperature=1.0, correction="HC0").fit(X, y)
+    options = {"temperature": 1.0, "correction": "HC0", "predictive": "pushforward", "n_draws": 20_000}
+    drawn = RibbonClassifier(base, alpha=alpha, random_state=0, **options).fit(X, y)
     report = formula.check_linearization(X, y, n_refits=n_refits, random_state=1)
     whiten = np.linalg.inv(np.linalg.cholesky(formula.covariance_))
     return {
@@ -65,7 +64,7 @@ def relative_variances(Z):
 def update_error(n, n_refits):
     """Root mean squared distance of the linear step from the refit."""
     X, y = logistic_data(n, 0)
-    ribbon = RibbonClassifier(LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10)).fit(X, y)
+    ribbon = RibbonClassifier(LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-10), temperature=1.0).fit(X, y)
     report = ribbon.check_linearization(X, y, n_refits=n_refits, random_state=0)
     error = report.shifts - report.refitted_shifts
     return {"error": np.sqrt((error**2).sum(axis=0).mean()), "move": np.sqrt((report.shifts**2).sum(axis=0).mean())}

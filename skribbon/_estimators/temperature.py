@@ -37,7 +37,8 @@ def scaling_rows(n_classes):
 def left_out_record(fitted, training, weight_type):
     """HeldOut record of a sample of rows, each by the fit without it, and a reason not to trust it, or None."""
     model, ribbon = fitted["model_"], fitted["ribbon_"]
-    output = training.outputs[0].sample(scaling_rows(model.loss.n_classes))
+    size, n_draws = scaling_rows(model.loss.n_classes), 1 if ribbon.shifts is None else ribbon.shifts.shape[1]
+    output = training.outputs[0].sample(min(size, max(200, 10**6 // n_draws)))  # draws of 8 MB per class
     rows, f = output.rows, output.left_out
     latent = latent_at(model, ribbon, rows.X)
     record = _record(fitted, rows, latent.moved_to(f), "loo").weighed(weight_type)
