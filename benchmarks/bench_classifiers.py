@@ -183,10 +183,11 @@ def cell(data, n, model, seed):
     X, y = table(data)
     X, X_test, y, y_test = train_test_split(X, y, train_size=n, stratify=y, random_state=seed)
     X_test, y_test = X_test[:3000], y_test[:3000]
-    lines, hit = [], np.eye(y.max() + 1)[y_test]
+    lines, hit, reference, base_seconds = [], np.eye(y.max() + 1)[y_test], 0.0, 1.0
     for name, P, seconds, ribbon in probabilities(model, n, X, y, X_test, seed):
         loss = -np.log(np.maximum(P[np.arange(len(y_test)), y_test], np.finfo(float).tiny))
-        reference, base_seconds = (loss, seconds) if name == "plain" else (reference, base_seconds)  # noqa: F821
+        if name == "plain":
+            reference, base_seconds = loss, seconds
         scaling = getattr(ribbon, "scaling_", None)
         lines.append(
             {

@@ -424,7 +424,8 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         probabilities are averaged over the distribution of the parameters; 1.0 is the setting of the paper.
     averaging : {"closed", "exact"}, default="closed"
         How probabilities are averaged, and intervals of more than two classes computed: "closed", by the probit
-        approximation for each pair of classes; "exact", by quadrature, which is slower.
+        approximation for each pair of classes, with errors of up to 0.02 for two classes and more for several; "exact",
+        by quadrature, which is slower. The temperature of more than two classes is always chosen in closed form.
     held_out : "auto", "loo", "early_stopping", int, splitter or iterable, default="auto"
         Source of the held-out logits for ``temperature="auto"``. "auto" uses leave-one-out predictions in closed form;
         if one step does not reach them (the base model is not at its minimum, the classes are separable, or a network
