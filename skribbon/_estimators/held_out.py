@@ -279,11 +279,13 @@ def set_aside(estimator, model, rows):
     known, classes = {"random_state": rng, "test_size": network.validation_fraction}, model.loss.n_classes
     _, found = train_test_split(np.arange(rows.n_rows), stratify=rows.y if classes == 2 else None, **known)
     f, weight = raw_predictions(model, rows.X[found]), rows.mass[found]
+    if weight.sum() == 0:
+        return None
     if classes:
         score = np.average(model.loss.probabilities(f).argmax(axis=1) == rows.y[found], weights=weight)
     else:
         mean = f if model.loss.by_output else model.loss.mean(f[:, 0])
-        score = r2_score(rows.y[found], mean, sample_weight=weight) if weight.sum() > 0 else np.nan
+        score = r2_score(rows.y[found], mean, sample_weight=weight)
     if not np.isclose(score, network.best_validation_score_, rtol=1e-6, atol=1e-6):
         return None
     return Unseen(found, f, np.ones(max(1, len(model.loss.by_output))), "early_stopping")
