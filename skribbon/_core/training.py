@@ -299,9 +299,10 @@ def _warn_of_leverage(training, what):
         return
     if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
         return  # the weights are the cause, and fit has warned of them
+    other = "" if training.rows.model.loss.n_classes else ", or noise as a number and correction='HC0'"
     warn_user(
         f"{what}. Leverages above {cap} are taken as {cap}: intervals there are a guess, also of kind 'jackknife+'. "
-        "Try: a stronger penalty of the base model, or noise as a number and correction='HC0'.",
+        f"Try: a stronger penalty of the base model{other}.",
         LeverageWarning,
     )
 

@@ -183,7 +183,13 @@ def _warn_if_unstable(errors):
 def _splits(held_out, X, y, sample_weight, groups, params, classifier, rows):
     """Positions of training and held-out rows of every refit; ``params`` are for a splitter."""
     if not is_name(held_out, "auto"):
-        return split_positions(held_out, X, y, groups, classifier, params, sample_weight)
+        found = split_positions(held_out, X, y, groups, classifier, params, sample_weight)
+        if classifier and any(len(missing := np.setdiff1d(y, y[train])) for train, _ in found):
+            raise ValueError(
+                f"held_out={held_out!r} leaves training rows without an example of class {missing.tolist()}; use "
+                "held_out='auto' or 'loo', or drop classes of a single row."
+            )
+        return found
     units = len(y) if groups is None else len(np.unique(groups))
     if units < 2:
         raise ValueError("Refits without some of the rows need more than 1 sample; pass more rows, or held_out='loo'.")

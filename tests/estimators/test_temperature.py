@@ -622,3 +622,10 @@ def test_temperature_below_one_moves_intervals():
     np.testing.assert_allclose(moved, raw / T + bias[1] - bias[0], rtol=1e-7, atol=1e-7)
     number = clone(fixed).set_params(temperature=T).fit(X, y).predict_proba_samples(X_new, 5, random_state=0)
     np.testing.assert_allclose(logit(number[..., 1]), raw / T, rtol=1e-7)
+
+
+def test_folds_without_a_class_are_refused():
+    X, y = table(2, 60, 3)
+    y = np.where(np.arange(60) == 0, 2, y)  # a class of one row
+    with pytest.raises(ValueError, match=r"without an example of class \[2\]"):
+        RibbonClassifier(logistic(), held_out=KFold(5)).fit(X, y)
