@@ -96,9 +96,9 @@ def test_a_network_that_predicts_its_own_noise():
     """Calibrated on both sides, where one constant noise is too wide on one and too narrow on the other."""
     X, y = noisy_sine(1500, 0)
     X_new, y_new = noisy_sine(8000, 1)
-    model = AutogradRegressor(two_columns, start, loss="gaussian_nll", l2=1e-4, max_iter=300, random_state=0)
+    model = AutogradRegressor(two_columns, start, loss="gaussian_nll", l2=1e-4, max_iter=2000, random_state=0)
     constant = AutogradRegressor(
-        lambda params, X: two_columns(params, X)[:, 0], start, l2=1e-4, max_iter=300, random_state=0
+        lambda params, X: two_columns(params, X)[:, 0], start, l2=1e-4, max_iter=2000, random_state=0
     )
     coverage = {}
     for name, base in (("own", model), ("constant", constant)):
