@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.linalg import fractional_matrix_power
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from trained import trained
@@ -203,3 +204,14 @@ def test_a_network_that_fits_one_block_is_linearized_once(monkeypatch):
         warnings.simplefilter("ignore")
         RibbonRegressor(base, noise="dof").fit(X, y)
     assert count == [200]
+
+
+@pytest.mark.parametrize("power", [-1.0, -0.5])
+@pytest.mark.parametrize("size", [0.01, 0.09, 0.5], ids=["short series", "long series", "eigenvalues"])
+def test_resolvent_equals_matrix_powers(power, size):
+    rng = np.random.default_rng(0)
+    C, A = (np.array([F @ F.T / np.trace(F @ F.T) for F in rng.normal(size=(6, 4, 4))]) for _ in range(2))
+    u = rng.normal(size=(6, 4))
+    powers = [fractional_matrix_power(np.eye(4) - size * c @ a, power) for c, a in zip(C, A, strict=True)]
+    expected = np.einsum("nkl,nl->nk", np.real(powers), u)
+    assert_allclose(_units.resolvent(size * C, A, u, power), expected, rtol=1e-9)

@@ -526,3 +526,24 @@ def test_jvp_of_few_rows_copies_no_directions(form):
     assert_allclose(products, expected, atol=1e-12)
     assert_allclose(tangent.jvp(V[:, :2]), expected[:, :, :2], atol=1e-12)
     assert peak < V.nbytes / 4
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_covariances_of_several_classes_equal_products_with_the_jacobian(offset, intercept):
+    """Also for a column whose mean is large against its spread."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.integers(0, 4, size=40)
+    base = LogisticRegression(fit_intercept=intercept).fit(X, y)
+    model = as_parametric(base, y, np.ones(40))
+    X[:, 0] += offset
+    centred = np.append(-offset, [0.0, 0.0])
+    d = len(model.theta) // model.loss.n_outputs
+    root = rng.normal(size=(model.loss.n_outputs, d, len(model.theta)))
+    if intercept:  # coefficients and intercepts that vary little at these rows
+        root[:, -1] += centred @ root[:, :3]
+    root = root.reshape(len(model.theta), -1)
+    J = model.tangent(model.rows(X)).jacobian()
+    expected = np.einsum("nkr,nlr->nkl", J @ root, J @ root)
+    _, covariance = raw_and_covariance(model, X, root)
+    assert_allclose(covariance, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
