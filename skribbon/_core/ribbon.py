@@ -253,7 +253,7 @@ def linear_shifts(training, gradient, alpha, n_draws, seed):
     sums = training.rows.sum(partial(dirichlet_sums, weights, gradient), pass_width(training, n_draws))
     U = dirichlet_scores(sums, alpha, training.n / training.rows.n_units)
     shifts = influence(training.H_r, U)
-    return _clipped(training, shifts, -np.einsum("pb,pb->b", U, shifts), alpha)
+    return clipped(training, shifts, -np.einsum("pb,pb->b", U, shifts), alpha)
 
 
 def newton_shifts(training, gradient, alpha, n_draws, seed):
@@ -278,10 +278,10 @@ def newton_shifts(training, gradient, alpha, n_draws, seed):
             "stronger penalty of the base model, or predictive='pushforward'.",
             NewtonStepWarning,
         )
-    return _clipped(training, shifts, np.einsum("pb,pb->b", shifts, training.H_r.to_dense() @ shifts), alpha)
+    return clipped(training, shifts, np.einsum("pb,pb->b", shifts, training.H_r.to_dense() @ shifts), alpha)
 
 
-def _clipped(training, shifts, squared, alpha):
+def clipped(training, shifts, squared, alpha):
     """Shifts (p, B), none longer than ``clip.steps`` units; ``squared`` (B,) are lengths in the norm of H_r."""
     if training.clip.steps is None:
         return shifts
@@ -397,46 +397,66 @@ def _with_one_dominating(df, largest, total, fourth):
 
 
 @dataclass(frozen=True, eq=False)
-class FreedomOfOutputs:
-    """Degrees of freedom of m outputs with parameters of their own, of equal number, by a Freedom of each."""
+class LeastFreedom:
+    """Fewest degrees of freedom of several crossed groupings, by a Freedom of each."""
 
-    outputs: tuple[Freedom, ...]
+    parts: tuple[Any, ...]
 
     @property
     def width(self):
         """Floats that a functional takes in :meth:`of`."""
-        return max(own.width for own in self.outputs)
+        return max(own.width for own in self.parts)
 
     @property
     def most(self):
-        """Upper bound of the degrees of freedom of all outputs together."""
-        return min(own.most for own in self.outputs)
+        """Upper bound of the degrees of freedom."""
+        return min(own.most for own in self.parts)
 
     @property
     def least(self):
         """Lower bound of the degrees of freedom."""
-        return min(own.least for own in self.outputs)
+        return min(own.least for own in self.parts)
+
+    def mapped(self, function):
+        """Express in other coordinates: ``function`` takes directions (p, r) there."""
+        return LeastFreedom(tuple(own.mapped(function) for own in self.parts))
+
+    def of_output(self, j):
+        """Degrees of freedom of functionals of the parameters of one output."""
+        return LeastFreedom(tuple(own.of_output(j) for own in self.parts))
+
+    def of(self, function):
+        """Fewest degrees of freedom (...) of functionals that take directions (p, r) to (..., r)."""
+        return np.min([own.of(function) for own in self.parts], axis=0)
+
+
+class FreedomOfOutputs(LeastFreedom):
+    """Degrees of freedom of m outputs with parameters of their own, of equal number, by a Freedom of each."""
 
     def mapped(self, function):
         """Express in other coordinates of all parameters, which do not mix outputs."""
-        m = len(self.outputs)
-        moved = (lambda V, j=j: self._of_output(function, j, V).reshape(m, *V.shape)[j] for j in range(m))
-        return FreedomOfOutputs(tuple(own.mapped(move) for own, move in zip(self.outputs, moved, strict=True)))
+        m = len(self.parts)
+        moved = (lambda V, j=j: self._along_output(function, j, V).reshape(m, *V.shape)[j] for j in range(m))
+        return FreedomOfOutputs(tuple(own.mapped(move) for own, move in zip(self.parts, moved, strict=True)))
+
+    def of_output(self, j):
+        """Degrees of freedom of functionals of the parameters of one output."""
+        return self.parts[j]
 
     def of(self, function):
         """Fewest degrees of freedom (...) of the outputs that a functional of all parameters depends on."""
         found = []
-        for j, own in enumerate(self.outputs):
-            of_output = partial(self._of_output, function, j)
+        for j, own in enumerate(self.parts):
+            of_output = partial(self._along_output, function, j)
             touched = of_output(np.eye(len(own.basis))).any(axis=-1)
             found.append(np.where(touched, own.of(of_output), np.inf))
         return np.min(found, axis=0)
 
-    def _of_output(self, function, j, V):
+    def _along_output(self, function, j, V):
         """Function of directions of all parameters, at directions V (d, r) of one output."""
-        out = np.zeros((len(self.outputs), *V.shape))
+        out = np.zeros((len(self.parts), *V.shape))
         out[j] = V
-        return function(out.reshape(len(self.outputs) * len(V), V.shape[1]))
+        return function(out.reshape(len(self.parts) * len(V), V.shape[1]))
 
 
 def expected_root(M, shift, n):

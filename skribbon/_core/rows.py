@@ -195,6 +195,7 @@ class Rows:
     first: int = 0  # index of the first block, if these rows are a part of a table
     importance: np.ndarray = field(default_factory=lambda: ONE)  # (n_rows, 1), or (1, 1): factor of each row's loss
     exposure: float | None = None  # weight of a row of importance one, if noise variances are inverse to weights
+    factors: np.ndarray | None = None  # (n_rows, k), groups of k crossed groupings, of which ``groups`` is the first
 
     in_memory = True
     mass = Block.mass
@@ -223,6 +224,13 @@ class Rows:
     def n_units(self):
         """Number of Dirichlet weights: the number of groups, or of observations without groups."""
         return self.n if self.groups is None else float(self.groups.n)
+
+    @property
+    def n_groups(self):
+        """Number of groups, a tuple of numbers for crossed groupings, or None."""
+        if self.factors is None:
+            return None if self.groups is None else self.groups.n
+        return tuple(Groups.from_codes(code, self.mass).n for code in self.factors.T)
 
     def blocks(self, width=None):
         """Iterate over the blocks; a single one is kept, so that all passes share its derivatives."""
@@ -265,7 +273,7 @@ class Rows:
         """Copy of some of the rows; ``count`` and ``weight`` of their groups still refer to all rows."""
         groups = None if self.groups is None else replace(self.groups, code=self.groups.code[index])
         names = ("X", "y", "weight", "importance")[: 3 if len(self.importance) < self.n_rows else 4]
-        return replace(self, groups=groups, **{name: getattr(self, name)[index] for name in names})
+        return replace(self, groups=groups, factors=None, **{name: getattr(self, name)[index] for name in names})
 
     def at(self, model):
         """Copy of the rows with another model."""

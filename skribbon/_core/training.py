@@ -178,15 +178,7 @@ class Training:
 
     def ribbon(self, alpha, closed_form, n_draws, seed, newton=False):
         """Distribution of theta, in closed form or from draws of the Dirichlet weights."""
-        grouped, exact = self.rows.groups is not None, self.curvature.knows_leverages
-        if grouped:
-            _warn_of_few_groups(self)
-        elif self.correction == "auto" or self.correction_used in ("HC1", "HC2"):
-            _ = self.mean_leverages  # warns if there are as many parameters as observations
-        uniform = ("HC0", "HC1") if grouped else ("HC0",)  # corrections without the leverages of single units
-        by_leverage = exact and self.correction_used not in uniform
-        units = self.checked_units if by_leverage else self.units if exact and not grouped else None
-        single = np.zeros((len(self.rows.model.theta), 0)) if units is None else units.single.T
+        single = single_directions(self)
         gradient, centre = corrected_scores(self)
         if closed_form:
             H_Fc = second_moment(self, gradient, centre)
@@ -195,6 +187,19 @@ class Training:
             shifts = (newton_shifts if newton else linear_shifts)(self, gradient, alpha, n_draws, seed)
             ribbon = Ribbon.from_shifts(self.H_r, shifts, self.rows.n_units, single, mean=None if newton else 0.0)
         return replace(ribbon, freedom=degrees_of_freedom(self), alpha=alpha)
+
+
+def single_directions(training):
+    """How theta moves with each row, or group, that determines a direction alone, (p, l); warns of them."""
+    grouped, exact = training.rows.groups is not None, training.curvature.knows_leverages
+    if grouped:
+        _warn_of_few_groups(training)
+    elif training.correction == "auto" or training.correction_used in ("HC1", "HC2"):
+        _ = training.mean_leverages  # warns if there are as many parameters as observations
+    uniform = ("HC0", "HC1") if grouped else ("HC0",)  # corrections without the leverages of single units
+    by_leverage = exact and training.correction_used not in uniform
+    units = training.checked_units if by_leverage else training.units if exact and not grouped else None
+    return np.zeros((len(training.rows.model.theta), 0)) if units is None else units.single.T
 
 
 def _is_easy(training):
@@ -249,15 +254,10 @@ def _hc1_factor(training):
 def second_moment(training, gradient, centre):
     """H_Fc, the second moment (p, p) of corrected scores around the centre, in units of one row's score."""
     correction, rows, n = training.correction_used, training.rows, training.n
-    clipped = training.clip.scores is not None
     if rows.groups is not None:
-        unbounded = not clipped and np.isinf(rows.model.loss.gradient_bound(np.zeros(1))).all()
-        if POWERS[correction] and unbounded:
-            S = group_steps(training, 3)  # scores by the second power, without another pass
-        else:
-            S = GroupSums(partial(_row_scores, gradient), rows.groups.count).of(rows, pass_width(training))
+        S = group_scores(training, gradient)
         return centred_second_moment(gram(S) * (rows.n_units / n**2), S.sum(axis=0) / n, centre)
-    if clipped or not training.curvature.knows_leverages:
+    if training.clip.scores is not None or not training.curvature.knows_leverages:
         sums, squares = rows.sum(partial(_score_sums, gradient), pass_width(training))
     else:
         sums, squares = training.units.scores[_powers(training).index(POWERS[correction])]
@@ -266,6 +266,14 @@ def second_moment(training, gradient, centre):
             factor = np.repeat(factor, len(sums) // len(factor))
             sums, squares = factor * sums, squares * np.multiply.outer(factor, factor)
     return centred_second_moment(squares / n, sums / n, centre)
+
+
+def group_scores(training, gradient):
+    """Sums (G, p) of corrected scores over each group."""
+    rows, unbounded = training.rows, np.isinf(training.rows.model.loss.gradient_bound(np.zeros(1))).all()
+    if POWERS[training.correction_used] and training.clip.scores is None and unbounded:
+        return group_steps(training, 3)  # scores by the second power, without another pass
+    return GroupSums(partial(_row_scores, gradient), rows.groups.count).of(rows, pass_width(training))
 
 
 def _score_sums(gradient, block):

@@ -105,8 +105,8 @@ class DaskRows:
     passes: list[str] | None = None  # names of the passes so far; None to print nothing
     unit: float | None = None  # weight of a row of importance one; None if weights are frequencies
 
-    in_memory = False
-    n_units, at = Rows.n_units, Rows.at
+    in_memory, factors = False, None
+    n_units, n_groups, at = Rows.n_units, Rows.n_groups, Rows.at
     exposure = property(attrgetter("sample.exposure"))
     fractional = property(attrgetter("sample.fractional"))  # by a sample
 

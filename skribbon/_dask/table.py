@@ -227,7 +227,8 @@ def single_column(name, column):
     if getattr(column, "ndim", 1) == 1:
         return column
     if column.shape[1] != 1:
-        raise ValueError(f"{name} should be a single column on Dask, got {column.shape[1]}; fit one Ribbon for each.")
+        cure = "cross groupings with rows in memory" if name == "groups" else "fit one Ribbon for each"
+        raise ValueError(f"{name} should be a single column on Dask, got {column.shape[1]}; {cure}.")
     return column[column.columns[0]] if hasattr(column, "columns") else column[:, 0]
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._utils.checks import is_lazy, is_name
+from .._utils.checks import coarsest, group_labels, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
 from .._utils.unwrap import innermost, last_step, may_be_network
@@ -87,12 +87,11 @@ def cross_val_interval(
         )
     if kind == "conformal":
         raise ValueError("kind='conformal' needs calibration rows, which folds do not have; use 'cv+' of a RibbonCV.")
-    X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+    X, y, sample_weight, groups = indexable(X, y, sample_weight, None if groups is None else group_labels(groups))
     given = {"sample_weight": sample_weight, "groups": groups}
     params = {name: np.asarray(value) for name, value in given.items() if value is not None}
-    splits = split_positions(
-        cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params}, sample_weight
-    )
+    for_splitter = {} if groups is None else {"groups": coarsest(groups, len(y))}
+    splits = split_positions(cv, X, y, groups, False, for_splitter, sample_weight)
     if not holds_out_each_once(splits, len(y)):
         raise ValueError("cv must hold out each row exactly once, as KFold does; ShuffleSplit and the like do not.")
     if bases := _fits_of_network(estimator, X, y, splits, params, kind, n_jobs):

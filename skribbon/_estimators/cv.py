@@ -24,7 +24,9 @@ from .._utils.checks import (
     check_single_level,
     check_target,
     checked_weight,
-    group_codes,
+    coarsest,
+    crossed_codes,
+    group_labels,
     is_lazy,
     is_name,
 )
@@ -225,12 +227,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         if is_lazy(X):
             table = dask_backend().Table.of(X, y, sample_weight, groups, self.verbose)
             return table, table, None, None
-        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, None if groups is None else group_labels(groups))
         if sample_weight is not None:
             sample_weight = checked_weight(sample_weight, X)
         if groups is not None:
-            group_codes(groups, len(y))  # raises if labels are missing
-            groups = np.asarray(groups).ravel()
+            crossed_codes(groups, len(y))  # raises if labels are missing
         return X, y, sample_weight, groups
 
     def _folds(self, ribbon, X, y, sample_weight, groups):
@@ -341,8 +342,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         given = {name: value for name, value in given.items() if value is not None}
         if routing_enabled():
             routed = process_routing(self, "fit", **given)
-            return dict(routed.estimator.fit), dict(routed.splitter.split)
-        return given, {name: value for name, value in given.items() if name == "groups"}
+            given, for_splitter = dict(routed.estimator.fit), dict(routed.splitter.split)
+        else:
+            for_splitter = {name: value for name, value in given.items() if name == "groups"}
+        if "groups" in for_splitter:
+            for_splitter["groups"] = coarsest(for_splitter["groups"], len(groups))
+        return given, for_splitter
 
     def _refit(self, ribbon, best, shared, X, y, sample_weight, groups):
         """Fit the chosen Ribbon to all rows, or rescale a Ribbon that is fitted to them already."""

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._core.deals import deal, row_keys
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
-from .._utils.checks import checked_weight, is_name
+from .._utils.checks import checked_weight, coarsest, is_name
 from .._utils.compat import safe_indexing
 from ..exceptions import ONCE, FlexibleModelWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
@@ -61,7 +61,7 @@ class Fold:
         classes = ribbon.model_.encode_target(y).astype(int) if is_classifier(ribbon) else None
         observed = np.asarray(targets_of(ribbon.model_, y), dtype=float) if classes is None else classes
         weight = np.ones(len(observed)) if weight is None else weight
-        rows = distribution, distribution.latent.f, observed, weight, group
+        rows = distribution, distribution.latent.f, observed, weight, coarsest(group, len(observed))
         record = HeldOut(*rows, origin, n_fits, ribbon.ribbon_.units, ribbon.ribbon_.alpha)
         return cls(ribbon, X, y, record.weighed(ribbon.weight_type))
 
@@ -93,7 +93,7 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
 
     Rows of weight zero have no part in a number of folds: the last one holds them out.
     """
-    splitter = check_cv(cv, y, classifier=classifier)
+    splitter, groups = check_cv(cv, y, classifier=classifier), coarsest(groups, len(y))
     if not is_number_of_folds(cv):
         found = list(splitter.split(X, y, **split_params))
     elif groups is None:

@@ -30,7 +30,7 @@ from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
 from .._predict.predictive import Latent, Predictive
-from .._utils.checks import checked_weight, is_name
+from .._utils.checks import checked_weight, coarsest, is_name
 from .._utils.compat import safe_indexing
 from .._utils.unwrap import fitted_leaf
 from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
@@ -98,10 +98,11 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
     ``estimator``, ``model`` and ``rows`` are those of the fit to all rows, ``table`` its X, y, sample_weight and
     groups. The seeds of the refits follow from the seed of that fit.
     """
-    X, y, sample_weight, groups = indexable(*table)
+    groups = coarsest(table[3], len(table[1]))
+    X, y, sample_weight, groups = indexable(*table[:3], groups)
     sample_weight = None if sample_weight is None else checked_weight(sample_weight, X)
-    params = {} if groups is None else {"groups": np.asarray(groups).ravel()}
-    groups = None if rows.groups is None else params["groups"]  # None if each row is a group of its own
+    params = {} if groups is None else {"groups": groups}
+    groups = None if rows.groups is None else groups  # None if each row is a group of its own
     splits = _splits(held_out, X, y, sample_weight, groups, params, is_classifier(ribbon), rows)
     if not splits:
         return None

@@ -166,9 +166,12 @@ def _drawn_weights(rows, alpha, n_draws, rng):
     if rows.groups is None:
         gamma = rng.standard_gamma((alpha * rows.weight)[:, None], size=(len(rows.y), n_draws))
         return gamma * (rows.n / gamma.sum(axis=0))
-    counted = (rows.groups.weight > 0)[:, None]
-    gamma = rng.standard_gamma(alpha, size=(len(counted), n_draws)) * counted
-    return rows.weight[:, None] * (gamma * (rows.groups.n / gamma.sum(axis=0)))[rows.groups.code]
+    weight = np.broadcast_to(rows.weight[:, None], (rows.n_rows, n_draws))
+    for code in rows.groups.code[None] if rows.factors is None else rows.factors.T:
+        counted = np.bincount(code, weights=rows.weight) > 0
+        gamma = rng.standard_gamma(alpha, size=(len(counted), n_draws)) * counted[:, None]
+        weight = weight * (gamma * (counted.sum() / gamma.sum(axis=0)))[code]
+    return weight
 
 
 def _reweighted(rows, weight):

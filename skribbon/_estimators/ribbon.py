@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
+from .._core.crossed import crossed_ribbon
 from .._core.rows import Moments, row_blocks, weighed
 from .._core.thresholds import (
     EASY_LEVERAGE,
@@ -134,7 +135,8 @@ def fit_ribbon(settings, training):
         check_newton(training.curvature, p, settings.n_draws)
     closed_form = gaussian and settings.clip.steps is None and p <= training.curvature.square_limit
     seed = int(check_random_state(settings.random_state).randint(MAX_SEED))
-    ribbon = training.ribbon(settings.alpha, closed_form, settings.n_draws, seed, newton)
+    build = Training.ribbon if rows.factors is None else crossed_ribbon
+    ribbon = build(training, settings.alpha, closed_form, settings.n_draws, seed, newton)
     exact = settings.predictive == "direct" or (newton and not rows.model.is_linear)
     ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
     prefix = "HC" if rows.groups is None else "CR"
@@ -143,7 +145,7 @@ def fit_ribbon(settings, training):
         "correction_": training.correction_used.replace("HC", prefix),
         "effective_parameters_": float(training.effective_parameters),
         "n_observations_": float(training.n),
-        "n_groups_": None if rows.groups is None else rows.groups.n,
+        "n_groups_": rows.n_groups,
     }
 
 
@@ -339,7 +341,9 @@ class BaseRibbon(Wrapper):
             "effective parameters": f"{self.effective_parameters_:.4g}",
             "gradient": f"{self.stationarity_:.2g} standard errors",
         }
-        return facts if self.n_groups_ is None else facts | {"groups": str(self.n_groups_)}
+        if self.n_groups_ is not None:
+            facts["groups"] = " x ".join(map(str, np.atleast_1d(self.n_groups_)))
+        return facts
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the fitted Ribbon at another alpha, without refitting.
@@ -428,7 +432,7 @@ class BaseRibbon(Wrapper):
                 "X, y and sample_weight must be those that the estimator was fitted on: "
                 f"{self.n_observations_:,.10g} observations, got {rows.n:,.10g}."
             )
-        if (None if rows.groups is None else rows.groups.n) != self.n_groups_:
+        if rows.n_groups != self.n_groups_:
             raise ValueError("groups must be those that the estimator was fitted with.")
         return rows
 

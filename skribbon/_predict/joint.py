@@ -24,7 +24,7 @@ def output_ribbon(ribbon, model, j):
     if not model.outputs_are_separate:
         return ribbon
     d = len(model.theta) // model.loss.n_outputs
-    freedom = None if ribbon.freedom is None else ribbon.freedom.outputs[j]
+    freedom = None if ribbon.freedom is None else ribbon.freedom.of_output(j)
     return replace(replace(ribbon, freedom=None).mapped(itemgetter(slice(j * d, (j + 1) * d))), freedom=freedom)
 
 

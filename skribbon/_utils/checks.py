@@ -135,15 +135,45 @@ def group_codes(groups, n):
     return code
 
 
+def group_labels(groups):
+    """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays."""
+    if isinstance(groups, tuple) and all(np.ndim(labels) == 1 for labels in groups):
+        if len(lengths := set(map(len, groups))) != 1:
+            raise ValueError(f"groups is a tuple of arrays of labels, whose lengths differ: {sorted(lengths)}.")
+        groups = np.column_stack([np.asarray(labels, dtype=object) for labels in groups])
+    labels = np.asarray(groups)
+    return labels.ravel() if labels.shape[1:] == (1,) else labels
+
+
+def crossed_codes(groups, n):
+    """Numbers of each row's groups, (n, k), the grouping with the fewest groups first; nested ones are left out."""
+    labels = group_labels(groups)
+    columns = labels.T if labels.ndim == 2 else [groups]
+    kept = []
+    for code in sorted((group_codes(column, n) for column in columns), key=np.max):
+        size = code.max() + 1
+        if all(len(np.unique(other * size + code)) > size for other in kept):
+            kept.append(code)
+    return np.column_stack(kept)
+
+
+def coarsest(groups, n):
+    """Labels (n,) of the grouping with the fewest groups, which folds keep together; None without groups."""
+    labels = None if groups is None else group_labels(groups)
+    return labels if labels is None or labels.ndim == 1 else crossed_codes(labels, n)[:, 0]
+
+
 def checked_groups(groups, n, weight):
-    """Number of each row's group, (n,); None without groups, or if every group is one observation."""
+    """Number of each row's group, (n,), or (n, k) if crossed; None without groups, or if each is one observation."""
     if groups is None:
         return None
-    code = group_codes(groups, n)
-    total = np.bincount(code, weights=weight)
-    check_group_totals(total)
-    alone = len(total) == n and np.isin(weight, (0, 1)).all()
-    return None if alone else code
+    codes = crossed_codes(groups, n)
+    totals = [np.bincount(code, weights=weight) for code in codes.T]
+    for total in totals:
+        check_group_totals(total)
+    if len(totals) > 1:
+        return codes
+    return None if len(totals[0]) == n and np.isin(weight, (0, 1)).all() else codes[:, 0]
 
 
 def check_group_totals(total):

@@ -509,7 +509,7 @@ def _facts(ribbon: Any, level: float) -> dict[str, str]:
 
 def _number(ribbon: Any, name: str, digits: str = ".4g") -> str | None:
     value = getattr(ribbon, name, None)
-    return None if value is None else f"{value:{digits}}"
+    return None if value is None else " x ".join(f"{number:{digits}}" for number in np.atleast_1d(value))
 
 
 def _one_line(estimator: Any) -> str:

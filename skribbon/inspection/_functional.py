@@ -94,12 +94,14 @@ class Inferred:
         """Join the estimates of several pieces."""
         return cls(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(cls)))
 
-    def with_noise(self, variance: FloatArray) -> Inferred:
-        """Add a part of known variance (m,); degrees of freedom by Welch and Satterthwaite."""
-        total = np.maximum(self.std_error**2 + variance, 0.0)
+    def with_part(self, variance: FloatArray, df: Any = np.inf, correlation: Any = 0.0) -> Inferred:
+        """Add a part of a variance (m,), known if ``df`` is infinite; degrees of freedom by Welch and Satterthwaite."""
+        own = self.std_error**2
+        known = np.where(np.isfinite(variance), np.maximum(variance, 0.0), 0.0)
+        total = np.maximum(own + variance + 2 * correlation * np.sqrt(own * known), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = np.where(self.std_error > 0, self.df * np.maximum(total / self.std_error**2, 1.0) ** 2, np.inf)
-        return replace(self, std_error=np.sqrt(total), df=df)
+            df = np.maximum(total, own) ** 2 / (own**2 / self.df + variance**2 / df)
+        return replace(self, std_error=np.sqrt(total), df=np.where(np.isnan(df), np.inf, df))
 
     def warn(self, noun: str = "estimates") -> Self:
         """Warn if standard errors are unknown or too small."""
@@ -198,7 +200,7 @@ class Response:
         mean, scale = move(ribbon.root).reshape(len(unit), 2, -1).transpose(1, 0, 2)
         varying = (scale * (skewness * mean + of_scale * scale)).sum(axis=1)
         known = (by_scale * (skewness * unit + of_scale * by_scale)) / ribbon.units  # of a constant scale, in shape
-        return inferred.with_noise(shape / ribbon.units + np.where(scale.any(axis=1), varying - known, 0.0))
+        return inferred.with_part(shape / ribbon.units + np.where(scale.any(axis=1), varying - known, 0.0))
 
     def noise(self, f: FloatArray, X: Any) -> FloatArray:
         """Variances (b,) of observations around their means at raw predictions f (b, k) of prepared rows X."""
@@ -265,19 +267,21 @@ class Means:
     unit: FloatArray  # (m, K), change of the values if all raw predictions change by one
     at_nodes: FloatArray  # (m, Q), see Response.at
     noise: FloatArray | None = None  # (m,), variance of the mean or total of observations around its expectation
+    rows: FloatArray | None = None  # (n, K), predictions of the rows, if these are a sample of a population
 
     @classmethod
-    def from_rows(cls, response: Response, X: Any, groups: Groups, noise: bool = False) -> Means:
-        """Add up predictions and gradients of prepared rows X, block by block."""
+    def from_rows(cls, response: Response, X: Any, groups: Groups, noise=False, keep=False) -> Means:
+        """Add up predictions and gradients of prepared rows X, block by block; ``keep`` the predictions of rows too."""
         model, m, K = response.model, len(groups.labels), response.n_outputs
         p, k, S = len(model.theta), model.loss.n_outputs, K + response.smears
         reverse = m * S * k <= p  # seeds of all groups and outputs are smaller than the rows' gradients
         values, unit, variance, at_nodes = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m), np.zeros((m, 1))
-        gradients = np.zeros((m, S, p))
+        gradients, kept = np.zeros((m, S, p)), []
         for rows in row_blocks(X.shape[0], max(model.row_width, m * S * k if reverse else p)):
             tangent, block = model.tangent(model.rows(X[rows])), groups.take(rows)
             predicted, slopes, of_noise = response.at(tangent.f, X[rows])
             values, at_nodes = values + block.sums(predicted), at_nodes + block.sums(of_noise)
+            kept += [predicted] if keep else []
             unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes[:, :K]).sum(axis=2))
             if reverse:
                 gradients += tangent.vjp(block.seeds(slopes)).T.reshape(m, S, p)
@@ -287,7 +291,8 @@ class Means:
                 exposure = np.abs(block.given) if response.estimator.weight_type == "exposure" else 1.0
                 per_weight = np.divide(block.weight, exposure, out=np.zeros(len(block.codes)), where=block.weight != 0)
                 variance += block.sums(per_weight * response.noise(tangent.f, X[rows]))
-        return cls(values, gradients, unit, at_nodes, variance if noise else None)
+        rows = np.concatenate(kept) if keep else None
+        return cls(values, gradients, unit, at_nodes, variance if noise else None, rows)
 
 
 def identity(a):
@@ -308,8 +313,11 @@ def log_ratio(b, a):
     return np.log(b) - np.log(a), (1 / b, -1 / a)
 
 
-def infer_means(response, means: Sequence[Means], combine: Any = identity, unit_share: float = 1.0) -> Inferred:
-    """Infer a combination of means over the same groups, (m K,); ``unit_share`` multiplies their units."""
+def infer_means(response, means: Sequence[Means], combine: Any = identity, unit_share=1.0, sampling=None) -> Inferred:
+    """Infer a combination of means over the same groups, (m K,); ``unit_share`` multiplies their units.
+
+    ``sampling(pairs, gradient)`` returns the part that the rows add as a sample from a population, see ``Sample.part``.
+    """
     estimate, derivatives = combine(*(mean.values for mean in means))
     pairs, ribbon = list(zip(derivatives, means, strict=True)), response.estimator.ribbon_
     gradients = np.sum([d[:, :, None] * mean.gradients for d, mean in pairs], axis=0)
@@ -317,7 +325,8 @@ def infer_means(response, means: Sequence[Means], combine: Any = identity, unit_
     gradient, noise = gradients[:, : response.n_outputs].reshape(estimate.size, -1), [mean.at_nodes for mean in means]
     blocks, estimate = row_blocks(estimate.size, _n_directions(ribbon)), estimate.ravel()
     pieces = [Functional(estimate[b], gradient[b].__matmul__, unit[b]).inferred(ribbon) for b in blocks]
-    return response.with_noise_law(Inferred.concatenate(pieces), derivatives, noise, gradients.__matmul__)
+    inferred = response.with_noise_law(Inferred.concatenate(pieces), derivatives, noise, gradients.__matmul__)
+    return inferred if sampling is None else inferred.with_part(*sampling(pairs, gradient))
 
 
 def infer_rows(response, prepared, combine=identity, unit_share=1.0) -> Inferred:

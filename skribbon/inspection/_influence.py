@@ -16,15 +16,14 @@ from .._core.rows import row_blocks
 from .._core.thresholds import CERTAIN
 from .._core.training import Training
 from .._core.units import moved
-from .._estimators.ribbon import BaseRibbon
 from .._utils.checks import check_count, check_name, index_of
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
-from ..models.base import OneOutput
 from ._coefficients import Terms
 from ._functional import Response, fitted_ribbon, stated_temperature
+from ._population import training_again
 from ._predictions import row_labels
 from ._row_influence import Top, contributions, group_left_out, influences, left_out_step, measures
 
@@ -366,18 +365,13 @@ class Question:
 
     def __init__(self, asking, ribbon, train, X=None, scale: Scale = "prediction"):
         check_name(scale, "scale", get_args(Scale))
-        X_train, y_train, sample_weight, groups = train
+        X_train, _, _, groups = train
         estimator = fitted_ribbon(ribbon, asking, tuned=True)
-        if not isinstance(estimator, BaseRibbon):
-            raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
-        if isinstance(estimator.model_, OneOutput):
-            raise ValueError(
-                f"{asking} is about training rows, and the outputs of this model share their parameters: one output "
-                "alone does not show the influence of a row. Fit a Ribbon to that output alone."
-            )
+        if isinstance(getattr(estimator, "n_groups_", None), tuple):
+            raise ValueError(f"{asking} leaves out whole groups, but groups cross here; fit with one grouping.")
         self.asking, self.estimator, self.scale = asking, estimator, scale
         self.X = np.zeros((0, 0)) if X is None else estimator._prepared(X)
-        self.training = estimator._training_again(X_train, y_train, sample_weight, groups)
+        self.training = training_again(asking, estimator, train)
         self.model = self.training.rows.model  # in the coordinates of the training rows
         units = row_labels(X_train, len(self.training.rows.y)) if groups is None else np.asarray(groups).ravel()
         self.units = pd.Index(units if groups is None else pd.unique(units))  # labels of training rows, or groups

@@ -20,6 +20,7 @@ from .._utils.checks import check_count, check_in_memory, check_name, check_sing
 from .._utils.compat import safe_indexing
 from .._utils.typing import IntervalKind, MatrixLike
 from ._functional import Groups, Inferred, Means, Response, difference, infer_means, infer_rows, log_ratio
+from ._population import sample_of
 
 
 def predictions(
@@ -33,6 +34,10 @@ def predictions(
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
+    population: bool = False,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
 
@@ -44,6 +49,12 @@ def predictions(
               \Big(\sum_i c_i \nabla\mu_i\Big)' \quad\big[+ \sum_i c_i^2 \phi_i V(\mu_i)\big],
 
     the last part for observations only; exact if :math:`\mu` is linear in the parameters, else by the delta method.
+
+    With ``population=True`` the rows are random, too. An average with weights that add up to one then has the variance
+    of the Bayesian bootstrap, which weighs fit and average by the same random weights:
+
+    .. math:: \mathrm{Var} = \frac{1}{n\alpha + 1} \frac1n \sum_i \psi_i^2, \qquad
+              \psi_i = n c_i (\mu_i - \bar\mu) - \Big(\sum_j c_j \nabla\mu_j\Big) H_r^{-1} g_i .
 
     Parameters
     ----------
@@ -65,6 +76,17 @@ def predictions(
     confidence_level : float, default=0.9
     class_ : label or sequence of labels, default=None
         Classes whose probabilities are shown. None is the second of two classes, ``classes_[1]``, or all of more.
+    population : bool, default=False
+        Whether the average is about the population that the rows of X were sampled from, so that other rows could have
+        been sampled, or about these rows as they are. Infinite standard errors if an average is over a single row.
+    y : array-like of shape (n_samples,), default=None
+        For ``population``: the training target if X are the training rows. Then the average and the fit vary together;
+        else X is taken as another sample, independent of the training rows.
+    sample_weight : array-like of shape (n_samples,), default=None
+        For ``population``: the weights of the rows in the sample, with the meaning ``weight_type`` of the Ribbon. They
+        multiply ``weights``.
+    groups : array-like of shape (n_samples,) or (n_samples, k), default=None
+        For ``population``: labels of dependent rows, as in ``fit``.
 
     Returns
     -------
@@ -101,16 +123,19 @@ def predictions(
     if kind == "prediction" and statistic == "median":
         raise ValueError("statistic='median' has no kind='prediction': observations add up to means; use 'mean'.")
     check_in_memory(X)
-    groups = _checked_groups(X, by, weights, aggregate, ("mean", "sum"))
-    if groups is None and kind == "prediction":
+    if population and kind == "prediction":
+        raise ValueError("population=True is about the mean function; use kind='confidence'.")
+    sample = sample_of(response, "predictions", X, population, (y, sample_weight, groups))
+    means_of, sampling = _averaged(X, by, weights, aggregate, sample, ("mean", "sum"))
+    if means_of is None and kind == "prediction":
         raise ValueError("aggregate=None with kind='prediction' is what predict_frame returns; use that.")
     prepared = response.prepared(X)
-    if groups is None:
+    if means_of is None:
         inferred, terms = infer_rows(response, [prepared]), row_labels(X, prepared.shape[0])
     else:
-        means = Means.from_rows(response, prepared, groups, noise=kind == "prediction")
-        inferred, terms = infer_means(response, [means]), groups.labels
-        inferred = inferred if means.noise is None else inferred.with_noise(means.noise)
+        means = Means.from_rows(response, prepared, means_of, kind == "prediction", sampling is not None)
+        inferred, terms = infer_means(response, [means], sampling=sampling), means_of.labels
+        inferred = inferred if means.noise is None else inferred.with_part(means.noise)
     return inferred.frame(_with_classes({"term": terms}, response), level, tested=kind == "confidence")
 
 
@@ -127,6 +152,10 @@ def comparisons(
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
+    population: bool = False,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
 ) -> pd.DataFrame:
     """How predictions change when one column changes and all others stay the same, averaged over rows.
 
@@ -147,6 +176,7 @@ def comparisons(
     transform : {"difference", "ratio"}, default="difference"
         "ratio" divides the two means; its interval is computed on the log scale, and its test is against one.
     aggregate, weights, statistic, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`; no "sum"
+    population, y, sample_weight, groups : see :func:`~skribbon.inspection.predictions`
 
     Returns
     -------
@@ -168,7 +198,8 @@ def comparisons(
     response, chosen = Response(ribbon, "comparisons", class_=class_, statistic=statistic), Column.of(X, column)
     combine = difference if transform == "difference" else log_ratio
     change = _contrasts(chosen, values, transform, response.model.preprocess)
-    inferred, labels = _compare(response, chosen, combine, change, (by, aggregate, weights))
+    sample = sample_of(response, "comparisons", chosen.X, population, (y, sample_weight, groups))
+    inferred, labels = _compare(response, chosen, combine, change, (by, weights, aggregate, sample))
     return inferred.frame(labels, level, exponentiate=transform == "ratio")
 
 
@@ -183,6 +214,10 @@ def slopes(
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
+    population: bool = False,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
 
@@ -192,8 +227,8 @@ def slopes(
 
     Parameters
     ----------
-    ribbon, X, column, by, aggregate, weights, statistic, confidence_level, class_ : see \
-            :func:`~skribbon.inspection.comparisons`
+    ribbon, X, column, by, aggregate, weights, statistic, confidence_level, class_, population, y, sample_weight, \
+            groups : see :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -214,14 +249,14 @@ def slopes(
         raise ValueError(f"column={column!r} does not hold numbers, so there is no slope along it; use comparisons.")
     x = chosen.values.to_numpy(dtype=float)
     span = np.nanmax(x) - np.nanmin(x)
-    tables = []
+    tables, sample = [], sample_of(response, "slopes", chosen.X, population, (y, sample_weight, groups))
     # Steps as shares of the column's range. The short one, for the estimate, is below the scale of curves and above
     # rounding; over the long one, for the standard error, the kinks of a network average out.
     for share in (1e-4, 0.02):
         step = share * (span or max(1.0, np.nanmax(np.abs(x))))
         change = x - step, [x + step], ["dY/dX"]
         combine = partial(difference, step=2 * step)
-        tables.append(_compare(response, chosen, combine, change, (by, aggregate, weights), share))
+        tables.append(_compare(response, chosen, combine, change, (by, weights, aggregate, sample), share))
     (slope, labels), (wide, _) = tables
     return replace(wide, estimate=slope.estimate).frame(labels, level)
 
@@ -238,6 +273,10 @@ def partial_dependence(
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
+    population: bool = False,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: Any = None,
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
 
@@ -256,7 +295,8 @@ def partial_dependence(
         Quantiles of the column between which the grid lies.
     custom_values : dict, default=None
         Maps a feature to a grid of your own.
-    weights, statistic, confidence_level, class_ : see :func:`~skribbon.inspection.predictions`
+    weights, statistic, confidence_level, class_, population, y, sample_weight, groups : see \
+            :func:`~skribbon.inspection.predictions`
 
     Returns
     -------
@@ -284,15 +324,17 @@ def partial_dependence(
     if not chosen:
         raise ValueError("features must name at least one column of X, got an empty sequence.")
     own = {Column.of(X, name, "custom_values").name: np.asarray(grid) for name, grid in (custom_values or {}).items()}
-    groups = grouped(chosen[0].X, None, weights, "mean")
+    sample = sample_of(response, "partial_dependence", chosen[0].X, population, (y, sample_weight, groups))
+    means_of, sampling = _averaged(chosen[0].X, None, weights, "mean", sample)
     labels: dict[str, list[Any]] = {"term": [], "value": []}
     pieces = []
     for column in chosen:
         grid = own[column.name].tolist() if column.name in own else _grid(column, grid_resolution, low, high)
         column.check_known(grid, response.model.preprocess)
         for value in grid:
-            means = Means.from_rows(response, response.prepared(column.replaced(value)), groups)
-            pieces.append(infer_means(response, [means]))
+            X = response.prepared(column.replaced(value))
+            means = Means.from_rows(response, X, means_of, keep=population)
+            pieces.append(infer_means(response, [means], sampling=sampling))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
     return Inferred.concatenate(pieces).frame(_with_classes(labels, response), level)
@@ -300,8 +342,8 @@ def partial_dependence(
 
 def _compare(response, chosen, combine, change, rows, unit_share=1.0):
     """Infer changed values of a column against a reference, None for the column as it is, and label the estimates."""
-    (reference, changed, contrasts), (by, aggregate, weights) = change, rows
-    groups = _checked_groups(chosen.X, by, weights, aggregate, ("mean",))
+    (reference, changed, contrasts), by = change, rows[0]
+    groups, sampling = _averaged(chosen.X, *rows)
     before = response.prepared(chosen.X if reference is None else chosen.replaced(reference))
     after = (response.prepared(chosen.replaced(value)) for value in changed)
     if groups is None:
@@ -309,9 +351,10 @@ def _compare(response, chosen, combine, change, rows, unit_share=1.0):
         pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        start = Means.from_rows(response, before, groups)
-        means = ([Means.from_rows(response, X, groups), start] for X in after)
-        pieces = [infer_means(response, pair, combine, unit_share) for pair in means]
+        keep = sampling is not None
+        start = Means.from_rows(response, before, groups, keep=keep)
+        means = ([Means.from_rows(response, X, groups, keep=keep), start] for X in after)
+        pieces = [infer_means(response, pair, combine, unit_share, sampling) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or groups is None:
         labels[name] = places * len(contrasts)
@@ -363,15 +406,22 @@ def _grid(column: Column, resolution: int, low: float, high: float) -> list[Any]
     return np.linspace(ends[0], ends[1], resolution).tolist()
 
 
-def _checked_groups(X: Any, by: Any, weights: Any, aggregate: Any, allowed: Sequence[str]) -> Groups | None:
-    """Groups to aggregate over; None for estimates of single rows, which have neither ``by`` nor ``weights``."""
+def _averaged(X, by, weights, aggregate, sample=None, allowed=("mean",)) -> tuple[Any, Any]:
+    """Groups to aggregate over, and the sampling of ``infer_means``; None if rows are not aggregated, or no sample."""
     if aggregate is not None:
         check_name(aggregate, "aggregate", allowed)
-        return grouped(X, by, weights, aggregate)
+    if sample is not None:
+        if aggregate != "mean":
+            raise ValueError("population=True is about averages; use aggregate='mean'.")
+        given = sample.average if weights is None else sample.average * _checked_weights(weights, len(sample), "mean")
+        groups = grouped(X, by, given, "mean")
+        return groups, partial(sample.part, groups)
+    if aggregate is not None:
+        return grouped(X, by, weights, aggregate), None
     for name, given in (("by", by), ("weights", weights)):
         if given is not None:
             raise ValueError(f"{name} is for groups of rows; leave it out with aggregate=None.")
-    return None
+    return None, None
 
 
 def row_labels(X: Any, n: int) -> Any:

@@ -418,11 +418,14 @@ def check_inputs(inputs, X):
 
 
 def training_rows(model, X, y, weight, group=None):
-    """Rows of a model from the user's X and y, with ``group`` (n_samples,) numbers; y must be finite."""
+    """Rows of a model from the user's X and y, with ``group`` numbers (n_samples,), or (n_samples, k) if crossed."""
     t = model.encode_target(y)
     if not np.isfinite(t).all():
         raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
-    return Rows(model, model.prepare(X), t, weight, None if group is None else Groups.from_codes(group, weight))
+    if group is None:
+        return Rows(model, model.prepare(X), t, weight)
+    first, factors = (group, None) if group.ndim == 1 else (group[:, 0], group)
+    return Rows(model, model.prepare(X), t, weight, Groups.from_codes(first, weight), factors=factors)
 
 
 @singledispatch

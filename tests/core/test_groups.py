@@ -348,7 +348,7 @@ def test_invalid_groups_are_refused():
         RibbonRegressor().fit(X, Y, groups=np.zeros(N))
     with pytest.raises(ValueError, match="a label for each of the 240 rows"):
         RibbonRegressor().fit(X, Y, groups=GROUP[:-1])
-    for shape in ("firm", np.zeros((N, 2))):
+    for shape in ("firm", np.zeros((N, 2, 2))):
         with pytest.raises(ValueError, match="groups must be a sequence of 240 labels"):
             RibbonRegressor().fit(X, Y, groups=shape)
     for missing in (np.where(GROUP == 0, np.nan, GROUP), np.where(GROUP == 0, None, GROUP)):

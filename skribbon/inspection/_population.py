@@ -1,0 +1,137 @@
+r"""Averages for the population that rows were sampled from, instead of for these rows as they are.
+
+Under Dirichlet weights the average is reweighted like the fit. To first order an average with weights c_i of effects
+e_i, with mean m and derivative G in the parameters, moves with row i by
+
+.. math:: \psi_i = n c_i (e_i - m) + G\, \mathrm{IF}_i, \qquad \mathrm{IF}_i = -H_r^{-1} g_i,
+
+and has the variance :math:`\frac{1}{n\alpha + 1} \frac1n \sum_i \psi_i^2`, or with sums over groups in place of rows.
+The variance of the second part is known from the fit. This module computes the variance of the first part and, if the
+rows are the training rows, the correlation of the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from .._core.crossed import Cells, all_cells
+from .._core.ribbon import rescaling
+from .._core.rows import row_blocks
+from .._core.training import Training, corrected_scores
+from .._estimators.ribbon import BaseRibbon
+from .._utils.checks import check_in_memory, checked_groups, checked_weight
+from .._utils.typing import FloatArray
+from ..models.base import OneOutput
+from ._functional import Groups, Response
+from ._row_influence import Contributions
+
+
+def training_again(asking: str, estimator: Any, train: tuple) -> Training:
+    """Training of a Ribbon whose training rows X, y, sample_weight and groups are passed again."""
+    if not isinstance(estimator, BaseRibbon):
+        raise TypeError(f"{asking} needs a RibbonRegressor or RibbonClassifier, got {type(estimator).__name__}.")
+    if isinstance(estimator.model_, OneOutput):
+        raise ValueError(
+            f"{asking} is about training rows, and the outputs of this model share their parameters: one output "
+            "alone does not show the influence of a row. Fit a Ribbon to that output alone."
+        )
+    return estimator._training_again(*train)
+
+
+def sample_of(response: Response, asking: str, X: Any, population: bool, rest: tuple) -> Sample | None:
+    """Rows X as a sample, with the y, sample_weight and groups in ``rest``; None unless ``population``."""
+    if population:
+        return Sample.from_rows(response, asking, X, *rest)
+    for name, given in zip(("y", "sample_weight", "groups"), rest, strict=True):
+        if given is not None:
+            raise ValueError(f"{name} describes a sample from a population; pass population=True with it.")
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows as a sample from a population."""
+
+    weight: FloatArray  # (n,), how often each row was observed
+    average: FloatArray  # (n,), weight of each row in an average
+    cells: list[Cells]  # groups of dependent rows; empty if rows are independent
+    response: Response
+    training: Training | None  # of the Ribbon, if the sample are its training rows
+
+    @classmethod
+    def from_rows(cls, response: Response, asking: str, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """Check the rows; with y, they are the training rows of the Ribbon."""
+        check_in_memory(X)
+        estimator, training = response.estimator, None
+        average = checked_weight(sample_weight, X)
+        weight = average if getattr(estimator, "weight_type", "frequency") == "frequency" else np.sign(average)
+        code = checked_groups(groups, len(average), weight)
+        if y is not None:
+            training = training_again(f"{asking}(population=True, y=...)", estimator, (X, y, sample_weight, groups))
+            training = replace(training, scaled=True)  # fit has warned of leverages
+        cells = [] if code is None else all_cells(code.reshape(len(average), -1), weight)
+        return cls(weight, average, cells, response, training)
+
+    def __len__(self):
+        return len(self.weight)
+
+    def part(self, groups: Groups, pairs: Any, gradient: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Variance and degrees of freedom of sampling, and its correlation with the fit, (m K,) each.
+
+        ``groups`` are those of the averages, ``pairs`` the derivatives (m, K) of the estimates in some Means with these
+        Means, and ``gradient`` (m K, p) the derivatives of the estimates in the parameters.
+        """
+        (m, K), n, code = pairs[0][0].shape, self.weight.sum(), groups.codes
+        away = sum(d[code] * (means.rows - means.values[code]) for d, means in pairs)  # (n, K)
+        per_copy = np.divide(groups.weight, self.weight, out=np.zeros(len(code)), where=self.weight > 0)
+        own, pieces = n * per_copy[:, None] * away, []
+        for some in row_blocks(m * K, 4 * len(code)):
+            label, output = np.divmod(np.arange(m * K)[some], K)
+            inside = code[:, None] == label
+            share = np.where(inside, per_copy[:, None], 0.0)
+            pieces.append(self._part(np.where(inside, own[:, output], 0.0), share, gradient[some]))
+        variance, df, correlation = map(np.concatenate, zip(*pieces, strict=True))
+        return variance, df, correlation
+
+    def _part(self, own, share, gradient):
+        """Part of s estimates, (s,) each, from what rows add to them, (n, s), and their shares in averages, (n, s)."""
+        total, df, n, w = np.zeros((3, len(gradient))), np.full(len(gradient), np.inf), self.weight.sum(), self.weight
+        for cells in self.cells or [None]:
+            values = np.hstack([own, self._influences(gradient, cells)])
+            if cells is None:
+                units, squares, shares = n, n / (n + 1) * _products(_weighted(np.sqrt(w), values)), np.sqrt(w) * share.T
+            else:
+                units, sums = min(cells.counts), cells.sums(_weighted(w, values))
+                squares, shares = cells.variance * cells.centred(sums, _products), cells.sums(_weighted(w, share)).T
+            effective = 1 / np.square(shares).sum(axis=1)  # number of rows, or groups, by Kish
+            rate = effective / np.maximum(effective - 1, 1e-9)
+            total += squares / n**2 * np.stack([rate, np.ones_like(rate), np.sqrt(rate)])
+            df = np.minimum(df, effective - 1) if cells is None or len(cells.counts) == 1 else df
+        variance, of_fit, cross = total * rescaling(units, 1.0, self.response.estimator.ribbon_.alpha)
+        correlation = np.divide(cross, np.sqrt(variance * of_fit), out=np.zeros_like(df), where=variance * of_fit > 0)
+        return np.where(df < 1e-6, np.inf, variance), np.maximum(df, 1.0), correlation
+
+    def _influences(self, gradient, cells):
+        """G IF_i of each row, (n, s), with scores corrected in these cells; zero if these are not the training rows."""
+        if self.training is None:
+            return np.zeros((len(self.weight), len(gradient)))
+        training = self.training if cells is None else cells.training(self.training)
+        rows, (corrected, centre) = training.rows, corrected_scores(training)
+        if rows.model is not self.response.model:
+            gradient = gradient @ rows.model.uncentred(np.eye(len(rows.model.theta)))
+        D = training.H_r.solve(gradient.T)
+        along = rows.map(Contributions(D, corrected, centre, 1.0).along, max(rows.model.row_width, D.shape[1]))
+        return centre @ D - along
+
+
+def _weighted(weight, values):
+    return weight[:, None] * values
+
+
+def _products(values):
+    """Sums of o^2, f^2 and o f, (3, s), over values (n, 2 s) with columns o, then f."""
+    own, of_fit = np.split(values, 2, axis=1)
+    return np.stack([np.einsum("ns,ns->s", *pair) for pair in ((own, own), (of_fit, of_fit), (own, of_fit))])
