@@ -124,7 +124,7 @@ class Sample:
             gradient = gradient @ rows.model.uncentred(np.eye(len(rows.model.theta)))
         D = training.H_r.solve(gradient.T)
         along = rows.map(Contributions(D, corrected, centre, 1.0).along, max(rows.model.row_width, D.shape[1]))
-        return centre @ D - along
+        return (centre @ D if cells is None else 0.0) - along  # cells are centred by their mean
 
 
 def _weighted(weight, values):

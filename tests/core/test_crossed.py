@@ -161,7 +161,9 @@ def test_all_estimators_take_crossed_groups():
     np.testing.assert_allclose(piped.predict_interval(X[:5]), plain.predict_interval(X[:5]), rtol=1e-8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        network = RibbonRegressor(MLPRegressor(hidden_layer_sizes=(20,), max_iter=200, random_state=0)).fit(X, Y, groups=(A, B))
+        network = RibbonRegressor(MLPRegressor(hidden_layer_sizes=(20,), max_iter=200, random_state=0)).fit(
+            X, Y, groups=(A, B)
+        )
     assert network.held_out_.origin == "folds" and np.isfinite(network.predict_interval(X)).all()
     assert "9 x 12" in repr(summary(plain)) and "9 x 12" in plain._repr_html_()
 
