@@ -21,6 +21,7 @@ ORDER = (
     "plot_several_outputs.py",
     "plot_large_table.py",
     "plot_comparisons.py",
+    "plot_population.py",
     "plot_influence.py",
     "plot_poisson_claims.py",
     "plot_network.py",

@@ -488,8 +488,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Trace of the hat matrix: the number of parameters that the penalty leaves free.
     n_observations_ : float
         Sum of the weights, or the number of rows with a positive weight if weights are not frequencies.
-    n_groups_ : int or None
-        Number of groups; None without ``groups``, or if every group is a single observation.
+    n_groups_ : int, tuple of int, or None
+        Number of groups, of each grouping if they cross; None without ``groups``, or if every group is a single
+        observation.
     loo_score_ : float
         Mean log probability of the training labels under ``loo_distribution_``. Only if ``store_loo``.
     loo_distribution_ : ClassProbabilities
@@ -551,9 +552,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, whose meaning is ``weight_type``.
-        groups : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,) or (n_samples, k), or tuple of k arrays, default=None
             Group labels: rows with the same label, such as one person or day, may depend on each other. Each group gets
-            one Dirichlet weight.
+            one Dirichlet weight. If k groupings cross, as shops and products, the weight of a row is a product.
 
         Returns
         -------

@@ -49,7 +49,7 @@ def cross_val_interval(
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     sample_weight : array-like of shape (n_samples,), default=None
         Passed to each fit.
-    groups : array-like of shape (n_samples,), default=None
+    groups : array-like of shape (n_samples,) or (n_samples, k), or tuple of k arrays, default=None
         Group labels of rows that depend on each other, passed to each fit and to the splitter; if ``cv`` is a number,
         folds keep groups together.
     confidence_level : float or sequence of L floats, default=0.9

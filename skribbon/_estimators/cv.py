@@ -186,7 +186,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             Scores are averaged over several outputs.
         sample_weight : array-like of shape (n_samples,), default=None
             Used in the fits and the scores; the ``weight_type`` of the Ribbon says what it means.
-        groups : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,) or (n_samples, k), or tuple of k arrays, default=None
             Group labels: rows with the same label may depend on each other. Each group gets one Dirichlet weight, and
             folds keep it together if ``cv`` is a number or None. Any other splitter is passed the labels too.
 

@@ -396,7 +396,7 @@ class BaseRibbon(Wrapper):
             The training rows; likewise y, ``sample_weight`` and ``groups``.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
-        groups : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,) or (n_samples, k), or tuple of k arrays, default=None
         n_refits : int, default=5
         random_state : int, RandomState or None, default=None
         verbose : int, default=0

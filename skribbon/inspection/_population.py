@@ -57,9 +57,8 @@ class Sample:
 
     weight: FloatArray  # (n,), how often each row was observed
     average: FloatArray  # (n,), weight of each row in an average
-    cells: list[Cells]  # groups of dependent rows; empty if rows are independent
     response: Response
-    training: Training | None  # of the Ribbon, if the sample are its training rows
+    parts: list[tuple[Cells | None, Training | None]]  # cells of dependent rows, or None, with their Training
 
     @classmethod
     def from_rows(cls, response: Response, asking: str, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
@@ -73,7 +72,8 @@ class Sample:
             training = training_again(f"{asking}(population=True, y=...)", estimator, (X, y, sample_weight, groups))
             training = replace(training, scaled=True)  # fit has warned of leverages
         cells = [] if code is None else all_cells(code.reshape(len(average), -1), weight)
-        return cls(weight, average, cells, response, training)
+        parts = [(some, None if training is None else some.training(training)) for some in cells]
+        return cls(weight, average, response, parts or [(None, training)])
 
     def __len__(self):
         return len(self.weight)
@@ -99,8 +99,9 @@ class Sample:
     def _part(self, own, share, gradient):
         """Part of s estimates, (s,) each, from what rows add to them, (n, s), and their shares in averages, (n, s)."""
         total, df, n, w = np.zeros((3, len(gradient))), np.full(len(gradient), np.inf), self.weight.sum(), self.weight
-        for cells in self.cells or [None]:
-            values = np.hstack([own, self._influences(gradient, cells)])
+        for cells, training in self.parts:
+            influences = np.zeros_like(own) if training is None else self._influences(training, gradient)
+            values = np.hstack([own, influences])
             if cells is None:
                 units, squares, shares = n, n / (n + 1) * _products(_weighted(np.sqrt(w), values)), np.sqrt(w) * share.T
             else:
@@ -114,17 +115,14 @@ class Sample:
         correlation = np.divide(cross, np.sqrt(variance * of_fit), out=np.zeros_like(df), where=variance * of_fit > 0)
         return np.where(df < 1e-6, np.inf, variance), np.maximum(df, 1.0), correlation
 
-    def _influences(self, gradient, cells):
-        """G IF_i of each row, (n, s), with scores corrected in these cells; zero if these are not the training rows."""
-        if self.training is None:
-            return np.zeros((len(self.weight), len(gradient)))
-        training = self.training if cells is None else cells.training(self.training)
+    def _influences(self, training, gradient):
+        """G IF_i of each training row, (n, s)."""
         rows, (corrected, centre) = training.rows, corrected_scores(training)
         if rows.model is not self.response.model:
             gradient = gradient @ rows.model.uncentred(np.eye(len(rows.model.theta)))
         D = training.H_r.solve(gradient.T)
         along = rows.map(Contributions(D, corrected, centre, 1.0).along, max(rows.model.row_width, D.shape[1]))
-        return (centre @ D if cells is None else 0.0) - along  # cells are centred by their mean
+        return (centre @ D if rows.groups is None else 0.0) - along  # sums over cells are centred themselves
 
 
 def _weighted(weight, values):
