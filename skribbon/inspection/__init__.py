@@ -1,8 +1,9 @@
 """Inference about coefficients and predictions, and influence of training rows.
 
-Every function takes a fitted Ribbon, refits nothing, and returns a table. Standard errors are exact if the estimate is
-linear in the parameters, else by the delta method; Student's t is used if degrees of freedom of a variance are known.
-A RibbonCV is inferred from at alpha = 1, except for observations; pass its ``estimator_`` for the tuned alpha.
+Every function takes a fitted Ribbon, refits nothing, and returns a table: of polars if it is given one, else of pandas.
+Standard errors are exact if the estimate is linear in the parameters, else by the delta method; Student's t is used if
+degrees of freedom of a variance are known. A RibbonCV is inferred from at alpha = 1, except for observations; pass its
+``estimator_`` for the tuned alpha.
 """
 
 from ._coefficients import Summary, coefficients, contrast, summary, wald_test

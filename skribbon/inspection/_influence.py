@@ -17,8 +17,9 @@ from .._core.thresholds import CERTAIN
 from .._core.training import Training
 from .._core.units import moved
 from .._estimators.ribbon import BaseRibbon
-from .._utils.checks import check_count, check_name, index_of
+from .._utils.checks import check_count, check_name
 from .._utils.compat import cached_property
+from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import FloatArray, MatrixLike
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
@@ -31,6 +32,7 @@ from ._row_influence import Top, contributions, group_left_out, influences, left
 Scale: TypeAlias = Literal["prediction", "raw"]
 
 
+@polars_in_polars_out
 def influence(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -91,6 +93,7 @@ def influence(
     return asked.table(values, "influence")
 
 
+@polars_in_polars_out
 def variance_contributions(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -142,6 +145,7 @@ def variance_contributions(
     return asked.table(found, "contribution")
 
 
+@polars_in_polars_out
 def leave_out(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -193,6 +197,7 @@ def leave_out(
     return pd.DataFrame(columns, index=labels.repeat(K))
 
 
+@polars_in_polars_out
 def influence_measures(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
