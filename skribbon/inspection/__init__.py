@@ -9,8 +9,10 @@ degrees of freedom of a variance are known. A RibbonCV is inferred from at alpha
 from ._coefficients import Summary, coefficients, contrast, summary, wald_test
 from ._influence import influence, influence_measures, leave_out, variance_contributions
 from ._predictions import comparisons, partial_dependence, predictions, slopes
+from ._tables import RegressionTable, regression_table
 
 __all__ = [
+    "RegressionTable",
     "Summary",
     "coefficients",
     "comparisons",
@@ -20,6 +22,7 @@ __all__ = [
     "leave_out",
     "partial_dependence",
     "predictions",
+    "regression_table",
     "slopes",
     "summary",
     "variance_contributions",
