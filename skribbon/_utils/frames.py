@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,12 +22,13 @@ def index_of(X: Any) -> Any:
     return X.index if hasattr(X, "iloc") else None
 
 
-def as_series(values: Any) -> pd.Series:
+def as_series(values: Any) -> Any:
     """Convert one column of any container to pandas; an Enum of polars is a categorical column with its order."""
     import pandas as pd
 
     if not is_polars(values):
         return pd.Series(values if isinstance(values, pd.Series | pd.Categorical) else np.asarray(values))
+    values = values.cast(float) if values.dtype.is_decimal() else values
     found = values.to_numpy() if values.dtype.is_numeric() else values.to_list()
     if type(values.dtype).__name__ == "Enum":
         found = pd.Categorical(found, values.dtype.categories.to_list())

@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.utils.fixes import parse_version
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics, time_blocks
+from skribbon.baselines import BootstrapRegressor, LaplaceRegressor
 from skribbon.inspection import (
     comparisons,
     influence,
@@ -232,6 +233,13 @@ def test_columns_of_plain_tables():
         comparisons(ribbon, X, "y")
 
 
+def test_decimals_are_numbers():
+    X = plain()[0].with_columns(pl.col("count").cast(pl.Decimal(10, 2)))
+    ribbon = RibbonRegressor().fit(X, target())
+    for found in (slopes(ribbon, X, "count"), comparisons(ribbon, X, "count")):
+        np.testing.assert_allclose(found["estimate"].to_numpy(), ribbon.estimator_.coef_[1:2], rtol=1e-6)
+
+
 def test_unfinished_queries_are_refused():
     X, _, ribbon = plain()
     lazy, y = X.lazy(), target()
@@ -319,6 +327,14 @@ def test_fits_with_columns_of_polars():
     ):
         expected = estimator.fit(A, other, **arrays).predict_frame(A)
         check_equal(estimator.fit(X, own, **given).predict_frame(X), expected)
+
+
+@knows_names
+@pytest.mark.parametrize("baseline", [BootstrapRegressor(n_members=3, random_state=0), LaplaceRegressor()])
+def test_baselines_take_polars_tables(baseline):
+    baseline = baseline.set_params(estimator=model(Ridge()))
+    expected = baseline.fit(pandas_table(), target()).predict_interval(pandas_table())
+    np.testing.assert_allclose(baseline.fit(table(), target()).predict_interval(table()), expected)
 
 
 def test_calibration_rows_of_polars():
