@@ -27,10 +27,10 @@ from .._utils.checks import (
     check_single_level,
     check_target,
     checked_weight,
-    index_of,
     is_name,
 )
 from .._utils.compat import ignoring_underflow, limit_blas
+from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import (
     ClassScoreName,
     Correction,
@@ -345,6 +345,7 @@ class ClassificationMethods:
         return sets[..., 0] if scalar else sets
 
     @lazily
+    @polars_in_polars_out
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Tabulate the predicted class, and every class probability with its interval.
 
@@ -356,7 +357,8 @@ class ClassificationMethods:
         Returns
         -------
         DataFrame
-            Columns prediction, then proba, lower and upper for each class; the index of X is kept.
+            Columns prediction, then proba, lower and upper for each class; the index of X is kept. A polars
+            table if X is one.
 
         Examples
         --------

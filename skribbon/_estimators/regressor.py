@@ -30,9 +30,9 @@ from .._utils.checks import (
     check_table_of,
     check_target,
     checked_weight,
-    index_of,
 )
 from .._utils.compat import ignoring_underflow, limit_blas
+from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import (
     Correction,
     CurvatureName,
@@ -408,6 +408,7 @@ class RegressionMethods:
         return self.predict_distribution(X, kind).sample(n_samples, random_state)
 
     @lazily
+    @polars_in_polars_out
     def predict_frame(self, X: MatrixLike, confidence_level: float = 0.9) -> pd.DataFrame:
         """Tabulate the prediction, its uncertainty and its interval.
 
@@ -420,7 +421,7 @@ class RegressionMethods:
         -------
         DataFrame
             Columns prediction, std_epistemic, std_aleatoric, lower, upper, below the names of several outputs; the
-            index of X is kept.
+            index of X is kept. If X is a polars table, so is this; several outputs then have columns name_prediction.
 
         Examples
         --------

@@ -1,5 +1,6 @@
 """Checks of user input, with errors that name the parameter and the remedy."""
 
+import re
 from datetime import date
 from numbers import Integral
 
@@ -10,6 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .compat import check_sample_weight
 
+# names of dtypes, one per line; categories, which polars lists in parentheses, do not count
+TIMES = re.compile(r"^[\w[]*(date|time|duration)", re.IGNORECASE | re.MULTILINE)
+
 
 def is_lazy(X):
     """Whether X is a Dask collection, or a Table built from one, whose rows are not in memory."""
@@ -18,9 +22,9 @@ def is_lazy(X):
 
 def check_no_dates(X):
     """Refuse tables with columns of dates, which have no numbers of a known unit."""
-    dtypes = "".join(map(str, getattr(X, "dtypes", [getattr(X, "dtype", "")])))
+    dtypes = "\n".join(map(str, getattr(X, "dtypes", [getattr(X, "dtype", "")])))
     first = np.ravel(np.asarray(X[:1], dtype=object)) if "object" in dtypes else ()
-    if "time" in dtypes or any(isinstance(value, date) for value in first):
+    if TIMES.search(dtypes) or any(isinstance(value, date) for value in first):
         raise TypeError("X holds dates or times. Convert them to numbers, such as days since the first date.")
 
 
@@ -225,8 +229,3 @@ def check_name(value, name, allowed):
 def is_name(value, *names):
     """Whether a parameter, maybe an array, is one of these names."""
     return isinstance(value, str) and value in names
-
-
-def index_of(X):
-    """Index of a pandas table, or None for other containers, as lists, which have a method ``index``."""
-    return X.index if hasattr(X, "iloc") else None

@@ -35,6 +35,7 @@ from .._predict.predictive import Latent
 from .._predict.target import TargetScale
 from .._utils.checks import check_count, check_name, check_target
 from .._utils.compat import ignoring_underflow, safe_indexing
+from .._utils.frames import as_series, is_polars
 from .._utils.typing import MatrixLike, RandomState
 from .._utils.unwrap import innermost
 from ..exceptions import RibbonWarning, warn_user
@@ -176,7 +177,7 @@ def indexable(X):
     """Return X in a form whose rows can be selected; frames stay frames."""
     if sparse.issparse(X):
         return X.tocsr()
-    return X if hasattr(X, "__dataframe__") else np.asarray(X)
+    return X if hasattr(X, "columns") else np.asarray(X)
 
 
 class WeightedFit(Wrapper):
@@ -343,7 +344,8 @@ def observations(X, y, weight):
     if sparse.issparse(X):
         content = X @ np.random.default_rng(0).standard_normal(X.shape[1])
     else:
-        content = pd.util.hash_pandas_object(pd.DataFrame(X), index=False).to_numpy()
+        columns = {name: as_series(X[name]) for name in X.columns} if is_polars(X) else X
+        content = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
     order = np.lexsort([content, np.unique(y, return_inverse=True)[1]])
     weight = np.ones(len(y)) if weight is None else weight
     order = order[weight[order] > 0]

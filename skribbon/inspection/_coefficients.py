@@ -453,6 +453,26 @@ class Summary:
         table = "" if self.table is None else self.table.to_html(index=False, float_format="{:.4g}".format, border=0)
         return f"<table>{rows}</table>{table}<p>{escape(self.note)}</p>"
 
+    # ------------------------------------------------------------------ names that the package maketables reads
+    @property
+    def __maketables_coef_table__(self):
+        if self.table is None:
+            raise AttributeError(self.note)  # maketables then refuses this fit
+        names = {"estimate": "b", "std_error": "se", "statistic": "t", "p_value": "p"}
+        return by_term(self.table).rename(columns=names)
+
+    @property
+    def __maketables_default_stat_keys__(self):
+        return ["N", "groups", "se_type"]
+
+    def __maketables_stat__(self, key):
+        return self.facts.get({"N": "observations", "se_type": "correction"}.get(key, key))
+
+
+def by_term(table: pd.DataFrame) -> pd.DataFrame:
+    """Index a table of coefficients by "term", or "class: term"."""
+    return table.set_index(table.loc[:, :"term"].astype(str).agg(": ".join, axis=1))
+
 
 def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     """Facts about the fit of a Ribbon, and the coefficients of a linear base model.
@@ -477,19 +497,20 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     """
     level = check_single_level(confidence_level)
     inner = fitted_ribbon(ribbon, "summary")
+    facts = facts_of(inner) | {"confidence level": f"{level:g}"}
     if not has_coefficients(inner.model_):
         note = (
             f"{type(inner.model_).__name__} has no coefficients that belong to features; skribbon.inspection.slopes "
             "and comparisons show how its predictions change along a column."
         )
-        return Summary(_facts(inner, level), None, note)
+        return Summary(facts, None, note)
     note = "A coefficient estimates the minimiser of the expected loss, which is not penalised."
     if np.any(inner.model_.l2) or np.any(inner.model_.penalty_gradient):
         note = "A coefficient estimates the minimiser of the penalised expected loss, not an unbiased effect."
-    return Summary(_facts(inner, level), coefficients(inner, level), note)
+    return Summary(facts, coefficients(inner, level), note)
 
 
-def _facts(ribbon: Any, level: float) -> dict[str, str]:
+def facts_of(ribbon: Any) -> dict[str, str]:
     """Facts about a fit that its estimator knows, by name."""
     facts = {
         "base model": _one_line(fitted_leaf(ribbon.estimator_)),
@@ -502,7 +523,6 @@ def _facts(ribbon: Any, level: float) -> dict[str, str]:
         "curvature": _one_line(ribbon.curvature_),
         "correction": getattr(ribbon, "correction_", getattr(ribbon, "correction", None)),
         **_noise(ribbon),
-        "confidence level": f"{level:g}",
     }
     return {name: fact for name, fact in facts.items() if fact is not None}
 

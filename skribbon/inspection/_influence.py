@@ -16,8 +16,9 @@ from .._core.rows import row_blocks
 from .._core.thresholds import CERTAIN
 from .._core.training import Training
 from .._core.units import moved
-from .._utils.checks import check_count, check_name, index_of
+from .._utils.checks import check_count, check_name
 from .._utils.compat import cached_property
+from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import FloatArray, MatrixLike
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
@@ -30,6 +31,7 @@ from ._row_influence import Top, contributions, group_left_out, influences, left
 Scale: TypeAlias = Literal["prediction", "raw"]
 
 
+@polars_in_polars_out
 def influence(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -90,6 +92,7 @@ def influence(
     return asked.table(values, "influence")
 
 
+@polars_in_polars_out
 def variance_contributions(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -141,6 +144,7 @@ def variance_contributions(
     return asked.table(found, "contribution")
 
 
+@polars_in_polars_out
 def leave_out(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
@@ -192,6 +196,7 @@ def leave_out(
     return pd.DataFrame(columns, index=labels.repeat(K))
 
 
+@polars_in_polars_out
 def influence_measures(
     ribbon: BaseEstimator,
     X_train: MatrixLike,

@@ -16,13 +16,14 @@ from scipy import sparse
 from scipy.stats.mstats import mquantiles
 from sklearn.base import BaseEstimator
 
-from .._utils.checks import check_count, check_in_memory, check_name, check_single_level, index_of, listed
-from .._utils.compat import safe_indexing
+from .._utils.checks import check_count, check_in_memory, check_name, check_single_level, listed
+from .._utils.frames import as_series, index_of, is_polars, polars_in_polars_out, with_column
 from .._utils.typing import IntervalKind, MatrixLike
 from ._functional import Groups, Inferred, Means, Response, difference, infer_means, infer_rows, log_ratio
 from ._population import sample_of
 
 
+@polars_in_polars_out
 def predictions(
     ribbon: BaseEstimator,
     X: MatrixLike,
@@ -139,6 +140,7 @@ def predictions(
     return inferred.frame(_with_classes({"term": terms}, response), level, tested=kind == "confidence")
 
 
+@polars_in_polars_out
 def comparisons(
     ribbon: BaseEstimator,
     X: MatrixLike,
@@ -203,6 +205,7 @@ def comparisons(
     return inferred.frame(labels, level, exponentiate=transform == "ratio")
 
 
+@polars_in_polars_out
 def slopes(
     ribbon: BaseEstimator,
     X: MatrixLike,
@@ -261,6 +264,7 @@ def slopes(
     return replace(wide, estimate=slope.estimate).frame(labels, level)
 
 
+@polars_in_polars_out
 def partial_dependence(
     ribbon: BaseEstimator,
     X: MatrixLike,
@@ -442,7 +446,7 @@ def _with_classes(labels: dict[str, Any], response: Response) -> dict[str, Any]:
 def as_table(X: Any) -> Any:
     """Return X as a table whose columns can be selected and replaced."""
     check_in_memory(X)
-    if hasattr(X, "iloc") or sparse.issparse(X):
+    if hasattr(X, "iloc") or sparse.issparse(X) or is_polars(X):
         return X
     if hasattr(X, "columns"):
         raise TypeError(f"X is a {type(X).__name__}, whose columns cannot be changed here; pass X.to_pandas().")
@@ -490,9 +494,8 @@ class Column:
         X = as_table(X)
         names = list(getattr(X, "columns", ()))
         position = column_position(names, X.shape[1], column, parameter)
-        values = X[:, [position]].toarray().ravel() if sparse.issparse(X) else safe_indexing(X, position, axis=1)
-        series = values if hasattr(X, "iloc") else pd.Series(np.ravel(values))
-        return cls(X, position, str(names[position]) if names else f"x{position}", series.infer_objects())
+        values = X[:, [position]].toarray().ravel() if sparse.issparse(X) else getattr(X, "iloc", X)[:, position]
+        return cls(X, position, str(names[position]) if names else f"x{position}", as_series(values).infer_objects())
 
     @classmethod
     def several(cls, X: Any, columns: Any, parameter: str = "column") -> list[Column]:
@@ -522,6 +525,8 @@ class Column:
         if sparse.issparse(X):
             X, new = X.tocsc(), np.broadcast_to(np.asarray(value, dtype=float), X.shape[0])
             return sparse.hstack([X[:, :j], sparse.csc_array(new[:, None]), X[:, j + 1 :]], format="csr")
+        if is_polars(X):
+            return with_column(X, j, value, keep_dtype=not self.is_numeric)
         if hasattr(X, "iloc"):
             X = X.copy(deep=False)
             X.isetitem(j, pd.Series(value, index=X.index, dtype=None if self.is_numeric else X.dtypes.iloc[j]))
@@ -568,7 +573,7 @@ def _codes(X, by, n):
     """Labels (m,) of the groups and the group number of each row, (n,)."""
     if isinstance(by, str) or np.ndim(by) == 0:
         by = Column.of(X, by, "by").values
-    values = pd.Series(by if isinstance(by, pd.Series | pd.Categorical) else np.asarray(by))
+    values = as_series(by)
     if len(values) != n:
         raise ValueError(f"by must be a column of X or have a label for each of its {n} rows, got {len(values)}.")
     codes, labels = pd.factorize(values, sort=True)

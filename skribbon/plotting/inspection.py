@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from inspect import unwrap
 from typing import Any, Self
 
 import numpy as np
@@ -252,7 +253,7 @@ class PartialDependenceDisplay:
         if hasattr(estimator, "classes_"):
             asked["class_"] = estimator.classes_[draw.class_position(estimator.classes_, pos_label)]
             response = f"mean P({draw.named(asked['class_'])})"
-        table = partial_dependence(estimator, X, features, confidence_level=confidence_level, **asked)
+        table = unwrap(partial_dependence)(estimator, X, features, confidence_level=confidence_level, **asked)
         columns, tenths = Column.several(X, features), np.arange(1, 10) / 10
         numbers = (column for column in columns if column.is_numeric)
         deciles = {column.name: np.nanquantile(column.values.to_numpy(dtype=float), tenths) for column in numbers}
@@ -413,7 +414,7 @@ class InfluenceDisplay:
         -------
         InfluenceDisplay
         """
-        table = influence_measures(estimator, X_train, y_train, sample_weight, groups)
+        table = unwrap(influence_measures)(estimator, X_train, y_train, sample_weight, groups)
         measures = table[["leverage", "left_out_residual", "cooks_distance"]].to_numpy().T
         name, noun = type(estimator).__name__ if name is None else name, "row" if groups is None else "group"
         return cls(*measures, labels=list(table.index), n_labels=n_labels, noun=noun, name=name).plot(ax, **kwargs)

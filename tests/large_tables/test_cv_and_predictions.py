@@ -17,7 +17,16 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._dask import Table, folds_of
 from skribbon.exceptions import CalibrationWarning
-from skribbon.inspection import comparisons, predictions, slopes
+from skribbon.inspection import (
+    comparisons,
+    influence,
+    influence_measures,
+    leave_out,
+    partial_dependence,
+    predictions,
+    slopes,
+    variance_contributions,
+)
 
 LOGISTIC = LogisticRegression(C=0.3, solver="newton-cholesky", tol=1e-12)
 ALPHAS = [0.1, 1.0, 10.0]
@@ -242,9 +251,22 @@ def test_several_outputs(frame, lazy):
         RibbonRegressor().fit(lazy[FEATURES], lazy[["y", "positive"]])
 
 
-@pytest.mark.parametrize("ask", [predictions, partial(slopes, column=0), partial(comparisons, column=0)])
+ROWS = np.random.default_rng(0).normal(size=(40, 2))
+REFUSING = {
+    "predictions": predictions,
+    "slopes": partial(slopes, column=0),
+    "comparisons": partial(comparisons, column=0),
+    "partial_dependence": partial(partial_dependence, features=0),
+    "influence": partial(influence, y_train=ROWS[:, 0], X=ROWS),
+    "variance_contributions": partial(variance_contributions, y_train=ROWS[:, 0], X=ROWS),
+    "leave_out": partial(leave_out, y_train=ROWS[:, 0], rows=[0], X=ROWS),
+    "influence_measures": partial(influence_measures, y_train=ROWS[:, 0]),
+}
+
+
+@pytest.mark.parametrize("ask", REFUSING.values(), ids=REFUSING)
 def test_inspection_refuses_dask_tables_in_one_sentence(ask):
-    X = np.random.default_rng(0).normal(size=(40, 2))
+    X = ROWS
     ribbon = RibbonRegressor(noise="dof").fit(X, X[:, 0])
     for lazy in (da.from_array(X, chunks=(20, 2)), dd.from_array(X, chunksize=20)):
         with pytest.raises(TypeError, match=r"X is a Dask .*, but this needs rows in memory"):
