@@ -172,8 +172,7 @@ class Law:
 class LocationScale(Law):
     """Distribution of centre + scale z, with the centre as first and a variance as second parameter.
 
-    A subclass defines quantiles of z: ``_standard(q)`` at levels (Q,) for all elements, (Q,) or (..., Q), and
-    ``_standard_ppf(q)`` at one level for each element.
+    A subclass defines quantiles of z, ``_standard_ppf(q)``, at levels that broadcast with the parameters.
     """
 
     real = True
@@ -201,10 +200,10 @@ class LocationScale(Law):
             return np.isfinite(np.sum(self.parameters[0]) + np.sum(y)) and np.all(self.parameters[1] > 0)
 
     def ppf(self, q):
-        q, centre = as_floats(q), self.parameters[0]
-        if not np.isfinite(centre).all():  # degenerate distributions, whatever their scale
+        if not np.isfinite(self.parameters[0]).all():  # degenerate distributions, whatever their scale
             return super().ppf(q)
-        quantiles = centre[..., None] + self._scale()[..., None] * self._standard(np.atleast_1d(q)) + 0.0  # no -0.0
+        q, each = as_floats(q), type(self)(*(p[..., None] for p in self.parameters), **self.constants)
+        quantiles = each._ppf(np.atleast_1d(q)) + 0.0  # no minus zero
         return in_order(quantiles, q) if q.ndim else quantiles[..., 0]
 
     def _ppf(self, q):
@@ -224,10 +223,8 @@ class Normal(LocationScale):
     def crps(self, y):
         return self._crps(y) if self._is_plain_at(y) else super().crps(y)
 
-    def _standard(self, q):
+    def _standard_ppf(self, q):
         return ndtri(q)
-
-    _standard_ppf = _standard
 
     def _cdf(self, y):
         return ndtr(self._z(y))
@@ -268,13 +265,9 @@ class Student(LocationScale):
     def _logpdf(self, y):
         return self._standard_logpdf(self._z(y)) - np.log(self._scale())
 
-    def _standard(self, q):
-        nu = self.parameters[2]
-        same = nu.size and (nu == nu.flat[0]).all()
-        return student_quantiles(q, nu.flat[:1] if same else nu[..., None])
-
     def _standard_ppf(self, q):
-        return student_quantiles(q, self.parameters[2])
+        nu = self.parameters[2]
+        return student_quantiles(q, nu.flat[:1] if nu.size and (nu == nu.flat[0]).all() else nu)
 
     def _crps(self, y):
         z, nu = self._z(y), self._nu()

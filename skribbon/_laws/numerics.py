@@ -258,8 +258,7 @@ def normals_crps(means, variances, y):
 
     def expected_size(a, v):
         std = np.sqrt(v)
-        z = np.divide(a, std, out=np.sign(a) * np.inf, where=std > 0)
-        z = np.where(np.isnan(z), 0.0, z)
+        z = a / np.maximum(std, np.finfo(float).tiny)
         return a * (2 * ndtr(z) - 1) + std * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
 
     score, B = expected_size(means - y[:, None], variances).mean(axis=1), means.shape[1]
