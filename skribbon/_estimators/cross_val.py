@@ -90,9 +90,8 @@ def cross_val_interval(
     X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
     given = {"sample_weight": sample_weight, "groups": groups}
     params = {name: np.asarray(value) for name, value in given.items() if value is not None}
-    splits = split_positions(
-        cv, X, y, groups, False, {name: params[name] for name in ("groups",) if name in params}, sample_weight
-    )
+    split_params = {name: value for name, value in params.items() if name == "groups"}
+    splits = split_positions(cv, X, y, groups, False, split_params, sample_weight)
     if not holds_out_each_once(splits, len(y)):
         raise ValueError("cv must hold out each row exactly once, as KFold does; ShuffleSplit and the like do not.")
     if bases := _fits_of_network(estimator, X, y, splits, params, kind, n_jobs):
