@@ -75,9 +75,7 @@ class Route:
 class Replicated(Route):
     """Route that gives each row its own parameters, so that one reverse pass gives the gradients of all rows."""
 
-    stacked: (
-        bool  # whether X is passed as (n, 1, d), for functions like X @ W + b, or as (n, d), for formulas in X[:, j]
-    )
+    stacked: bool  # whether X is (n, 1, d), for functions like X @ W + b, or (n, d), for formulas in X[:, j]
     layouts: tuple  # shapes of the leaves, with ROWS for the axis of rows
 
     def pullback(self, f, tree, theta, Z, n_outputs):
@@ -369,11 +367,8 @@ class AutogradLoss(StoresFunctions, Loss):
         self.function, self.n_outputs = function, n_outputs
         self.curvature_rank, self.additive = n_outputs, family is None
         if family is not None:
-            self.n_classes, self.output_map, self.probabilities = (
-                family.n_classes,
-                family.output_map,
-                family.probabilities,
-            )
+            self.n_classes, self.output_map = family.n_classes, family.output_map
+            self.probabilities = family.probabilities
 
     def _rows(self, f, y):
         if self.output_map is not None:
