@@ -1,7 +1,5 @@
 """Intervals of each row by a fit that has not seen it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RibbonCV: alpha and temperature chosen on held-out rows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -45,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[RibbonCV, P], R]:
+def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate["RibbonCV", P], R]:
     """Method that calls the fitted Ribbon's method of this name; available only if the Ribbon has it."""
     name = original.__name__
 

@@ -1,7 +1,5 @@
 """Parameters of the estimators, checked and parsed once for a fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Shapes of additive noise: the distribution of e in y = f + sqrt(dispersion) e."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

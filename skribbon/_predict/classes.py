@@ -1,8 +1,7 @@
 """Distribution of class probabilities, given uncertain logits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -131,7 +130,7 @@ class ClassProbabilities(Distribution):
         np.maximum(intervals[:, :, 1], mean, out=intervals[:, :, 1])
         return intervals
 
-    def take(self, rows: ArrayLike) -> ClassProbabilities:
+    def take(self, rows: ArrayLike) -> Self:
         """Class probabilities of some rows, without joint draws.
 
         Parameters
@@ -183,7 +182,7 @@ class ClassProbabilities(Distribution):
         draws = self._uncertain.source(check_count(n_samples, "n_samples"), check_random_state(random_state))
         return self.loss.probabilities(draws).transpose(2, 0, 1)
 
-    def scaled(self, factor: float) -> ClassProbabilities:
+    def scaled(self, factor: float) -> Self:
         """Class probabilities with the covariance of the logits multiplied by a factor.
 
         Parameters

@@ -1,7 +1,5 @@
 """Bayesian neural networks by Hamiltonian Monte Carlo or variational inference. Only ``fit`` imports NumPyro."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
 from numbers import Real

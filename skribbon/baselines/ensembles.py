@@ -1,7 +1,5 @@
 """Ensembles: members trained many times or thinned by dropout, and predictions averaged over them."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import Counter

@@ -1,7 +1,5 @@
 """Jackknife+ and CV+ (Barber et al., 2021): intervals and sets from fits without some of the rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ The fit without row i is one Newton step away, H_r^-1 J_i' (I - C_i A_i)^-1 u_i 
 hat matrix: exact for least squares and ridge. A row of several copies is left out with all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, reduce

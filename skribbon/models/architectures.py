@@ -3,8 +3,6 @@
 Rows may each have their own parameters: X is then (n, 1, d), a matrix (n, in, out), a vector (n, 1, out), f (n, 1, k).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product

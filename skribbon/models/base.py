@@ -1,7 +1,5 @@
 """Parametric models: the contract between a fitted estimator and the mathematics, and its registries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Self
@@ -214,11 +212,11 @@ class ParametricModel:
         return len(self.theta) * self.loss.n_outputs
 
     @property
-    def outputs(self) -> tuple[ParametricModel, ...]:
+    def outputs(self) -> tuple["ParametricModel", ...]:
         """A model of each column of y; the model itself if y has one column."""
         return tuple(one_output(self, j) for j in range(len(self.loss.by_output))) or (self,)
 
-    def last_layer(self) -> ParametricModel:
+    def last_layer(self) -> "ParametricModel":
         """Model as a function of its last layer's parameters; the model itself if it has no layers.
 
         Returns

@@ -3,8 +3,6 @@
 A loss has derivatives in f and a family of distributions of y given f; a classifier's also ``probabilities(f)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 
@@ -22,7 +20,7 @@ class Loss:
 
     n_outputs = 1  # k: how many raw predictions the loss takes
     n_classes = 0  # K, of a classifier
-    by_output: tuple[Loss, ...] = ()  # losses of the columns of y if y is (n, m)
+    by_output: tuple["Loss", ...] = ()  # losses of the columns of y if y is (n, m)
     output_map: FloatArray | None = None  # (K, k), from logits to the coordinates f of the loss; None for the identity
     curvature_rank = 1  # rank of the expected curvature R R'
     convex = True  # whether the loss is convex in f, so that its Hessian is never indefinite

@@ -1,7 +1,5 @@
 """Fit scale and distribution of the observation noise, and parse the parameters ``noise`` and ``law``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real

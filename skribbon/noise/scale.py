@@ -1,7 +1,5 @@
 """Scale of the observation noise at every row."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
