@@ -106,9 +106,8 @@ def contributions(training: Training, gradients: np.ndarray, alpha: float, top: 
     if rows.groups is None:
         f = partial(contributions_of_rows, D, gradient, centre, factor)
         return _all_rows(training, f, len(gradients), top)[0]
-    sums = GroupSums(partial(along_functionals, D, gradient), rows.groups.count).of(
-        rows, _width(training, len(gradients))
-    )
+    along = partial(along_functionals, D, gradient)
+    sums = GroupSums(along, rows.groups.count).of(rows, _width(training, len(gradients)))
     values = factor * (sums / (training.n / units) - centre @ D) ** 2
     return _all_or_top(values * (rows.groups.weight > 0)[:, None], top)
 
