@@ -439,10 +439,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self._get_ribbon(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-        return router.add(
-            splitter=check_cv(None if self._leave_one_out else self.cv),
-            method_mapping=MethodMapping().add(caller="fit", callee="split"),
-        )
+        splitter, to_split = check_cv(None if self._leave_one_out else self.cv), MethodMapping()
+        return router.add(splitter=splitter, method_mapping=to_split.add(caller="fit", callee="split"))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

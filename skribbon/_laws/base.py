@@ -136,12 +136,9 @@ class Law:
         mean, std, z = self._mean(), self._std(), ndtri(np.clip(q, 1e-300, 1 - 1e-16))
         if self.real:
             return mean + z * std, std
-        cv = std / mean
-        if self.discrete:  # Cornish and Fisher, with the correction for whole numbers
-            y = mean - 0.5 + z * std + (z**2 - 1) * (1 + cv**2 * mean) / 6
-            return np.maximum(y, 0), 0.1 * std * (1 + cv)
-        spread = np.sqrt(np.log1p(np.minimum(cv, 1e100) ** 2))
-        return mean * np.exp(z * spread - spread**2 / 2), 0.2 * spread
+        spread = np.sqrt(np.log1p(np.minimum(std / mean, 1e100) ** 2))
+        guess = mean * np.exp(z * spread - spread**2 / 2)
+        return guess, 0.2 * spread * (guess if self.discrete else 1.0)
 
     def _coordinate(self):
         """Centre and scale of the coordinate arcsinh((y - centre) / scale) in which real quantiles are searched."""

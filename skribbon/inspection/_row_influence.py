@@ -114,9 +114,8 @@ def contributions(training: Training, gradients: np.ndarray, alpha: float, top: 
 
 def measures(training: Training, E: np.ndarray) -> tuple[np.ndarray, ...]:
     """Results of :func:`measures_of_rows` for every row, (n_rows,) or (n_rows, ...)."""
-    return training.rows.map(
-        partial(measures_of_rows, Hat.from_training(training), training.n, E), _width(training, E.shape[1])
-    )
+    f = partial(measures_of_rows, Hat.from_training(training), training.n, E)
+    return training.rows.map(f, _width(training, E.shape[1]))
 
 
 def left_out_step(training: Training, index: np.ndarray) -> tuple[np.ndarray, int]:
