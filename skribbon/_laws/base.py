@@ -185,17 +185,6 @@ class LocationScale(Law):
     def _z(self, y):
         return (y - self.parameters[0]) / self._scale()
 
-    def logpdf(self, y):
-        if not self._is_plain_at(y):
-            return super().logpdf(y)
-        with np.errstate(all="ignore"):
-            return self._logpdf(y)
-
-    def _is_plain_at(self, y):
-        """Whether all numbers are finite and no distribution is degenerate."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.isfinite(np.sum(self.parameters[0]) + np.sum(y)) and np.all(self.parameters[1] > 0)
-
     def ppf(self, q):
         if not np.isfinite(self.parameters[0]).all():  # degenerate distributions, whatever their scale
             return super().ppf(q)
@@ -211,14 +200,6 @@ class Normal(LocationScale):
     """Normal distribution by its mean and variance."""
 
     closed_crps = True
-
-    mean, std = Law._mean, LocationScale._std  # of whole arrays at once: most predictions are normal
-
-    def var(self):
-        return self.parameters[1]
-
-    def crps(self, y):
-        return self._crps(y) if self._is_plain_at(y) else super().crps(y)
 
     def _standard_ppf(self, q):
         return ndtri(q)
