@@ -25,9 +25,8 @@ def over_partitions(f, parts, name):
     """Tasks that call ``f(part, k)`` on the k-th partition; the graph stores f once."""
     token = uuid.uuid4().hex
     shared = delayed(f, traverse=False, name=f"skribbon_{name}_shared-{token}")
-    return [
-        delayed(_call)(shared, part, k, dask_key_name=f"skribbon_{name}-{token}-{k}") for k, part in enumerate(parts)
-    ]
+    prefix = f"skribbon_{name}-{token}"
+    return [delayed(_call)(shared, part, k, dask_key_name=f"{prefix}-{k}") for k, part in enumerate(parts)]
 
 
 def _call(f, part, k):

@@ -33,10 +33,9 @@ def regression_path(held_out, alphas, level, want_crps=False):
     """Scores of a record at every alpha: metric name to an array (A,)."""
     factors, draws = held_out.factors(alphas), held_out.distribution.latent.draws
     size = max(1, 2**22 // (32 if draws is None else draws.shape[-1]) // len(held_out))  # arrays of at most 32 MB
-    pieces = [
-        _regression_scores(held_out, held_out.distribution.scaled(factors[start : start + size]), level, want_crps)
-        for start in range(0, len(factors), size)
-    ]
+    parts = (factors[start : start + size] for start in range(0, len(factors), size))
+    paths = map(held_out.distribution.scaled, parts)
+    pieces = [_regression_scores(held_out, path, level, want_crps) for path in paths]
     return {metric: np.concatenate([piece[metric] for piece in pieces]) for metric in pieces[0]}
 
 
@@ -226,10 +225,8 @@ def nearest_to_one(values):
 
 def _is_noiseless(held_out):
     """Whether a regressor has no residuals beyond rounding errors."""
-    return any(
-        np.all(own.distribution.dispersion <= (1e-12 * np.abs(own.targets).max(initial=0.0)) ** 2)
-        for own in held_out.outputs
-    )
+    sizes = ((own.distribution.dispersion, np.abs(own.targets).max(initial=0.0)) for own in held_out.outputs)
+    return any(np.all(dispersion <= (1e-12 * largest) ** 2) for dispersion, largest in sizes)
 
 
 def _greater_is_better(name, values, level):

@@ -1,7 +1,5 @@
 """Intervals of each row by a fit that has not seen it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -87,7 +85,7 @@ def cross_val_interval(
         )
     if kind == "conformal":
         raise ValueError("kind='conformal' needs calibration rows, which folds do not have; use 'cv+' of a RibbonCV.")
-    X, y, sample_weight, groups = indexable(X, y, sample_weight, None if groups is None else group_labels(groups))
+    X, y, sample_weight, groups = indexable(X, y, sample_weight, group_labels(groups))
     given = {"sample_weight": sample_weight, "groups": groups}
     params = {name: np.asarray(value) for name, value in given.items() if value is not None}
     for_splitter = {} if groups is None else {"groups": coarsest(groups, len(y))}

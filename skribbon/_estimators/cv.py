@@ -1,7 +1,5 @@
 """RibbonCV: alpha and temperature chosen on held-out rows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -19,17 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 
 from .._predict.held_out import HeldOutSummary
-from .._utils.checks import (
-    check_fitted,
-    check_single_level,
-    check_target,
-    checked_weight,
-    coarsest,
-    crossed_codes,
-    group_labels,
-    is_lazy,
-    is_name,
-)
+from .._utils import checks
 from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
 from .._utils.unwrap import may_be_network
@@ -37,22 +25,10 @@ from ..conformal.left_out import CrossConformal
 from ..exceptions import noted_warnings, warn_once_per_kind
 from ..noise.fit import law_of_held_out
 from ..noise.scale import HeteroskedasticNoise
+from . import folds
 from .alpha_path import Search, choose
 from .base_model import adopt, dask_backend, features_of
 from .classifier import RibbonClassifier
-from .folds import (
-    Fold,
-    Split,
-    fit_folds,
-    fit_quietly,
-    holds_out_each_once,
-    is_number_of_folds,
-    leave_one_out_fold,
-    on_one_fit,
-    split_positions,
-    splits_of_table,
-    with_pooled_noise,
-)
 from .held_out import class_folds, has_many_parameters, n_refits, refitted, unseen_folds
 from .regressor import RibbonRegressor
 from .ribbon import BaseRibbon
@@ -67,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[RibbonCV, P], R]:
+def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate["RibbonCV", P], R]:
     """Method that calls the fitted Ribbon's method of this name; available only if the Ribbon has it."""
     name = original.__name__
 
@@ -77,7 +53,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
     @available_if(has_method)
     @wraps(original)
     def method(self, *args, **kwargs):
-        check_fitted(self, "estimator_")
+        checks.check_fitted(self, "estimator_")
         result = getattr(self.estimator_, name)(*args, **kwargs)
         return self if result is self.estimator_ else result
 
@@ -195,62 +171,57 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         self : RibbonCV
         """
         names, ribbon = getattr(y, "columns", None), self._get_ribbon()
-        y, search = check_target(self, y), self._search(ribbon)
+        y, search = checks.check_target(self, y), self._search(ribbon)
         table = self._checked_columns(X, y, sample_weight, groups)
         shared = self._shared_folds(ribbon, search, *table)
-        folds, notes = shared or self._folds(ribbon, *table)
-        best = choose(folds, search)
-        summary = HeldOutSummary.from_records([fold.held_out for fold in folds])
+        found, notes = shared or self._folds(ribbon, *table)
+        best = choose(found, search)
+        summary = HeldOutSummary.from_records([fold.held_out for fold in found])
         with noted_warnings(notes, None):
             final = self._refit(ribbon, best, shared is not None, *table)
         if best.scaling is not None:
             final.held_out_ = summary
-        warn_once_per_kind(notes, len(folds))
+        warn_once_per_kind(notes, len(found))
         if names is not None and hasattr(final, "output_names_"):
             final.output_names_ = np.asarray(names)
         if self.store_folds:
             ribbons = [fold.at(best.alpha, best.scaling) for fold in best.folds]
             final._folds_ = CrossConformal.from_held_out(ribbons, best.records)
-        fitted = {
-            "alpha_": best.alpha,
-            "best_score_": best.score,
-            "cv_results_": best.results,
-            "estimator_": final,
-            "held_out_": summary,
-        }
+        fitted = {"alpha_": best.alpha, "best_score_": best.score, "cv_results_": best.results}
+        fitted |= {"estimator_": final, "held_out_": summary}
         if best.scaling is not None:
             fitted["temperature_"] = best.scaling.temperature
         return adopt(self, fitted | features_of(final))
 
     def _checked_columns(self, X, y, sample_weight, groups):
         """Checked X, y, weights and groups; a Dask table takes the place of X and y."""
-        if is_lazy(X):
+        if checks.is_lazy(X):
             table = dask_backend().Table.of(X, y, sample_weight, groups, self.verbose)
             return table, table, None, None
-        X, y, sample_weight, groups = indexable(X, y, sample_weight, None if groups is None else group_labels(groups))
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, checks.group_labels(groups))
         if sample_weight is not None:
-            sample_weight = checked_weight(sample_weight, X)
+            sample_weight = checks.checked_weight(sample_weight, X)
         if groups is not None:
-            crossed_codes(groups, len(y))  # raises if labels are missing
+            checks.crossed_codes(groups, len(y))  # raises if labels are missing
         return X, y, sample_weight, groups
 
     def _folds(self, ribbon, X, y, sample_weight, groups):
         """Folds with a Ribbon each, and the warnings of their fits."""
-        lazy = is_lazy(X)
+        lazy = checks.is_lazy(X)
         self._check_folds(ribbon, lazy)
         if isinstance(ribbon, FrozenEstimator):
             rows = dask_backend().some_rows(X, is_classifier(ribbon)) if lazy else (X, y, sample_weight, groups)
-            return [Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)], []
+            return [folds.Fold.from_rows(ribbon.estimator, *rows, origin="calibration", n_fits=0)], []
         fit_params, split_params = self._routed(sample_weight, groups)
         if self._leave_one_out:
-            return [leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)], []
+            return [folds.leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)], []
         if pooled := _noise_from_folds(ribbon):
             ribbon = clone(ribbon).set_params(noise="dof")
-        splits, n_jobs = splits_of_table(X, self.cv, is_classifier(self)), None
+        splits, n_jobs = folds.splits_of_table(X, self.cv, is_classifier(self)), None
         if not lazy:
             splits, n_jobs = self._splits(X, y, sample_weight, groups, fit_params, split_params), self.n_jobs
-        folds, notes = fit_folds(ribbon, splits, n_jobs, self.verbose)
-        return (with_pooled_noise(folds) if pooled else folds), notes
+        found, notes = folds.fit_folds(ribbon, splits, n_jobs, self.verbose)
+        return (folds.with_pooled_noise(found) if pooled else found), notes
 
     def _shared_folds(self, ribbon, search, X, y, sample_weight, groups):
         """Folds that share one Ribbon, of all rows, and warnings; None if each fold needs its own.
@@ -259,11 +230,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         each fold.
         """
         classes = is_classifier(self)
-        if self.store_folds or self._leave_one_out or is_lazy(X) or callable(search.scoring):
+        if self.store_folds or self._leave_one_out or checks.is_lazy(X) or callable(search.scoring):
             return None
         if isinstance(ribbon, FrozenEstimator) or isinstance(ribbon.estimator, FrozenEstimator):
             return None
-        if not classes and (not is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon)):
+        if not classes and (not checks.is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon)):
             return None
         if not classes and not may_be_network(ribbon._get_estimator()):
             return None
@@ -286,7 +257,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _check_folds(self, ribbon, lazy):
         """Refuse parameters that do not go together."""
         frozen, pooled, loo = isinstance(ribbon, FrozenEstimator), _noise_from_folds(ribbon), self._leave_one_out
-        for_table = (is_number_of_folds(self.cv) or is_name(self.cv, "partitions")) and not pooled
+        for_table = (folds.is_number_of_folds(self.cv) or checks.is_name(self.cv, "partitions")) and not pooled
         if self.store_folds and lazy:
             raise ValueError("store_folds needs rows in memory, but X is a Dask collection; use a sample.")
         if self.store_folds and (loo or frozen):
@@ -306,12 +277,10 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     def _positions(self, X, y, sample_weight, groups, split_params):
         """Positions of training and held-out rows of every fold; refuses folds without a class or without weight."""
-        found = split_positions(self.cv, X, y, groups, is_classifier(self), split_params, sample_weight)
-        classes, codes = (
-            np.unique(y, return_inverse=True) if is_classifier(self) else (np.zeros(0), np.zeros(len(y), int))
-        )
+        found = folds.split_positions(self.cv, X, y, groups, is_classifier(self), split_params, sample_weight)
+        classes = np.unique(y) if is_classifier(self) else np.zeros(0)
         for k, (train, test) in enumerate(found, start=1):
-            if len(missing := classes[np.bincount(codes[train], minlength=len(classes))[: len(classes)] == 0]):
+            if len(missing := np.setdiff1d(classes, y[train])):
                 raise ValueError(
                     f"The training rows of fold {k} of {len(found)} have no example of class {missing.tolist()}; use "
                     "fewer folds, or a stratified cv."
@@ -326,15 +295,15 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
         """Yield a Split for each fold of rows in memory."""
         found = self._positions(X, y, sample_weight, groups, split_params)
-        if self.store_folds and not holds_out_each_once(found, len(y)):
+        if self.store_folds and not folds.holds_out_each_once(found, len(y)):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
         for k, (train, test) in enumerate(found, start=1):
             name = f"fold {k} of {len(found)}"
-            yield Split.from_rows(name, X, y, train, test, sample_weight, fit_params)
+            yield folds.Split.from_rows(name, X, y, train, test, sample_weight, fit_params)
 
     @property
     def _leave_one_out(self):
-        return is_name(self.cv, "loo")
+        return checks.is_name(self.cv, "loo")
 
     def _routed(self, sample_weight, groups):
         """Parameters for the Ribbon's ``fit`` and for the splitter's ``split``, two dicts."""
@@ -346,7 +315,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         else:
             for_splitter = {name: value for name, value in given.items() if name == "groups"}
         if "groups" in for_splitter:
-            for_splitter["groups"] = coarsest(for_splitter["groups"], len(groups))
+            for_splitter["groups"] = checks.coarsest(for_splitter["groups"], len(groups))
         return given, for_splitter
 
     def _refit(self, ribbon, best, shared, X, y, sample_weight, groups):
@@ -357,12 +326,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return final if frozen or best.scaling is None else _with_settings(final, ribbon)
         start = time.perf_counter()
         fit_params, _ = self._routed(sample_weight, groups)
-        final = on_one_fit(ribbon).set_params(alpha=best.alpha)  # alpha was chosen for such fits
+        final = folds.on_one_fit(ribbon).set_params(alpha=best.alpha)  # alpha was chosen for such fits
         if _noise_from_folds(ribbon):
             final.set_params(noise=best.folds[0].ribbon.noise_.dispersion_)
         if _law_from_folds(ribbon, best.folds[0]):
             final.set_params(law=law_of_held_out([fold.held_out for fold in best.folds], best.alpha))
-        final = fit_quietly(final, X, y, fit_params)
+        final = folds.fit_quietly(final, X, y, fit_params)
         if best.scaling is not None:
             final = _with_settings(final, ribbon)._with_scaling(best.scaling)
         if self.verbose:
@@ -375,9 +344,9 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """Check and parse the parameters of the search."""
         usual = CLASS_ALPHAS if is_classifier(ribbon) else ALPHAS
         alphas = usual.copy() if self.alphas is None else _checked_alphas(self.alphas)
-        level, scoring = check_single_level(self.confidence_level), self._checked_scoring(ribbon)
+        level, scoring = checks.check_single_level(self.confidence_level), self._checked_scoring(ribbon)
         inside = ribbon.estimator if isinstance(ribbon, FrozenEstimator) else ribbon
-        return Search(alphas, level, scoring, is_name(getattr(inside, "temperature", None), "auto"))
+        return Search(alphas, level, scoring, checks.is_name(getattr(inside, "temperature", None), "auto"))
 
     def _checked_scoring(self, ribbon):
         """Name of a built-in score, or a scorer."""
@@ -432,7 +401,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         -------
         float
         """
-        check_fitted(self, "estimator_")
+        checks.check_fitted(self, "estimator_")
         return self.estimator_.score(X, y, sample_weight=sample_weight)
 
     @property
@@ -473,10 +442,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         """
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self._get_ribbon(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-        return router.add(
-            splitter=check_cv(None if self._leave_one_out else self.cv),
-            method_mapping=MethodMapping().add(caller="fit", callee="split"),
-        )
+        splitter, to_split = check_cv(None if self._leave_one_out else self.cv), MethodMapping()
+        return router.add(splitter=splitter, method_mapping=to_split.add(caller="fit", callee="split"))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -506,12 +473,12 @@ def _with_settings(final, ribbon):
 
 def _law_from_folds(ribbon, fold):
     """Whether held-out rows choose the noise distribution: "auto", for additive noise whose scale is learnt too."""
-    if is_classifier(ribbon) or not (is_name(ribbon.law, "auto") and fold.ribbon.model_.loss.additive):
+    if is_classifier(ribbon) or not (checks.is_name(ribbon.law, "auto") and fold.ribbon.model_.loss.additive):
         return False
     noises = getattr(fold.ribbon.noise_, "noises", (fold.ribbon.noise_,))  # one for each of several outputs
-    return is_name(ribbon.noise, "auto") or any(isinstance(noise, HeteroskedasticNoise) for noise in noises)
+    return checks.is_name(ribbon.noise, "auto") or any(isinstance(noise, HeteroskedasticNoise) for noise in noises)
 
 
 def _noise_from_folds(ribbon):
     """Whether the noise is the mean square of out-of-fold residuals."""
-    return is_name(getattr(ribbon, "noise", None), "cv")
+    return checks.is_name(getattr(ribbon, "noise", None), "cv")

@@ -1,7 +1,5 @@
 """Folds: fits to some rows, and HeldOut records of the rows that they have not seen."""
 
-from __future__ import annotations
-
 import time
 from copy import copy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Parameters of the estimators, checked and parsed once for a fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -88,11 +86,9 @@ def shared_settings(ribbon):
         if getattr(ribbon, name) is not None:
             check_positive(getattr(ribbon, name), name, allowed="None or ")
     names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo", "weight_type"
-    return {name: getattr(ribbon, name) for name in names} | {
-        "alpha": float(ribbon.alpha),
-        "n_draws": check_count(ribbon.n_draws, "n_draws", 2),
-        "clip": Clip(ribbon.clip_scores, ribbon.clip_steps),
-    }
+    parsed = {"alpha": float(ribbon.alpha), "clip": Clip(ribbon.clip_scores, ribbon.clip_steps)}
+    parsed["n_draws"] = check_count(ribbon.n_draws, "n_draws", 2)
+    return parsed | {name: getattr(ribbon, name) for name in names}
 
 
 def check_held_out(held_out):

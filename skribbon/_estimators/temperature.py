@@ -5,16 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from .._core.thresholds import (
-    FEWEST_SCALING_ROWS,
-    MAX_LOSS_RATIO,
-    MIN_AVERAGING_GAIN,
-    NETWORK_MARGIN,
-    NOISE_ROWS,
-    SCALING_WORK,
-    STATIONARITY_LIMIT,
-    TEMPERATURE_PRIORS,
-)
+from .._core import thresholds
 from .._core.training import is_network
 from .._predict.classes import ClassProbabilities, Scaling
 from .._predict.held_out import HeldOut, HeldOutSummary
@@ -31,7 +22,7 @@ PLAIN = Scaling(averaged=False)  # probabilities of the base model itself
 # ---------------------------------------------------------------------- held-out logits
 def scaling_rows(n_classes):
     """Largest number of rows that a temperature is learnt from."""
-    return int(max(FEWEST_SCALING_ROWS, min(NOISE_ROWS, SCALING_WORK / n_classes**2)))
+    return int(max(thresholds.FEWEST_SCALING_ROWS, min(thresholds.NOISE_ROWS, thresholds.SCALING_WORK / n_classes**2)))
 
 
 def left_out_record(fitted, training, weight_type):
@@ -44,7 +35,7 @@ def left_out_record(fitted, training, weight_type):
     record = _record(fitted, rows, latent.moved_to(f), "loo").weighed(weight_type)
     if not training.curvature.knows_leverages:
         return record, "the curvature has no exact leverages"
-    if training.stationarity > STATIONARITY_LIMIT:
+    if training.stationarity > thresholds.STATIONARITY_LIMIT:
         return record, "the base model is not at its minimum"
     return record, None if reaches(model.loss, latent.f, f, rows.y, rows.mass) else "the classes are separable"
 
@@ -52,7 +43,7 @@ def left_out_record(fitted, training, weight_type):
 def reaches(loss, f, left_out, y, weight):
     """Whether one step reaches the fits without some rows: held-out logits are not far worse than fitted ones."""
     before, after = (np.average(loss.value(g, y), weights=weight) for g in (f, left_out))
-    return bool(after <= MAX_LOSS_RATIO * before)
+    return bool(after <= thresholds.MAX_LOSS_RATIO * before)
 
 
 def unseen_records(fitted, training, unseen, weight_type):
@@ -112,7 +103,7 @@ def choose_scalings(records, model, exact, alphas):
     rows = Pooled.from_records(records)
     exact_search = exact and model.loss.n_classes == 2  # quadrature over several classes is too slow for a search
     factors, network = records[0].factors(alphas), is_network(model)
-    fixed = {"plain": PLAIN, "tempered": fit_scaling(rows, TEMPERATURE_PRIORS[network], averaged=False)}
+    fixed = {"plain": PLAIN, "tempered": fit_scaling(rows, thresholds.TEMPERATURE_PRIORS[network], averaged=False)}
     known = {name: rows.losses(scaling) for name, scaling in fixed.items()}
     found = (_choose(rows.scaled(factor), fixed, known, network, exact_search) for factor in factors)
     return tuple(replace(scaling, exact=exact) for scaling in found)
@@ -120,16 +111,16 @@ def choose_scalings(records, model, exact, alphas):
 
 def _choose(rows, scalings, losses, network, exact):
     """Best of the given scalings and of one with averaging, by log losses of Pooled rows."""
-    averaged = fit_scaling(rows, TEMPERATURE_PRIORS[network], averaged=True, exact=exact)
+    averaged = fit_scaling(rows, thresholds.TEMPERATURE_PRIORS[network], averaged=True, exact=exact)
     scalings, losses = scalings | {"averaged": averaged}, losses | {"averaged": rows.losses(averaged)}
     chosen = "plain"
     largest = np.log(100 * rows.distribution.loss.n_classes) if network else np.inf  # a few rows do not decide alone
     for name in ("tempered", "averaged"):
         gain = np.minimum(losses[chosen], largest) - np.minimum(losses[name], largest)
-        margin = MIN_AVERAGING_GAIN if name == "averaged" else 0.0
+        margin = thresholds.MIN_AVERAGING_GAIN if name == "averaged" else 0.0
         if network:  # refits must agree, unless probabilities only become less certain
             certain = name == "averaged" or scalings[name].temperature < 1
-            margin = max(margin, NETWORK_MARGIN * rows.standard_error(gain, certain))
+            margin = max(margin, thresholds.NETWORK_MARGIN * rows.standard_error(gain, certain))
         chosen = name if np.average(gain, weights=rows.weight) > margin else chosen
     means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
     return replace(scalings[chosen], losses=means)
@@ -148,10 +139,7 @@ class Pooled:
     @classmethod
     def from_records(cls, records):
         """Join HeldOut records, one for each refit."""
-        y, latents = (
-            np.concatenate([record.y for record in records]),
-            [record.distribution.latent for record in records],
-        )
+        latents = [record.distribution.latent for record in records]
         weight = np.concatenate([record.weight * record.distribution.loss.row_weight(record.y) for record in records])
         refit, group = np.repeat(np.arange(len(records)), list(map(len, records))), None
         if records[0].group is not None:

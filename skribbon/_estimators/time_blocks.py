@@ -1,7 +1,5 @@
 """Labels of time blocks, for rows that depend on those before them."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 

@@ -136,12 +136,9 @@ class Law:
         mean, std, z = self._mean(), self._std(), ndtri(np.clip(q, 1e-300, 1 - 1e-16))
         if self.real:
             return mean + z * std, std
-        cv = std / mean
-        if self.discrete:  # Cornish and Fisher, with the correction for whole numbers
-            y = mean - 0.5 + z * std + (z**2 - 1) * (1 + cv**2 * mean) / 6
-            return np.maximum(y, 0), 0.1 * std * (1 + cv)
-        spread = np.sqrt(np.log1p(np.minimum(cv, 1e100) ** 2))
-        return mean * np.exp(z * spread - spread**2 / 2), 0.2 * spread
+        spread = np.sqrt(np.log1p(np.minimum(std / mean, 1e100) ** 2))
+        guess = mean * np.exp(z * spread - spread**2 / 2)
+        return guess, 0.2 * spread * (guess if self.discrete else 1.0)
 
     def _coordinate(self):
         """Centre and scale of the coordinate arcsinh((y - centre) / scale) in which real quantiles are searched."""
@@ -172,8 +169,7 @@ class Law:
 class LocationScale(Law):
     """Distribution of centre + scale z, with the centre as first and a variance as second parameter.
 
-    A subclass defines quantiles of z: ``_standard(q)`` at levels (Q,) for all elements, (Q,) or (..., Q), and
-    ``_standard_ppf(q)`` at one level for each element.
+    A subclass defines quantiles of z, ``_standard_ppf(q)``, at levels that broadcast with the parameters.
     """
 
     real = True
@@ -189,22 +185,11 @@ class LocationScale(Law):
     def _z(self, y):
         return (y - self.parameters[0]) / self._scale()
 
-    def logpdf(self, y):
-        if not self._is_plain_at(y):
-            return super().logpdf(y)
-        with np.errstate(all="ignore"):
-            return self._logpdf(y)
-
-    def _is_plain_at(self, y):
-        """Whether all numbers are finite and no distribution is degenerate."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.isfinite(np.sum(self.parameters[0]) + np.sum(y)) and np.all(self.parameters[1] > 0)
-
     def ppf(self, q):
-        q, centre = as_floats(q), self.parameters[0]
-        if not np.isfinite(centre).all():  # degenerate distributions, whatever their scale
+        if not np.isfinite(self.parameters[0]).all():  # degenerate distributions, whatever their scale
             return super().ppf(q)
-        quantiles = centre[..., None] + self._scale()[..., None] * self._standard(np.atleast_1d(q)) + 0.0  # no -0.0
+        q, each = as_floats(q), type(self)(*(p[..., None] for p in self.parameters), **self.constants)
+        quantiles = each._ppf(np.atleast_1d(q)) + 0.0  # no minus zero
         return in_order(quantiles, q) if q.ndim else quantiles[..., 0]
 
     def _ppf(self, q):
@@ -216,18 +201,8 @@ class Normal(LocationScale):
 
     closed_crps = True
 
-    mean, std = Law._mean, LocationScale._std  # of whole arrays at once: most predictions are normal
-
-    def var(self):
-        return self.parameters[1]
-
-    def crps(self, y):
-        return self._crps(y) if self._is_plain_at(y) else super().crps(y)
-
-    def _standard(self, q):
+    def _standard_ppf(self, q):
         return ndtri(q)
-
-    _standard_ppf = _standard
 
     def _cdf(self, y):
         return ndtr(self._z(y))
@@ -268,13 +243,9 @@ class Student(LocationScale):
     def _logpdf(self, y):
         return self._standard_logpdf(self._z(y)) - np.log(self._scale())
 
-    def _standard(self, q):
-        nu = self.parameters[2]
-        same = nu.size and (nu == nu.flat[0]).all()
-        return student_quantiles(q, nu.flat[:1] if same else nu[..., None])
-
     def _standard_ppf(self, q):
-        return student_quantiles(q, self.parameters[2])
+        nu = self.parameters[2]
+        return student_quantiles(q, nu.flat[:1] if nu.size and (nu == nu.flat[0]).all() else nu)
 
     def _crps(self, y):
         z, nu = self._z(y), self._nu()

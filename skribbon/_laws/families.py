@@ -3,7 +3,7 @@
 from functools import cache
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtri
+from scipy.special import log_ndtr, logsumexp
 
 from .base import POINT, Law, Normal, as_floats, in_order
 from .numerics import find_root, integrate_crps, normals_crps, points_crps, spline_quantiles
@@ -263,21 +263,6 @@ class UncertainMean(Law):
             return super()._coordinate()
         noise = np.sqrt(self.family.noise_variance(self.family.to_mean(self.parameters[0])))
         return 0.0, np.maximum(noise, TINY)  # reaches from the noise to any power of ten
-
-    def _guess(self, q):
-        f, sd, _ = self.parameters
-        if not self.family.log:
-            guess, step = super()._guess(q)
-            return np.where(np.isfinite(guess), guess, self.family.to_mean(f)), np.where(np.isfinite(step), step, 1.0)
-        z = ndtri(np.clip(q, 1e-300, 1 - 1e-16))
-        mu = np.exp(f + z * sd)
-        if self.real:
-            std = np.sqrt(self.family.noise_variance(mu))
-            return mu + z * std, 0.3 * (std + mu * sd)
-        noise = np.log1p(np.minimum(self.family.relative_variance(mu), 10.0))
-        spread = np.sqrt(sd**2 + noise)
-        guess = np.exp(f + z * spread - noise / 2)
-        return (np.maximum(guess - 0.5, -0.5), 0.2 * spread * (guess + 1)) if self.discrete else (guess, 0.2 * spread)
 
 
 class Mixture(Law):

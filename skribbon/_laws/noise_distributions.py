@@ -1,7 +1,5 @@
 """Shapes of additive noise: the distribution of e in y = f + sqrt(dispersion) e."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -285,14 +283,6 @@ class Tabulated(LocationScale):
         above = (1 - right) * tail_density(z) / _tail(nodes[-1])
         density = np.where(z < nodes[0], below, np.where(z > nodes[-1], above, density))
         return np.log(density) - np.log(self._scale())
-
-    def _standard(self, q):
-        z, some = self.constants["shape"].marginal(0.0, 1.0, 0.0)._standard_ppf(q), self.parameters[2] < 1
-        if not some.any():  # no row is predicted with less certainty than the residuals
-            return z
-        z = np.array(np.broadcast_to(z, (*self.shape, len(q))))
-        z[some] = self.take(np.flatnonzero(some))._map(Tabulated._standard_ppf, q[:, None]).T
-        return z
 
     def _standard_ppf(self, q):
         nodes, cdf = self._table()

@@ -36,23 +36,15 @@ def search_inside(law, q, lowest=0.0):
     a, b, fa, fb = grow_bracket(residual, u, step, low)
     out = np.where(fb < 0, np.inf, -np.inf if law.real else 0.0)  # levels beyond either end
     rows = np.flatnonzero((fa < 0) & (fb >= 0))
-
-    def same_count(lower, upper, part):
-        return np.ceil(to_y(lower, rows[part])) == np.ceil(to_y(upper, rows[part]))
-
-    found = find_root(
-        lambda u, part: residual(u, rows[part]),
-        *(end[rows] for end in (a, b, fa, fb)),
-        same_count if law.discrete and lowest == 0 else None,
-    )
+    found = find_root(lambda u, part: residual(u, rows[part]), *(end[rows] for end in (a, b, fa, fb)))
     out[rows] = to_y(found, rows)
     return out
 
 
-def find_root(residual, a, b, fa, fb, is_enough=None):
+def find_root(residual, a, b, fa, fb):
     """Roots (m,) of increasing functions between ends a and b with residuals fa < 0 <= fb, by Chandrupatla's method.
 
-    ``residual(x, rows)`` is evaluated at some rows; ``is_enough(lower, upper, rows)`` may stop the search earlier.
+    ``residual(x, rows)`` is evaluated at some rows.
     """
     out, rows = np.array(b), np.arange(len(b))
     x, f = np.stack([b, a, a]), np.stack([fb, fa, fa])  # newest, other end of the bracket, last
@@ -62,8 +54,6 @@ def find_root(residual, a, b, fa, fb, is_enough=None):
             lower, upper = x[:2].min(axis=0), x[:2].max(axis=0)
             resolution = 1e-13 + 4e-16 * np.abs(upper)
             done = (upper - lower <= 2 * resolution) | (np.abs(f[:2]).min(axis=0) <= 1e-11)  # of a standard deviation
-            if is_enough is not None:
-                done |= is_enough(lower, upper, rows)
             out[rows[done]] = np.where(np.abs(f[0]) <= np.abs(f[1]), x[0], x[1])[done]
             if done.all():
                 break
@@ -258,8 +248,7 @@ def normals_crps(means, variances, y):
 
     def expected_size(a, v):
         std = np.sqrt(v)
-        z = np.divide(a, std, out=np.sign(a) * np.inf, where=std > 0)
-        z = np.where(np.isnan(z), 0.0, z)
+        z = a / np.maximum(std, np.finfo(float).tiny)
         return a * (2 * ndtr(z) - 1) + std * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2)
 
     score, B = expected_size(means - y[:, None], variances).mean(axis=1), means.shape[1]

@@ -61,13 +61,8 @@ class Widened(Law):
             part = self if len(rows) == len(self.rows) else self.take(rows)
             return z - part._score_at(z, y[rows])
 
-        everywhere = np.arange(len(self.rows))
-        first = self._score_at(np.zeros(y.shape), y)
-        a, b = np.minimum(first, 0) - 1, np.maximum(first, 0) + 1
+        everywhere, a, b = np.arange(len(self.rows)), np.full(y.shape, -FARTHEST), np.full(y.shape, FARTHEST)
         fa, fb = residual(a, everywhere), residual(b, everywhere)
-        far = np.flatnonzero((fa >= 0) | (fb < 0))  # heavy-tailed noise becomes lighter as the normal part grows
-        a[far], b[far] = -FARTHEST, FARTHEST
-        fa[far], fb[far] = residual(a[far], far), residual(b[far], far)
         z = np.where(fa >= 0, a, b)
         inside = np.flatnonzero((fa < 0) & (fb >= 0))
         ends = (end[inside] for end in (a, b, fa, fb))

@@ -1,8 +1,7 @@
 """Distribution of class probabilities, given uncertain logits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +13,8 @@ from .._laws.base import in_order, student_ratio
 from .._utils.checks import check_count
 from .._utils.typing import FloatArray, Levels, RandomState
 from ..models.losses import Loss
+from . import softmax
 from .predictive import Distribution, Drawn, Latent
-from .softmax import (
-    closed_mean,
-    closed_quantiles,
-    logistic_mean,
-    logistic_quantiles,
-    softmax_mean,
-    softmax_quantiles,
-)
 
 BINARY = np.array([[0.0], [1.0]])  # logits of two classes, from their log-odds
 
@@ -55,9 +47,7 @@ class Scaling:
         bias = np.round(np.atleast_1d(self.bias), 3).tolist() if np.any(self.bias) else 0
         how = "averaged over the uncertainty of the logits" if self.averaged else "not averaged"
         compared = ", ".join(f"{name} {loss:.4g}" for name, loss in (self.losses or {}).items())
-        return f"temperature {self.temperature:.4g}, bias {bias}, {how}" + (
-            f"; log loss {compared}" if compared else ""
-        )
+        return f"temperature {self.temperature:.4g}, bias {bias}, {how}{compared and f'; log loss {compared}'}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,10 +107,10 @@ class ClassProbabilities(Distribution):
             return self.loss.probabilities(latent.draws).mean(axis=-1)
         if not self.scaling.exact:
             blocks = row_blocks(max(1, len(f)), 3 * self.loss.n_classes**2)
-            return np.concatenate([closed_mean(f[rows], covariance[rows], self._basis) for rows in blocks])
+            return np.concatenate([softmax.closed_mean(f[rows], covariance[rows], self._basis) for rows in blocks])
         if self.loss.n_classes == 2:
-            return logistic_mean(f[:, 0], covariance[:, 0, 0])
-        return softmax_mean(f, covariance, self._basis)
+            return softmax.logistic_mean(f[:, 0], covariance[:, 0, 0])
+        return softmax.softmax_mean(f, covariance, self._basis)
 
     def interval(self, confidence_level: Levels = 0.9) -> FloatArray:
         """Central intervals at the given levels, each with the predicted probability inside.
@@ -140,7 +130,7 @@ class ClassProbabilities(Distribution):
         np.maximum(intervals[:, :, 1], mean, out=intervals[:, :, 1])
         return intervals
 
-    def take(self, rows: ArrayLike) -> ClassProbabilities:
+    def take(self, rows: ArrayLike) -> Self:
         """Class probabilities of some rows, without joint draws.
 
         Parameters
@@ -171,11 +161,11 @@ class ClassProbabilities(Distribution):
         """Quantiles (n, K, Q) with the covariance of each row multiplied by a factor."""
         f, covariance = latent.f, latent.covariance * np.reshape(factor, (-1, 1, 1))
         if self.loss.n_classes == 2:
-            return logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
+            return softmax.logistic_quantiles(f[:, 0], covariance[:, 0, 0], q)
         if self.scaling.exact:
-            return softmax_quantiles(f, covariance, self._basis, q)
+            return softmax.softmax_quantiles(f, covariance, self._basis, q)
         blocks = row_blocks(max(1, len(f)), 5 * self.loss.n_classes**2)
-        return np.concatenate([closed_quantiles(f[rows], covariance[rows], self._basis, q) for rows in blocks])
+        return np.concatenate([softmax.closed_quantiles(f[rows], covariance[rows], self._basis, q) for rows in blocks])
 
     def sample(self, n_samples: int = 100, random_state: RandomState = None) -> FloatArray:
         """Joint draws; each is one classifier evaluated at all rows.
@@ -192,7 +182,7 @@ class ClassProbabilities(Distribution):
         draws = self._uncertain.source(check_count(n_samples, "n_samples"), check_random_state(random_state))
         return self.loss.probabilities(draws).transpose(2, 0, 1)
 
-    def scaled(self, factor: float) -> ClassProbabilities:
+    def scaled(self, factor: float) -> Self:
         """Class probabilities with the covariance of the logits multiplied by a factor.
 
         Parameters

@@ -1,7 +1,5 @@
 """Predictions of rows by fits that did not see them, from which noise, alpha and conformal scores are learnt."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Joint predictive distribution of several outputs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from numbers import Integral

@@ -1,11 +1,9 @@
 """Distribution of an observation given an uncertain raw prediction, on the scale of the target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -481,7 +479,7 @@ class Predictive(TargetDistribution):
         t = self.loss.mean(self.latent.f[:, 0])
         return t if self.target.is_identity else self.target.model.decode_target(t)
 
-    def scaled(self, factors: ArrayLike) -> Predictive:
+    def scaled(self, factors: ArrayLike) -> Self:
         """Distribution with the epistemic covariance multiplied by a factor; several factors add a leading axis.
 
         Parameters

@@ -1,7 +1,5 @@
 """Maps from the scale of a raw prediction or a fitted target to the scale of y."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -140,7 +140,9 @@ def group_codes(groups, n):
 
 
 def group_labels(groups):
-    """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays."""
+    """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays; None if None."""
+    if groups is None:
+        return None
     if isinstance(groups, tuple) and all(np.ndim(labels) == 1 for labels in groups):
         if len(lengths := set(map(len, groups))) != 1:
             raise ValueError(f"groups is a tuple of arrays of labels, whose lengths differ: {sorted(lengths)}.")
@@ -163,7 +165,7 @@ def crossed_codes(groups, n):
 
 def coarsest(groups, n):
     """Labels (n,) of the grouping with the fewest groups, which folds keep together; None without groups."""
-    labels = None if groups is None else group_labels(groups)
+    labels = group_labels(groups)
     return labels if labels is None or labels.ndim == 1 else crossed_codes(labels, n)[:, 0]
 
 

@@ -1,7 +1,5 @@
 """Python, BLAS and scikit-learn as the package needs them; the only door to scikit-learn's private names."""
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

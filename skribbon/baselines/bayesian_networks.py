@@ -1,7 +1,5 @@
 """Bayesian neural networks by Hamiltonian Monte Carlo or variational inference. Only ``fit`` imports NumPyro."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
 from numbers import Real
@@ -94,17 +92,11 @@ def _posterior(network, prior_scale):
     """Build NumPyro's model of a MultilayerPerceptron, a function of X and the target."""
     import jax
     import numpyro
-    from jax import numpy as jnp
     from numpyro import distributions as dist
 
-    activations = {
-        "identity": lambda z: z,
-        "tanh": jnp.tanh,
-        "relu": jax.nn.relu,
-        "logistic": jax.nn.sigmoid,
-        "softplus": jax.nn.softplus,
-    }
-    phi, p, loss = activations[network.activation], len(network.theta), network.loss
+    own_names = {"identity": lambda z: z, "logistic": jax.nn.sigmoid}
+    phi = own_names.get(network.activation) or getattr(jax.nn, network.activation)
+    p, loss = len(network.theta), network.loss
     network = replace(network, output_map=None)  # NumPyro takes the logits of all classes
 
     def model(X, t):
@@ -131,14 +123,9 @@ class _Nuts(BayesianNetwork):
 
         check_count(self.n_warmup, "n_warmup")
         check_count(self.n_chains, "n_chains")
-        mcmc = MCMC(
-            NUTS(model),
-            num_warmup=self.n_warmup,
-            num_samples=-(-self.n_draws // self.n_chains),
-            num_chains=self.n_chains,
-            chain_method="sequential",
-            progress_bar=bool(self.verbose),
-        )
+        settings = {"num_chains": self.n_chains, "chain_method": "sequential", "progress_bar": bool(self.verbose)}
+        n_samples = -(-self.n_draws // self.n_chains)
+        mcmc = MCMC(NUTS(model), num_warmup=self.n_warmup, num_samples=n_samples, **settings)
         mcmc.run(PRNGKey(seed), X, t)
         self.n_divergences_ = int(mcmc.get_extra_fields()["diverging"].sum())
         return mcmc.get_samples()

@@ -1,7 +1,5 @@
 """Ensembles: members trained many times or thinned by dropout, and predictions averaged over them."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import Counter
@@ -10,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -131,8 +130,12 @@ class MemberRegression(MemberPredictions, RegressionMethods):
         """Add a noise model, fitted to residuals from the mean over members."""
         noise, trial = self._resolve_noise() if noise is None else noise, adopt(copy(self), fitted)
         model, t, X = fitted["model_"], fitted["model_"].encode_target(y), trial._prepared(X)
-        residuals = Residuals(X, t, weight, model.loss.squared_residuals(trial._latent(X).f, t))
-        return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(residuals)}
+        squared, rows = model.loss.squared_residuals(trial._latent(X).f, t), {"X": X, "y": t, "weight": weight}
+        known = {"squared_residuals": squared, "n": float(weight.sum()), "chi2": float(weight @ squared)}
+        # a mean over members has no leverages
+        known |= {"leverages": np.zeros(len(t)), "mean_leverage": 0.0, "growth": np.ones(len(t))}
+        training = SimpleNamespace(rows=SimpleNamespace(**rows, groups=None), **known)
+        return fitted | {"target_scale_": TargetScale.of(model, t), "noise_": noise.fit(training)}
 
 
 class MemberClassification(MemberPredictions, ClassificationMethods):
@@ -147,24 +150,6 @@ class MemberClassification(MemberPredictions, ClassificationMethods):
         probabilities = np.full((len(f), len(self.model_.classes)), ABSENT)
         probabilities[:, np.searchsorted(self.model_.classes, member.classes)] = member.loss.probabilities(f)
         return np.log(np.maximum(probabilities, ABSENT)) @ self.model_.loss.basis
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """Training rows as ``Noise.fit`` takes them, for a mean over members: every leverage is zero."""
-
-    X: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    squared_residuals: np.ndarray
-
-    mean_leverage = 0.0
-    groups = None
-    rows = property(lambda self: self)
-    n = property(lambda self: float(self.weight.sum()))
-    chi2 = property(lambda self: float(self.weight @ self.squared_residuals))
-    leverages = property(lambda self: np.zeros(len(self.weight)))
-    growth = property(lambda self: np.ones(len(self.weight)))
 
 
 def _centre(draws):

@@ -1,7 +1,5 @@
 """The Laplace approximation: a Gaussian posterior whose precision is the curvature of the training loss."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Literal

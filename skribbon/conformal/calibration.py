@@ -1,7 +1,5 @@
 """Conformity scores, their ranks, and calibrations of regressors and classifiers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args

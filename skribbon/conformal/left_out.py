@@ -1,7 +1,5 @@
 """Jackknife+ and CV+ (Barber et al., 2021): intervals and sets from fits without some of the rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,10 +122,8 @@ class Jackknife:
             if weight > self.weight.sum():
                 continue
             some, before = self._between(far, weight)
-            y, r = (
-                tangent.f[:, :1] + tangent.jvp(self.steps[self.unit[some]].T)[:, 0],
-                self.scores[some],
-            )  # (b, m), (m,)
+            y = tangent.f[:, :1] + tangent.jvp(self.steps[self.unit[some]].T)[:, 0]  # (b, m)
+            r = self.scores[some]
             ends[..., [level]] = ends_of_many(y - r, y + r, np.array([weight - before]), self.weight[some])
         ends += np.array([[-1.0], [1.0]]) * outward(0.0, np.abs(ends) + 2 * self.scores.max())
         y = target.decode(ends)[:, :: 1 if target.increasing else -1]

@@ -1,7 +1,5 @@
 """Curvature of the training loss: the contract, the dense curvatures, and the choice by name."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from functools import cache

@@ -1,7 +1,5 @@
 """Kronecker-factored curvature of networks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Curvature known only by its products with vectors: conjugate gradients, and their preconditioner for networks."""
 
-from __future__ import annotations
-
 from functools import partial
 from operator import methodcaller
 from typing import Literal

@@ -1,7 +1,5 @@
 """Curvatures that hold no p x p array: the diagonal of Gauss-Newton, and its leading eigenvectors with a diagonal."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from operator import methodcaller
 from typing import Any, Literal

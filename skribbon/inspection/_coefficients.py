@@ -1,13 +1,11 @@
 """Coefficients of linear models, parameters of users' functions: table, contrasts, Wald's test, summary of a fit."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -195,7 +193,7 @@ class Terms:
     own: bool = False  # whether they are parameters of a user's function
 
     @classmethod
-    def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Terms:
+    def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Self:
         """Read the coefficients of a fitted estimator, or raise if its model has none."""
         inner = fitted_ribbon(estimator, asking, several=True)
         model = inner.model_

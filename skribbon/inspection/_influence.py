@@ -1,7 +1,5 @@
 """Influence of training rows on predictions and on the width of intervals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter

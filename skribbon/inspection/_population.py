@@ -13,6 +13,7 @@ rows are the training rows, the correlation of the two.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from .._utils.checks import check_in_memory, checked_groups, checked_weight
 from .._utils.typing import FloatArray
 from ..models.base import OneOutput
 from ._functional import Groups, Response
-from ._row_influence import Contributions
+from ._row_influence import along_functionals
 
 
 def training_again(asking: str, estimator: Any, train: tuple) -> Training:
@@ -121,7 +122,7 @@ class Sample:
         if rows.model is not self.response.model:
             gradient = gradient @ rows.model.uncentred(np.eye(len(rows.model.theta)))
         D = training.H_r.solve(gradient.T)
-        along = rows.map(Contributions(D, corrected, centre, 1.0).along, max(rows.model.row_width, D.shape[1]))
+        along = rows.map(partial(along_functionals, D, corrected), max(rows.model.row_width, D.shape[1]))
         return (centre @ D if rows.groups is None else 0.0) - along  # sums over cells are centred themselves
 
 

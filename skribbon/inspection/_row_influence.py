@@ -4,8 +4,6 @@ The fit without row i is one Newton step away, H_r^-1 J_i' (I - C_i A_i)^-1 u_i 
 hat matrix: exact for least squares and ridge. A row of several copies is left out with all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -54,22 +52,15 @@ def measures_of_rows(hat, n, E, block):
     return h, move, n * np.einsum("nk,nk->n", move, score), grown, np.asarray(block.tangent.scores(score) @ E)
 
 
-@dataclass(frozen=True, eq=False)
-class Contributions:
-    """Contributions of the rows of a block to the variances of q linear functionals, (b, q), and False (b,)."""
+def along_functionals(D, gradient, block):
+    """Products D' g_i (b, q) of D (p, q) and the ribbon's corrected scores, from their gradients (b, k)."""
+    return np.asarray(block.tangent.scores(gradient(block)) @ D)
 
-    D: np.ndarray  # (p, q), H_r^-1 times the functionals' gradients
-    gradient: Callable  # corrected gradients (b, k) of the ribbon
-    centre: np.ndarray  # (p,), mean score
-    factor: float
 
-    def along(self, block):
-        """Compute D' g_i, (b, q)."""
-        return np.asarray(block.tangent.scores(self.gradient(block)) @ self.D)
-
-    def __call__(self, block):
-        c = self.along(block) - self.centre @ self.D
-        return self.factor * block.weight[:, None] * c**2, np.zeros(len(c), dtype=bool)
+def contributions_of_rows(D, gradient, centre, factor, block):
+    """Contributions of rows to the variances of q functionals with D = H_r^-1 G' (p, q), (b, q), and False (b,)."""
+    c = along_functionals(D, gradient, block) - centre @ D
+    return factor * block.weight[:, None] * c**2, np.zeros(len(c), dtype=bool)
 
 
 @dataclass(eq=False)
@@ -112,19 +103,19 @@ def contributions(training: Training, gradients: np.ndarray, alpha: float, top: 
     rows, units = training.rows, training.rows.n_units
     gradient, centre = corrected_scores(training)
     D, factor = training.H_r.solve(gradients.T), dirichlet_variance(units, alpha) / units
-    f = Contributions(D, gradient, centre, factor)
     if rows.groups is None:
+        f = partial(contributions_of_rows, D, gradient, centre, factor)
         return _all_rows(training, f, len(gradients), top)[0]
-    sums = GroupSums(f.along, rows.groups.count).of(rows, _width(training, len(gradients)))
+    along = partial(along_functionals, D, gradient)
+    sums = GroupSums(along, rows.groups.count).of(rows, _width(training, len(gradients)))
     values = factor * (sums / (training.n / units) - centre @ D) ** 2
     return _all_or_top(values * (rows.groups.weight > 0)[:, None], top)
 
 
 def measures(training: Training, E: np.ndarray) -> tuple[np.ndarray, ...]:
     """Results of :func:`measures_of_rows` for every row, (n_rows,) or (n_rows, ...)."""
-    return training.rows.map(
-        partial(measures_of_rows, Hat.from_training(training), training.n, E), _width(training, E.shape[1])
-    )
+    f = partial(measures_of_rows, Hat.from_training(training), training.n, E)
+    return training.rows.map(f, _width(training, E.shape[1]))
 
 
 def left_out_step(training: Training, index: np.ndarray) -> tuple[np.ndarray, int]:

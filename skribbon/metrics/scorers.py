@@ -1,7 +1,5 @@
 """Scorers for model selection, ``(estimator, X, y)``; the Ribbon may be the last step of a pipeline."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of intervals, prediction sets, predictive distributions and class probabilities."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeAlias
 
 import numpy as np

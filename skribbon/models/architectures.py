@@ -3,8 +3,6 @@
 Rows may each have their own parameters: X is then (n, 1, d), a matrix (n, in, out), a vector (n, 1, out), f (n, 1, k).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
@@ -218,13 +216,9 @@ class mlp(Network):
     def parametric(self, params: Any, l2: Any, **fields: Any) -> ParametricModel | None:
         arrays = [leaf for leaves in zip(*params, strict=True) for leaf in leaves]  # W_1, ..., W_L, b_1, ..., b_L
         penalties = [number for numbers in zip(*l2, strict=True) for number in numbers]
-        return MultilayerPerceptron(
-            theta=join(arrays),
-            l2=np.repeat(np.array(penalties, dtype=float), [leaf.size for leaf in arrays]),
-            units=(len(params[0][0]), *(len(b) for _, b in params)),
-            activation=self.activation,
-            **fields,
-        )
+        fields |= {"units": (len(params[0][0]), *(len(b) for _, b in params)), "activation": self.activation}
+        l2 = np.repeat(np.array(penalties, dtype=float), [leaf.size for leaf in arrays])
+        return MultilayerPerceptron(theta=join(arrays), l2=l2, **fields)
 
 
 @dataclass(frozen=True)

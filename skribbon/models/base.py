@@ -1,7 +1,5 @@
 """Parametric models: the contract between a fitted estimator and the mathematics, and its registries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Self
@@ -214,11 +212,11 @@ class ParametricModel:
         return len(self.theta) * self.loss.n_outputs
 
     @property
-    def outputs(self) -> tuple[ParametricModel, ...]:
+    def outputs(self) -> tuple["ParametricModel", ...]:
         """A model of each column of y; the model itself if y has one column."""
         return tuple(one_output(self, j) for j in range(len(self.loss.by_output))) or (self,)
 
-    def last_layer(self) -> ParametricModel:
+    def last_layer(self) -> "ParametricModel":
         """Model as a function of its last layer's parameters; the model itself if it has no layers.
 
         Returns
@@ -603,17 +601,6 @@ ADVICE = {
     ),
     ("sklearn.gaussian_process.",): "It has error bars of its own: predict(X, return_std=True).",
 }
-# registered classes by kind; classes that users register come last
-KINDS = {
-    "linear models": (
-        *("LinearRegression", "Ridge", "RidgeCV", "BayesianRidge", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV"),
-        *("HuberRegressor", "SGDRegressor"),
-    ),
-    "GLMs": ("PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
-    "classifiers": ("LogisticRegression", "SGDClassifier"),
-    "networks": ("MLPRegressor", "MLPClassifier", "AutogradRegressor", "AutogradClassifier"),
-    "around these": ("Pipeline", "TransformedTargetRegressor", "FrozenEstimator"),
-}
 
 
 def refusal(estimator, registry):
@@ -622,10 +609,7 @@ def refusal(estimator, registry):
     fits = (advice for starts, advice in ADVICE.items() if any(module.startswith(starts) for module in modules))
     known = {cls.__name__ for cls in registry if cls is not object}
     known |= {"Lasso", "AutogradRegressor", "AutogradClassifier"}  # an ElasticNet; and two that register when used
-    kinds = {kind: [name for name in names if name in known] for kind, names in KINDS.items()}
-    kinds["registered"] = sorted(known.difference(*KINDS.values()))
-    supported = "\n".join(f"  {kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
     return (
-        f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\nSupported, with their subclasses:\n"
-        f"{supported}\nand what you register with skribbon.models.as_parametric.register."
+        f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\nSupported, with their subclasses, are "
+        f"{', '.join(sorted(known))} and what you register with skribbon.models.as_parametric.register."
     )

@@ -184,15 +184,9 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     if not Theta.size:
         raise ValueError(f"{name} has no parameter left: every coefficient is zero. Penalise less.")
     penalties = np.reshape(l2, (-1, 1)) * penalised * np.ones_like(Theta)
-    return LinearPredictor(
-        theta=Theta.ravel(),
-        loss=loss,
-        l2=penalties.ravel(),
-        penalty_gradient=(penalties * Theta + l1 * penalised * np.sign(Theta)).ravel(),
-        intercept=intercept,
-        columns=columns,
-        **fields,
-    )
+    gradient = (penalties * Theta + l1 * penalised * np.sign(Theta)).ravel()
+    fields |= {"loss": loss, "l2": penalties.ravel(), "penalty_gradient": gradient, "columns": columns}
+    return LinearPredictor(theta=Theta.ravel(), intercept=intercept, **fields)
 
 
 def fitted_value(estimator, name, default=None):
@@ -327,10 +321,9 @@ def class_weights(estimator, y, sample_weight):
     """Class weights (K,) that multiply each row's loss, or None; they are not frequencies."""
     if estimator.class_weight is None:
         return None
+    known = {"classes": estimator.classes_, "y": y, "sample_weight": sample_weight}
     with np.errstate(divide="ignore"):
-        weights = compute_class_weight(
-            estimator.class_weight, classes=estimator.classes_, y=y, sample_weight=sample_weight
-        ).astype(float)
+        weights = compute_class_weight(estimator.class_weight, **known).astype(float)
     return np.where(np.isinf(weights), 0.0, weights)  # "balanced" against rows that have no weight themselves
 
 

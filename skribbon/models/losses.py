@@ -3,8 +3,6 @@
 A loss has derivatives in f and a family of distributions of y given f; a classifier's also ``probabilities(f)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 
@@ -22,7 +20,7 @@ class Loss:
 
     n_outputs = 1  # k: how many raw predictions the loss takes
     n_classes = 0  # K, of a classifier
-    by_output: tuple[Loss, ...] = ()  # losses of the columns of y if y is (n, m)
+    by_output: tuple["Loss", ...] = ()  # losses of the columns of y if y is (n, m)
     output_map: FloatArray | None = None  # (K, k), from logits to the coordinates f of the loss; None for the identity
     curvature_rank = 1  # rank of the expected curvature R R'
     convex = True  # whether the loss is convex in f, so that its Hessian is never indefinite
@@ -535,20 +533,8 @@ class Categorical(ClassLoss):
         return (residual @ self.basis) * np.reshape(self.row_weight(y), (-1, 1))
 
     def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        # column j of Helmert's basis is h for classes before the j-th, -j h for the j-th, zero after it; entry (j, l)
-        # with b = P B is b_j (h_l - b_l) for j < l, and no sum below cancels if a probability is close to one
-        P = softmax(f @ self.basis.T, axis=1)
-        (n, K), own, j = P.shape, P[:, 1:], np.arange(1, P.shape[1])
-        h = 1 / np.sqrt(j * (j + 1))
-        before, rest = np.cumsum(P[:, :-1], axis=1), np.cumsum(own[:, ::-1], axis=1)[:, ::-1]
-        after = np.append(rest[:, 1:], np.zeros((n, 1)), axis=1)
-        weight = np.reshape(self.row_weight(y), (-1, 1))
-        b, opposite = weight * h * (before - j * own), h * (j * own + rest)
-        C = np.empty((n, K - 1, K - 1))
-        C[:, j - 1, j - 1] = weight * h**2 * (before * ((j + 1) ** 2 * own + after) + j**2 * own * after)
-        for i in range(K - 2):
-            C[:, i, i + 1 :] = C[:, i + 1 :, i] = b[:, i, None] * opposite[:, i + 1 :]
-        return C
+        R = self.curvature_root(f, y)
+        return R @ R.transpose(0, 2, 1)
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         # diag(q) (I - q q') with q = sqrt(P) has one column too many. A reflection that maps q to the axis of the most
@@ -562,11 +548,6 @@ class Categorical(ClassLoss):
         rest = (p[:, None] @ from_top) / (1 + np.sqrt(P[np.arange(n), t]))[:, None, None]
         scale = np.sqrt(p * np.reshape(self.row_weight(y), (-1, 1)))
         return ((from_top - rest) * scale[:, :, None]).transpose(0, 2, 1)
-
-    def curvature_trace(self, f, y):
-        P = np.sort(softmax(f @ self.basis.T, axis=1), axis=1)
-        others = np.cumsum(P, axis=1)[:, :-1]
-        return 2 * (P[:, 1:] * others).sum(axis=1) * self.row_weight(y)  # 1 - sum of P^2, by products of pairs
 
     def probabilities(self, f):
         """Probabilities (n, K, ...) at raw predictions (n, k, ...)."""

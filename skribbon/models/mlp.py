@@ -60,10 +60,8 @@ class MultilayerPerceptron(ParametricModel):
         """Lists of weights (..., in, out) and biases (..., out), as views of theta (..., p)."""
         shapes = [*pairwise(self.units), *((out,) for out in self.units[1:])]
         places = pairwise([0, *accumulate(map(prod, shapes))])
-        pieces = [
-            theta[..., a:b].reshape(theta.shape[:-1] + shape) for (a, b), shape in zip(places, shapes, strict=True)
-        ]
-        n_layers = len(self.units) - 1
+        lead, n_layers = theta.shape[:-1], len(self.units) - 1
+        pieces = [theta[..., a:b].reshape(lead + shape) for (a, b), shape in zip(places, shapes, strict=True)]
         return pieces[:n_layers], pieces[n_layers:]
 
     def propagate(self, Z, theta, phi=None):
@@ -163,11 +161,6 @@ class PerceptronTangent(Tangent):
         inputs = [a.astype(precision, copy=False) for a in self.inputs]
         return LayerScores(self.network.layers, inputs, self._deltas(R.astype(precision, copy=False)))
 
-    def gram_product(self, R, V):
-        if V.shape[1] < R.shape[2] // 3:  # then forward and reverse passes cost less
-            return super().gram_product(R, V)
-        return self.layer_scores(R).gram_product(V)
-
     def weighted_scores(self, u, c):
         out, deltas = np.empty((c.shape[1], self._p)), self._deltas(u[:, :, None])
         for a, delta, places in zip(self.inputs, deltas, self.network.layers, strict=True):
@@ -179,11 +172,8 @@ class PerceptronTangent(Tangent):
         return np.concatenate([self.layer_scores(U[:, :, cols]).total() for cols in self._columns(U)], axis=1)
 
     def jvp(self, V):
-        n, k = self.f.shape
-        if k <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # for fewer directions forward mode is faster
+        if self.f.shape[1] <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # forward mode is faster for fewer directions
             return super().jvp(V)
-        if k == 1:
-            return self.layer_scores(np.ones((n, 1, 1))).product(V)
         return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
 
     def _jvp(self, V):
@@ -288,12 +278,6 @@ class LayerScores:
         """Product S' C (p, m) for C (n, r, m)."""
         m, C = C.shape[2], C.transpose(0, 2, 1)
         return self._restored(reduce(add, (some._gathered(C[rows]) for rows, some in self._chunks(m))), m)
-
-    def gram_product(self, V):
-        """Product S' S V (p, m) for V (p, m)."""
-        m, directions = V.shape[1], by_layer(V, self.layers)
-        parts = (some._gathered(some._along(directions, m)) for _, some in self._chunks(m))
-        return self._restored(reduce(add, parts), m)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,7 +1,5 @@
 """Estimators around estimators: pipelines, transformed targets, and one output of several."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fit scale and distribution of the observation noise, and parse the parameters ``noise`` and ``law``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real
@@ -55,11 +53,8 @@ def fit_noise(noise, law, training, latent, model, unseen=None):
     targets = tuple(TargetScale.of(own, part.rows.targets()) for own, part in zip(models, outputs, strict=True))
     summary = None if records[0] is None else HeldOutSummary.from_records(records[:1])
     if not several:
-        return (
-            {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary},
-            factor,
-            records,
-        )
+        fitted = {"noise_": noises[0], "law_": laws[0], "target_scale_": targets[0], "held_out_": summary}
+        return fitted, factor, records
     if correlation is None and unseen is None:
         correlation = correlation_of(_residual_products(training, np.stack(dispersions, axis=1)))
     elif correlation is None:

@@ -1,13 +1,13 @@
 """Scale of the observation noise at every row."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import GammaRegressor
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -374,34 +374,22 @@ class LogLinearScale(BaseEstimator):
     """Penalised gamma regression with log link; ``unseen_`` (n,) are leave-one-out predictions by one Newton step."""
 
     def fit(self, X, squared, weight, left_out=1.0):
-        """Fit by Newton steps; ``left_out`` is the part of a row's weight that its own prediction leaves out."""
-        self.mean_ = np.average(X, axis=0, weights=weight)
-        spread = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=weight))
-        self.spread_ = np.where(spread > 1e-9 * np.abs(self.mean_), spread, np.inf)
-        Z = self._columns(X)
-        penalty = np.r_[np.ones(Z.shape[1] - 1), 0.0]
-        ridge = np.diag(penalty + 1e-9 * weight.sum())
-        beta = np.zeros(Z.shape[1])
-        for _ in range(50):  # convex; steps with the expected curvature would need hundreds if rows are few
-            ratio = squared * np.exp(-Z @ beta)
-            factor = cho_factor((Z.T * (weight * ratio)) @ Z + ridge)
-            step = cho_solve(factor, Z.T @ (weight * (ratio - 1)) - penalty * beta)
-            beta = beta + step / max(1.0, np.abs(Z @ step).max())
-            if np.abs(step).max() < 1e-8:
-                break
-        self.coef_ = beta
-        factor = cho_factor((Z.T * weight) @ Z + ridge)  # the expected curvature, which does not depend on beta
+        """Fit to squares (n,); ``left_out`` is the part of a row's weight that its own prediction leaves out."""
+        self.scaler_ = StandardScaler().fit(X, sample_weight=weight)
+        Z = (X - self.scaler_.mean_) / self.scaler_.scale_
+        gamma = GammaRegressor(alpha=1 / weight.sum(), solver="newton-cholesky", tol=1e-8)
+        self.gamma_ = gamma.fit(Z, squared, sample_weight=weight)
+        Z, g = np.c_[Z, np.ones(len(Z))], self.predict(X)
+        penalty = np.append(np.ones(X.shape[1]), 0.0) + 1e-9 * weight.sum()
+        factor = cho_factor((Z.T * weight) @ Z + np.diag(penalty))  # the expected curvature, which does not depend on g
         h = np.minimum(left_out * np.einsum("ij,ji->i", Z, cho_solve(factor, Z.T)), 0.99)
-        self.unseen_ = np.exp(Z @ beta - h / (1 - h) * (squared * np.exp(-Z @ beta) - 1))
+        self.unseen_ = g * np.exp(-h / (1 - h) * (squared / g - 1))
         return self
-
-    def _columns(self, X):
-        """Standardized columns and an intercept."""
-        return np.c_[(X - self.mean_) / self.spread_, np.ones(len(X))]
 
     def predict(self, X):
         """Predict g (n,)."""
-        return np.exp(np.clip(self._columns(X) @ self.coef_, -700, 700))  # far rows would overflow
+        f = (X - self.scaler_.mean_) / self.scaler_.scale_ @ self.gamma_.coef_ + self.gamma_.intercept_
+        return np.exp(np.clip(f, -700, 700))  # far rows would overflow
 
 
 def _fitted(regressor, X, target, weight):

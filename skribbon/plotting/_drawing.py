@@ -1,7 +1,5 @@
 """Helpers of all displays: colours, axes, artists, legends, names, selections of rows, and checks of input."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

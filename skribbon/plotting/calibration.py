@@ -1,7 +1,5 @@
 """Displays of calibration: coverage of intervals, reliability of class probabilities, and scores along alpha."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """Displays of inspection: coefficients, partial dependence, and the influence of training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from inspect import unwrap

@@ -1,7 +1,5 @@
 """Displays of intervals: predictions of a regressor, and class probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from types import SimpleNamespace
 from typing import Any, Self

@@ -17,9 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, metrics
+from skribbon._core import thresholds
 from skribbon._core.thresholds import MIN_AVERAGING_GAIN, TEMPERATURE_PRIORS
 from skribbon._estimators import alpha_path as _alpha_path
-from skribbon._estimators import temperature as _temperature
 from skribbon.exceptions import AlphaEdgeWarning
 
 ALPHAS = [0.01, 0.1, 0.3, 1.0, 3.0, 10.0]
@@ -592,8 +592,8 @@ def test_many_classes_are_scored_on_a_subsample(monkeypatch):
     options = {"alphas": [0.1, 1.0], "cv": KFold(3, shuffle=True, random_state=0)}
     whole = RibbonCV(base, **options).fit(X[:600], y[:600])
     assert whole.held_out_.n_rows == 600
-    monkeypatch.setattr(_temperature, "FEWEST_SCALING_ROWS", 300)
-    monkeypatch.setattr(_temperature, "SCALING_WORK", 1.0)
+    monkeypatch.setattr(thresholds, "FEWEST_SCALING_ROWS", 300)
+    monkeypatch.setattr(thresholds, "SCALING_WORK", 1.0)
     some = RibbonCV(base, **options).fit(X[:600], y[:600])
     assert some.held_out_.n_rows == 300
     error = np.abs(some.cv_results_["mean_test_nll"] - whole.cv_results_["mean_test_nll"]).max()

@@ -157,18 +157,6 @@ def test_one_probe_row_is_enough():
     assert isinstance(fastest_route(network, tree, theta, X[:1], 1), Replicated)
 
 
-@pytest.mark.parametrize("name", ["network of two columns", "two formulas"])
-def test_chunks_of_rows_make_no_difference(name, monkeypatch):
-    model = model_of(name)
-    whole = model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)
-    monkeypatch.setattr(derivatives, "CHUNK_FLOATS", 0)
-    monkeypatch.setattr(derivatives, "MIN_CHUNK", 2)
-    for chunked, expected in zip(
-        (model.jacobian(X), blocks.scores(model, X, Y), blocks.ggn(model, X, Y, WEIGHT)), whole, strict=True
-    ):
-        assert_allclose(chunked, expected, rtol=1e-10, atol=1e-12)
-
-
 # ---------------------------------------------------------------------- the contract
 def test_values_and_jacobian(model, name):
     J, _ = reference(name)

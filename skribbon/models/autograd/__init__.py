@@ -1,7 +1,5 @@
 """Estimators of functions f(params, X) that users write in autograd.numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass

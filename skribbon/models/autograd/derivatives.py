@@ -20,9 +20,7 @@ from ..base import POLISH, ParametricModel, Tangent
 from ..losses import ClassLoss, Loss
 
 ROWS = None  # the number of rows in a layout
-CHUNK_FLOATS = 2**18  # floats of the gradients formed at a time: 2 MB stay in the cache
 FEW_PARAMETERS = 100  # parameters up to which a forward pass of all rows for each costs less than a loop over rows
-MIN_CHUNK = 32  # least rows of a chunk: the overhead of autograd dominates shorter passes
 PROBES = (5, 7)  # rows on which a route is verified: two numbers, so that no axis has the right length by chance
 WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
 WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
@@ -75,25 +73,10 @@ class Route:
 class Replicated(Route):
     """Route that gives each row its own parameters, so that one reverse pass gives the gradients of all rows."""
 
-    stacked: (
-        bool  # whether X is passed as (n, 1, d), for functions like X @ W + b, or as (n, d), for formulas in X[:, j]
-    )
+    stacked: bool  # whether X is (n, 1, d), for functions like X @ W + b, or (n, d), for formulas in X[:, j]
     layouts: tuple  # shapes of the leaves, with ROWS for the axis of rows
 
     def pullback(self, f, tree, theta, Z, n_outputs):
-        size = max(MIN_CHUNK, CHUNK_FLOATS // len(theta))
-        chunks = [slice(start, start + size) for start in range(0, len(Z), size)]
-        pulls = [self._pullback(f, tree, theta, Z[rows], n_outputs) for rows in chunks]
-
-        def pull(seed, out=None):
-            out = np.empty((len(Z), len(theta))) if out is None else out
-            for rows, pull_chunk in zip(chunks, pulls, strict=True):
-                pull_chunk(seed[rows], out[rows])
-            return out
-
-        return pull
-
-    def _pullback(self, f, tree, theta, Z, n_outputs):
         n, X = len(Z), Z[:, None, :] if self.stacked else Z
         pieces = [theta[place] for place in tree.slices]
         leaves = tuple(self._replicate(piece, layout, n) for piece, layout in zip(pieces, self.layouts, strict=True))
@@ -101,10 +84,12 @@ class Replicated(Route):
         if value.shape[0] != n or value.size != n * n_outputs:
             raise ValueError("f mixes the axis of rows with others.")
 
-        def pull(seed, out):
+        def pull(seed, out=None):
+            out = np.empty((n, len(theta))) if out is None else out
             gradients = back(np.ascontiguousarray(seed).reshape(value.shape))
             for gradient, layout, place in zip(gradients, self.layouts, tree.slices, strict=True):
                 out[:, place] = np.moveaxis(gradient, layout.index(ROWS), 0).reshape(n, -1)
+            return out
 
         return pull
 
@@ -369,11 +354,8 @@ class AutogradLoss(StoresFunctions, Loss):
         self.function, self.n_outputs = function, n_outputs
         self.curvature_rank, self.additive = n_outputs, family is None
         if family is not None:
-            self.n_classes, self.output_map, self.probabilities = (
-                family.n_classes,
-                family.output_map,
-                family.probabilities,
-            )
+            self.n_classes, self.output_map = family.n_classes, family.output_map
+            self.probabilities = family.probabilities
 
     def _rows(self, f, y):
         if self.output_map is not None:
