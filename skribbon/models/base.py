@@ -609,7 +609,7 @@ KINDS = {
     "GLMs": ("PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
     "classifiers": ("LogisticRegression", "SGDClassifier"),
     "networks": ("MLPRegressor", "MLPClassifier", "AutogradRegressor", "AutogradClassifier"),
-    "around these": ("Pipeline", "TransformedTargetRegressor", "FrozenEstimator"),
+    "around these": ("Pipeline", "TransformedTargetRegressor", "FrozenEstimator", "WithOffset"),
 }
 
 
