@@ -2,95 +2,97 @@
 Claims and exposure
 ===================
 
-Insurers count claims of policies that ran for different times. The usual recipe with scikit-learn models claims per
-year with the exposure as ``sample_weight``. An exposure is not a frequency: a half-year policy is one observation, not
-half of one. Use ``weight_type="exposure"``, or an offset.
+Insurers count claims of policies that ran for different times: how many claims does a driver cause per year, and how
+many will a portfolio have? ``WithOffset`` adds the logarithm of the exposure to the linear predictor of a GLM, which
+scikit-learn's count models lack.
 """
 
 # %%
-# Simulated policies: age of the driver in decades from 40 and its square, whether the car is new; years of exposure.
+# Policies with the columns of freMTPL2, a French portfolio. They are simulated here; set the environment variable
+# ``SKRIBBON_DATA`` to a folder with ``counts/freMTPL2freq_100k.csv.gz`` to use the real ones.
+import os
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import PoissonRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
-from skribbon import AutogradRegressor, RibbonRegressor
+from skribbon import RibbonRegressor
 from skribbon.exceptions import WeightWarning
+from skribbon.inspection import coefficients, predictions
+from skribbon.models import WithOffset
 
 
-def true_rate(X):
-    return np.exp(-1 - 0.3 * X[:, 0] + 0.15 * X[:, 0] ** 2 + 0.4 * X[:, 2])
+def policies(n=20_000, seed=0):
+    file = Path(os.environ.get("SKRIBBON_DATA", "no folder")) / "counts" / "freMTPL2freq_100k.csv.gz"
+    if file.exists():
+        return pd.read_csv(file).assign(Exposure=lambda table: table["Exposure"].clip(upper=1))
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"DrivAge": 18 + rng.gamma(2.5, 10, n), "BonusMalus": 50 + rng.gamma(0.5, 20, n)})
+    table["VehGas"], table["Area"] = rng.choice(["Diesel", "Regular"], n), rng.choice(list("ABCDE"), n)
+    table["Exposure"] = np.where(rng.random(n) < 0.3, 1.0, rng.uniform(0.02, 1, n))
+    rate = np.exp(-2.5 + 0.02 * (table["BonusMalus"] - 50) + 0.1 * (table["Area"] == "E") + 8 / table["DrivAge"])
+    return table.assign(ClaimNb=rng.poisson(table["Exposure"] * rng.gamma(2, rate / 2)))
 
 
-def simulate(n, rng):
-    age, new = rng.uniform(-2, 3, n), rng.integers(0, 2, n)
-    X, exposure = np.column_stack([age, age**2, new]), rng.uniform(0.05, 1, n)
-    return X, exposure, rng.poisson(exposure * true_rate(X))
-
-
-# %%
-# The offset model: the logarithm of the expected *count* is that of the rate plus that of the exposure, which comes as
-# the last column and has no coefficient. Its rows are policies, each counted once.
-def log_count(params, X):
-    intercept, slope, bend, new = params
-    return intercept + slope * X[:, 0] + bend * X[:, 1] + new * X[:, 2] + X[:, 3]
-
-
-def join(X, exposure):
-    return np.column_stack([X, np.log(exposure)])
-
-
-offset = AutogradRegressor(log_count, [0.0, 0.0, 0.0, 0.0], loss="poisson")
-by_weight = PoissonRegressor(alpha=0, tol=1e-8, max_iter=1000)
-rng = np.random.default_rng(0)
-X, exposure, claims = simulate(1000, rng)
-ribbon = RibbonRegressor(offset).fit(join(X, exposure), claims)
-weighted = RibbonRegressor(by_weight, weight_type="exposure").fit(X, claims / exposure, sample_weight=exposure)
-print("slopes with offset: ", np.round(ribbon.estimator_.params_[1:], 3))
-print("slopes with weights:", weighted.estimator_.coef_.round(3))
+table = policies()
+columns = ["DrivAge", "BonusMalus", "VehGas", "Area", "Exposure"]
+train, test = table[columns][::2], table[columns][1::2]
+claims, test_claims = table["ClaimNb"][::2], table["ClaimNb"][1::2]
 
 # %%
-# The fits agree. Intervals agree too, unless exposures are taken as frequencies: then a year in days counts as 365
-# observations. In 100 repetitions, how often do 90% confidence intervals contain the true rate?
-age = np.linspace(-2, 3, 30)
-drivers = np.column_stack([age, age**2, np.zeros(30)])
-weights = {"exposure": (1, "exposure"), "frequency, years": (1, "frequency"), "frequency, days": (365, "frequency")}
-covered = {name: np.zeros(30) for name in (*weights, "offset")}
+# WithOffset is the last step. The transformers before it pass the exposure through, here as the last column.
+others = [
+    (SplineTransformer(4, degree=2, knots="quantile", include_bias=False), ["DrivAge"]),
+    (StandardScaler(), ["BonusMalus"]),
+    (OneHotEncoder(drop="first", sparse_output=False), ["VehGas", "Area"]),
+]
+prepare = make_column_transformer(*others, ("passthrough", ["Exposure"]), verbose_feature_names_out=False)
+poisson = PoissonRegressor(alpha=0, solver="newton-cholesky")
+model = make_pipeline(prepare, WithOffset(poisson, exposure=-1))
+ribbon = RibbonRegressor(model).fit(train, claims)
+ratios = coefficients(ribbon, exponentiate=True)  # rate ratios; the offset has no coefficient
+print(ratios[["term", "estimate", "conf_low", "conf_high"]].iloc[-7:-1].round(3).to_string(index=False))
+
+# %%
+# Predictions are for the exposure of each row. For claims per year, set the exposure to one.
+print(ribbon.predict(test[:4]).round(3), "claims in", test["Exposure"][:4].round(2).tolist(), "years")
+print(ribbon.predict_interval(test[:4].assign(Exposure=1.0), kind="confidence").round(3), "claims per year")
+
+# %%
+# The usual recipe models claims per year with the exposure as ``sample_weight``. It has the same coefficients and the
+# same standard errors, if ``weight_type="exposure"`` says that a policy is one observation, however long it ran. As
+# frequencies, policies would count by their exposure, and standard errors depend on its unit. Ratios:
+rates = make_pipeline(make_column_transformer(*others), poisson)
 warnings.simplefilter("ignore", WeightWarning)  # which names the mistake
-
-
-def count(name, interval):
-    covered[name] += (interval[:, 0] <= true_rate(drivers)) & (true_rate(drivers) <= interval[:, 1])
-
-
-for _ in range(100):
-    X_sim, years, counts = simulate(1000, rng)
-    for name, (scale, weight_type) in weights.items():
-        fitted = RibbonRegressor(by_weight, weight_type=weight_type)
-        fitted.fit(X_sim, counts / years, sample_weight=scale * years)
-        count(name, fitted.predict_interval(drivers, kind="confidence"))
-    fitted = RibbonRegressor(offset).fit(join(X_sim, years), counts)
-    count("offset", fitted.predict_interval(join(drivers, np.ones(30)), kind="confidence"))
-for name, counts in covered.items():
-    print(f"{name:16} {counts.mean() / 100:.3f}")
+for weight_type, unit in (("exposure", 1), ("frequency", 1), ("frequency", 365)):
+    weighted = RibbonRegressor(rates, weight_type=weight_type)
+    weighted.fit(train, claims / train["Exposure"], sample_weight=unit * train["Exposure"])
+    ratio = np.sqrt(np.diag(weighted.covariance_) / np.diag(ribbon.covariance_))
+    print(f"{weight_type:9} in units of 1/{unit:<3} year: {ratio.min():.2f} to {ratio.max():.2f}")
 
 # %%
-# Left: the rate of one portfolio with the offset's confidence band. Right: coverage along age.
+# Left: claims per year by age. Right: claims of the policies that the model has not seen, as a share of their
+# prediction, with 90% intervals of the observed totals.
 plt.rc("axes.spines", top=False, right=False)
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
-years_old, one_year = 40 + 10 * age, join(drivers, np.ones(30))
-band = ribbon.predict_interval(one_year, kind="confidence")
-axes[0].fill_between(years_old, *band.T, color="C0", alpha=0.4, lw=0, label="90 % confidence band")
-axes[0].plot(years_old, ribbon.predict(one_year), "C0", lw=2, label="fit with offset")
-axes[0].plot(years_old, true_rate(drivers), "C1--", lw=1.5, label="truth")
-axes[0].set(xlabel="age", ylabel="claims per year", ylim=(0, None))
-for (name, counts), style in zip(covered.items(), ("C2-.", "C1--", "C3:", "C0-"), strict=True):
-    axes[1].plot(years_old, counts / 100, style, lw=2, label=name)
-axes[1].axhline(0.9, color="0.3", lw=0.8)
-axes[1].set(xlabel="age", ylabel="coverage of the true rate", ylim=(0, 1.02))
-for ax in axes:
-    ax.legend(frameon=False)
+driver = pd.DataFrame(
+    {"DrivAge": np.arange(20, 76), "BonusMalus": 50, "VehGas": "Diesel", "Area": "C", "Exposure": 1.0}
+)
+axes[0].fill_between(driver["DrivAge"], *ribbon.predict_interval(driver, kind="confidence").T, color="C0", alpha=0.4)
+axes[0].plot(driver["DrivAge"], ribbon.predict(driver), "C0", lw=2)
+axes[0].set(xlabel="age of the driver", ylabel="claims per year, with 90% band", ylim=(0, None))
+totals = predictions(ribbon, test, by="Area", aggregate="sum", kind="prediction").set_index("term")
+for end in ("conf_low", "conf_high"):
+    axes[1].plot(totals.index, totals[end] / totals["estimate"], "C0_", ms=24, mew=2)
+axes[1].plot(totals.index, test_claims.groupby(test["Area"]).sum() / totals["estimate"], "C1o")
+axes[1].axhline(1, color="0.3", lw=0.8)
+axes[1].set(xlabel="area", ylabel="observed claims, relative to the prediction")
 
 # %%
 # Next: what else can be written as a function, :ref:`sphx_glr_auto_examples_plot_own_model.py`.

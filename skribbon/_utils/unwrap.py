@@ -46,7 +46,8 @@ def innermost(estimator):
 def may_be_network(estimator):
     """Whether an unfitted estimator can be refitted and holds none of scikit-learn's linear models."""
     leaf, _ = innermost(estimator)
-    linear = any(kind.__module__.startswith("sklearn.linear_model") for kind in type(leaf).__mro__)
+    bases = type(getattr(leaf, "estimator", leaf)).__mro__
+    linear = any(kind.__module__.startswith("sklearn.linear_model") for kind in bases)
     return not linear and not isinstance(leaf, FrozenEstimator) and hasattr(leaf, "get_params")
 
 

@@ -8,6 +8,7 @@ from . import mlp as mlp
 from . import outputs as outputs
 from .base import ParametricModel, as_parametric, polish, takes_outputs, with_theta
 from .losses import GaussianNLL, Huber, SquaredErrors, StudentT, Tweedie
+from .offset import WithOffset
 
 if TYPE_CHECKING:
     from . import architectures as architectures
@@ -24,6 +25,7 @@ __all__ = [
     "SquaredErrors",
     "StudentT",
     "Tweedie",
+    "WithOffset",
     "as_parametric",
     "polish",
     "takes_outputs",

@@ -14,6 +14,7 @@ from ..exceptions import SelectionWarning, warn_user
 from .base import FROZEN_MODELS, ParametricModel, Tangent, as_parametric, is_whole, takes_outputs, with_theta
 from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
+GLM = lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor
 LARGEST_ROOT = 1e100  # roots up to which products of coefficients are formed: larger ones may overflow
 
 
@@ -146,7 +147,7 @@ def _(estimator):
 
 
 @with_theta.register(lm.LinearRegression | lm.Ridge | lm.RidgeCV)
-@with_theta.register(lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor)
+@with_theta.register(GLM)
 def with_coefficients(estimator, model, theta, basis=None):
     """Copy a fitted linear estimator with coefficients theta, intercepts last; ``basis`` (K, k) maps to classes."""
     Theta = theta.reshape(-1, np.shape(estimator.coef_)[-1] + model.intercept)
@@ -308,13 +309,18 @@ def _(estimator, model, theta):
 
 
 # ---------------------------------------------------------------------- generalised linear models and classifiers
-@as_parametric.register(lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor)
-def _(estimator, y, sample_weight):
+def tweedie_loss(estimator, y):
+    """Loss of a GLM with the targets y, maybe counts."""
     default = 1 if isinstance(estimator, lm.PoissonRegressor) else 2
     power, link = getattr(estimator, "power", default), getattr(estimator, "link", "log")
     if link == "auto":
         link = "identity" if power <= 0 else "log"
-    return linear_model(estimator, Tweedie(power, link, is_whole(y)), estimator.alpha)  # of the mean loss
+    return Tweedie(power, link, is_whole(y))
+
+
+@as_parametric.register(GLM)
+def _(estimator, y, sample_weight):
+    return linear_model(estimator, tweedie_loss(estimator, y), estimator.alpha)  # of the mean loss
 
 
 def class_weights(estimator, y, sample_weight):
@@ -327,7 +333,7 @@ def class_weights(estimator, y, sample_weight):
     return np.where(np.isinf(weights), 0.0, weights)  # "balanced" against rows that have no weight themselves
 
 
-def _penalty(estimator):
+def logistic_penalty(estimator):
     """C and l1_ratio that a LogisticRegression or LogisticRegressionCV was fitted with."""
     C, l1_ratio = np.ravel(fitted_value(estimator, "C", np.inf)), np.ravel(fitted_value(estimator, "l1_ratio", 0.0))[0]
     if len(np.unique(C)) > 1:
@@ -339,7 +345,7 @@ def _penalty(estimator):
 
 @as_parametric.register(lm.LogisticRegression)
 def _(estimator, y, sample_weight):
-    C, l1_ratio = _penalty(estimator)
+    C, l1_ratio = logistic_penalty(estimator)
     strength = 1.0 / (C * sample_weight.sum())  # the penalty is on the sum of the losses
     l2, l1 = strength * (1 - l1_ratio), strength * l1_ratio
     K, weights = len(estimator.classes_), class_weights(estimator, y, sample_weight)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skribbon
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonCV, RibbonRegressor
+from skribbon.models import WithOffset
 from skribbon.models.architectures import michaelis_menten, mlp
 from skribbon.noise import EmpiricalLaw, HeteroskedasticNoise
 
@@ -39,6 +40,8 @@ FITTED = {
     "two outputs": (RibbonRegressor(law="empirical"), np.c_[Y, Y**2]),
     "counts": (RibbonRegressor(PoissonRegressor()), COUNT),
     "gamma": (RibbonRegressor(GammaRegressor()), COUNT + 1),
+    "offset": (RibbonRegressor(make_pipeline(StandardScaler(), WithOffset(PoissonRegressor(), offset=0))), COUNT),
+    "offset of classes": (RibbonClassifier(WithOffset(LogisticRegression(), offset=0)), LABEL),
     "huber": (RibbonRegressor(HuberRegressor()), Y),
     "network": (RibbonRegressor(MLPRegressor(**SMALL)), Y),
     "network of classes": (RibbonClassifier(MLPClassifier(**SMALL)), BANDS),

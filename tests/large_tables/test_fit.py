@@ -37,7 +37,7 @@ from sklearn.preprocessing import (
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon._core.rows import some_of
 from skribbon.exceptions import WeightWarning
-from skribbon.models import polish
+from skribbon.models import WithOffset, polish
 
 EXACT = {"solver": "newton-cholesky", "tol": 1e-12}
 LOGISTIC = LogisticRegression(C=0.3, **EXACT)
@@ -50,6 +50,8 @@ CASES = {
     "gamma": (GammaRegressor(alpha=0.1, **EXACT), "positive"),
     "tweedie": (TweedieRegressor(power=1.5, alpha=0.1, **EXACT), "count"),
     "logistic": (LOGISTIC, "label"),
+    "offset of counts": (WithOffset(PoissonRegressor(alpha=0.01, **EXACT), offset="c"), "count"),
+    "offset after transformers": (make_pipeline(StandardScaler(), WithOffset(LOGISTIC, offset=0)), "label"),
     "balanced": (LogisticRegression(class_weight="balanced", **EXACT), "label"),
     "multinomial": (LOGISTIC, "kind"),
     "pipeline": (make_pipeline(StandardScaler(), Ridge(5.0)), "y"),

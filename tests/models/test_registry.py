@@ -68,7 +68,7 @@ from spelling import logistic
 
 from skribbon import AutogradClassifier, AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon.exceptions import SelectionWarning
-from skribbon.models import ParametricModel, as_parametric
+from skribbon.models import ParametricModel, WithOffset, as_parametric
 from skribbon.models.losses import Tweedie
 
 N = 60
@@ -103,6 +103,7 @@ REGISTERED = {
     SGDRegressor,
     TransformedTargetRegressor,
     TweedieRegressor,
+    WithOffset,
 }
 
 MLP = {"hidden_layer_sizes": (2,), "max_iter": 5}
@@ -120,6 +121,8 @@ SUPPORTED = [
     (PoissonRegressor(), REGRESSION),
     (GammaRegressor(), REGRESSION),
     (TweedieRegressor(power=1.5), REGRESSION),
+    (WithOffset(PoissonRegressor(), offset=0), REGRESSION),
+    (make_pipeline(StandardScaler(), WithOffset(LogisticRegression(), offset=0)), BINARY),
     (SGDRegressor(), REGRESSION),
     (SGDRegressor(loss="huber"), REGRESSION),
     (SGDRegressor(loss="squared_epsilon_insensitive"), REGRESSION),
