@@ -233,6 +233,8 @@ def _fit_glm(estimator, X, y, offset, weight):
         return estimator.fit(X, y - offset, sample_weight=weight)
     if loss.link != "log":
         raise TypeError(f"WithOffset needs link='log' for power={loss.power:g}, got link={loss.link!r}.")
+    if np.ptp(offset) > 100:  # exposures that differ by a factor of 1e43
+        raise ValueError(f"offset varies by {np.ptp(offset):.3g}, too much for a logarithm. Try: exposure= instead.")
     alpha, exposure = estimator.alpha, np.exp(offset)
     scaled = weight * exposure ** (2 - loss.power)  # half deviances: d(y, e mu) = e^(2 - power) d(y / e, mu)
     estimator.set_params(alpha=alpha * (weight.sum() / scaled.sum()))  # which is relative to the mean over ``scaled``

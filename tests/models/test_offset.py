@@ -23,7 +23,7 @@ from sklearn.linear_model import (
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from spelling import assert_checked, logistic
 
@@ -430,6 +430,11 @@ def test_polish_moves_to_the_minimum_with_the_offset():
         (WithOffset(POISSON, exposure=9), COUNTS, "no column 9 for offset or exposure"),
         (WithOffset(POISSON, offset=1, exposure=1), COUNTS, "Set one of"),
         (WithOffset(POISSON), COUNTS, "Set one of"),
+        (
+            make_pipeline(FunctionTransformer(lambda X: 365 * X), WithOffset(POISSON, offset=1)),
+            COUNTS,
+            "Try: exposure=",
+        ),
         (WithOffset(POISSON, exposure="a"), COUNTS, f"{(FEATURES[:, 0] <= 0).sum()} of 300 exposures are not"),
         (WithOffset(LogisticRegression(), offset=1), GROUP % 3, "Only binary"),
     ],
