@@ -424,9 +424,9 @@ def test_predictions_warn_if_one_row_determines_them():
     X = oracles.X[["smoker"]].copy()
     X.iloc[0, 0] = "once"
     ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))).fit(X, oracles.Y)
-    with pytest.warns(LeverageWarning, match="1 estimates depend on a single training row"):
+    with pytest.warns(LeverageWarning, match="1 of . estimates depend on a single training row"):
         comparisons(ribbon, X, "smoker", values=("no", "once"))
-    with pytest.warns(LeverageWarning, match="1 coefficients depend on a single training row"):
+    with pytest.warns(LeverageWarning, match="1 of . coefficients depend on a single training row"):
         coefficients(ribbon)
 
 
