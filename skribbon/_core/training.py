@@ -18,7 +18,7 @@ import numpy as np
 
 from .._utils.compat import cached_property
 from . import thresholds
-from .findings import Findings
+from .findings import PREMISES, Findings
 from .linalg import gram
 from .output import Output, sampled
 from .ribbon import Ribbon, centred_second_moment, degrees_of_freedom, linear_shifts, newton_shifts
@@ -273,9 +273,10 @@ def _score_change(gradient, before, block):
 
 # ---------------------------------------------------------------------- findings
 def _report_leverages(training, premise, number, **known):
-    """Report leverages, unless held-out rows set the widths, or fractional weights are the cause."""
+    """Report leverages, but no fault if held-out rows set the widths, or fractional weights are the cause."""
     few = training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows
-    if not (training.scaled or (few and training.rows.fractional)):
+    excused = training.scaled or (few and training.rows.fractional)
+    if not (excused and number > PREMISES[premise][1]):
         other = "" if training.rows.model.loss.n_classes else ", or noise as a number and correction='HC0'"
         training.findings.report(premise, number, other=other, **known)
 

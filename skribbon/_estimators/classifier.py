@@ -588,12 +588,12 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             if unseen is not None:
                 fitted["ribbon_"] = spread_by_refits(fitted, training, unseen)
                 found = unseen_records(fitted, training, unseen, settings.weight_type)
-            else:
-                plain, (observed, expected) = bool(reason and not found), training.moments.squared_scores
-                finding = "separation", float(observed / expected) if expected > 0 else 1.0
-                fault = plain or finding[1] < SEPARATION
-                if plain and "separable" not in reason:
-                    finding = "convergence", training.stationarity
+            plain, (observed, expected) = bool(reason and not found), training.moments.squared_scores
+            finding = "separation", float(observed / expected) if expected > 0 else 1.0
+            fault = plain or finding[1] < SEPARATION
+            if plain and "separable" not in reason:
+                finding = "convergence", training.stationarity
+            if unseen is None or not fault:  # refits widen the intervals of separable classes
                 training.findings.report(*finding, fault=fault, text="plain" if plain else None, reason=reason)
             if records is None:
                 fitted |= scaled_probabilities(settings, found, whole)

@@ -310,7 +310,7 @@ def report_dependence(training, unseen):
         copies = np.append(False, np.isclose(e[1:], e[:-1], rtol=1e-9, atol=0.0).all(axis=1) & (np.diff(place) == 1))
         e, place = e[~copies], (place - np.cumsum(copies))[~copies]
     else:
-        place, unit = np.unique(groups.code[at], return_inverse=True)
+        place, unit = np.unique(np.cumsum(groups.weight > 0)[groups.code[at]], return_inverse=True)
         e = np.stack([np.bincount(unit, rows.weight[at] * column) for column in e.T], axis=1)
     correlation, z = neighbour_correlation(e, place)
     noun = "rows" if groups is None else "groups"

@@ -24,6 +24,7 @@ from .._core.thresholds import (
     SAME_GRADIENT,
     SAME_ROWS,
     SINGLE_ROW_TOL,
+    STATIONARITY_LIMIT,
     UNDETERMINED_TOL,
 )
 from .._core.training import Training, damped, is_flexible, is_network, limited, may_have_memorized
@@ -70,7 +71,7 @@ def settled(ribbon, training, whole, unseen=None):
     Warns if a network may have memorized its rows and was not refitted.
     """
     known, automatic = {"stationarity_": training.stationarity}, isinstance(training.curvature.damping, str)
-    report, network = training.findings.report, is_network(whole)
+    report, network, excused = training.findings.report, is_network(whole), True
     if unseen is not None:
         limits = automatic and training.curvature.factors_again and network
         training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
@@ -79,6 +80,7 @@ def settled(ribbon, training, whole, unseen=None):
     else:
         classes, flexible = whole.loss.n_classes, is_flexible(training)
         memorized = flexible if classes else may_have_memorized(training, whole)
+        excused = memorized or flexible
         if memorized or network:
             n_parameters = len(whole.theta) / (training.n * whole.loss.curvature_rank)
             per_row = training.parameters_per_row if whole is training.rows.model else n_parameters
@@ -87,9 +89,9 @@ def settled(ribbon, training, whole, unseen=None):
                 limit, effect = MAX_PARAMETERS_PER_ROW, "probabilities can be far too certain"
             words = {"n_parameters": n_parameters, "effect": effect, "cure": _cure(ribbon, training)}
             report("memorized", per_row, limit, memorized, **words)
-        if not (memorized or flexible):
-            report("convergence", training.stationarity, cure=whole.cure)
         training = damped(training) if automatic and flexible else training
+    if not excused or known["stationarity_"] <= STATIONARITY_LIMIT:
+        report("convergence", known["stationarity_"], cure=whole.cure)
     return training, known | {"model_": training.curvature.view(whole), "curvature_": training.curvature}
 
 
