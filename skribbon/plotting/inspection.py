@@ -473,11 +473,11 @@ def draw_check(report: CheckReport, ax: Axes | None) -> Axes:
     ax.axvspan(1, 2 * high, color=draw.tint(ax, draw.VERMILION, 0.1), lw=0)
     for rows, colour, marker in ((known & ~fault, draw.BLUE, "o"), (fault, draw.VERMILION, "D")):
         draw.line(ax, ratio[rows], height[rows], None, color=draw.bright(ax, colour), marker=marker, ls="")
-    values = [f"{value:.3g} ({limit:.3g})" for value, limit in zip(number, threshold, strict=True)]
-    for place, text in zip([*height, n - 0.1], [*np.where(known, values, "not checked"), "(threshold)"], strict=True):
-        ax.text(
-            1.02, place, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small", color=draw.grey(ax)
-        )
+    texts = [f"{value:.3g} ({limit:.3g})" for value, limit in zip(number, threshold, strict=True)]
+    texts = [*np.where(known, texts, "not checked"), "number (threshold)"]
+    look: Fields = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small", "color": draw.grey(ax)}
+    for place, text in zip([*height, n - 0.1], texts, strict=True):
+        ax.text(1.02, place, text, **look)
     ax.set(xscale="log", xlim=(low / 2, 2 * high), ylim=(-0.7, n - 0.3), xlabel="number relative to its threshold")
     ax.set_xticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     ax.set_yticks(height, table.index)

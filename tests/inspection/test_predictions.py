@@ -406,7 +406,7 @@ def test_predictions_warn_of_undetermined_directions():
     ribbon = RibbonRegressor(LinearRegression()).fit(X, oracles.Y)
     predictions(ribbon, X)  # within what the rows determine
     for ask in (lambda: comparisons(ribbon, X, 0), lambda: slopes(ribbon, X, 0)):
-        with pytest.warns(UndeterminedDirectionWarning, match="1 estimates"):
+        with pytest.warns(UndeterminedDirectionWarning, match="1 of . estimates"):
             ask()
 
 
