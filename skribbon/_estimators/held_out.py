@@ -36,12 +36,13 @@ from .._utils.checks import checked_weight, is_name
 from .._utils.compat import safe_indexing
 from .._utils.unwrap import fitted_leaf
 from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
-from ..models.base import raw_and_covariance, raw_predictions
+from ..models.base import raw_predictions
 from .base_model import MAX_SEED, seed_all, targets_of
 from .folds import Fold, split_positions
 from .ribbon import may_be_refitted
 from .temperature import scaling_rows
 
+MOST_REACH = 2**23  # floats of the roots of covariances at training rows, for their reach: 64 MB
 SCRAMBLED = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it permutes keys
 
 
@@ -279,9 +280,9 @@ def last_findings(fitted, training, unseen):
     """
     if training.rows.in_memory:
         report_dependence(training, unseen)
-    X, ribbon = training.rows.around(), fitted["ribbon_"]
-    _, covariance = raw_and_covariance(fitted["model_"], X, ribbon.root)
-    largest = np.einsum("nkk->nk", covariance).max(axis=0)
+    X, model, ribbon = training.rows.around(), fitted["model_"], fitted["ribbon_"]
+    X = X[:: 1 + X.shape[0] * model.loss.n_outputs * ribbon.root.shape[1] // MOST_REACH]
+    largest = (model.tangent(model.rows(X)).jvp(ribbon.root) ** 2).sum(axis=2).max(axis=0)
     reach = np.column_stack(np.broadcast_arrays(largest, X.shape[0], ribbon.alpha))
     return {"_findings_": tuple(training.findings.values()), "_reach_": reach}
 
