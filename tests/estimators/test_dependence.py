@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -112,6 +113,14 @@ def test_network_is_judged_by_its_held_out_rows():
 def test_cross_val_interval_warns_once():
     assert raised(lambda: cross_val_interval(RibbonRegressor(), X, DEPENDENT)) == 1
     assert raised(lambda: cross_val_interval(RibbonRegressor(), X, SIGNAL + rng.normal(size=N))) == 0
+
+
+def test_folds_alone_do_not_warn():
+    """Five folds would raise five times as many false alarms as the fit to all rows."""
+    y, cv = SIGNAL[:100] + autoregressive(0.2, 0, 100), KFold(5)
+    assert any(raised(lambda rows=rows: RibbonRegressor().fit(X[rows], y[rows])) for rows, _ in cv.split(y))
+    assert raised(lambda: RibbonRegressor().fit(X[:100], y)) == 0
+    assert raised(lambda: RibbonCV(RibbonRegressor(), cv=cv).fit(X[:100], y)) == 0
 
 
 def test_trend_that_the_model_misses_warns():
