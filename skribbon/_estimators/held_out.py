@@ -271,7 +271,7 @@ def _joint(outputs, correlation):
     return JointPredictive(outputs, Latent(f, variances[:, :, None] * np.eye(len(outputs))), correlation)
 
 
-# ---------------------------------------------------------------------- dependence
+# ---------------------------------------------------------------------- findings of a whole fit
 def last_findings(fitted, training, unseen):
     """Report dependence between rows; returns all findings, and the reach of the training rows, as a dict.
 

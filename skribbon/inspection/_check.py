@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 
 from .._core.findings import PREMISES, Finding, found, uniformity
 from .._core.thresholds import NEGLIGIBLE_TAIL
+from .._estimators.base_model import targets_of
 from .._estimators.ribbon import are_training_rows, reach
 from .._utils.typing import MatrixLike
 from ..exceptions import noted_warnings
@@ -86,7 +88,8 @@ class CheckReport:
         return "\n".join([self.title, "", table, "", *lines[self.table["verdict"] == "warning"]])
 
     def _repr_html_(self):
-        table = self.table.to_html(float_format="{:.3g}".format, na_rep="", border=0)
+        with pd.option_context("display.max_colwidth", None):
+            table = self.table.to_html(float_format="{:.3g}".format, na_rep="", border=0)
         return f"<p>{escape(self.title)}</p>{table}"
 
 
@@ -131,13 +134,15 @@ def check(
     dependence    0.22       2.75      ok
     coverage      0.09       0.18      ok
     """
+    if (X is None) != (y is None) or (X_train is None) != (y_train is None):
+        raise ValueError("X needs y, and X_train needs y_train: pass both of a pair, or neither.")
     estimator = fitted_ribbon(ribbon, "check", several=True, tuned=True)
     findings, loss, rows = {own.premise: own for own in estimator._findings_}, estimator.model_.loss, {}
     if X_train is not None and hasattr(estimator, "check_linearization"):
         report = estimator.check_linearization(X_train, y_train, sample_weight, groups, random_state=0)
         findings["linearization"] = found("linearization", report.to_frame()["prediction_error"].median())
     if X is not None:
-        findings |= {own.premise: own for own in _held_out(estimator, X, np.asarray(y))}
+        findings |= {own.premise: own for own in _held_out(estimator, X, y)}
     apply = {"groups": getattr(estimator, "n_groups_", None) is not None, "separation": loss.n_classes}
     apply |= {"family": not (loss.n_classes or loss.additive), "noise": not loss.n_classes}
     for line in dict.fromkeys(LINE.get(premise, premise) for premise in PREMISES):
@@ -156,7 +161,9 @@ def check(
 
 def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
     """Findings about rows that the estimator was not fitted on."""
-    n, level, classes = len(y), 0.9, estimator.model_.loss.n_classes
+    check_consistent_length(X, y)
+    y, level, classes = targets_of(estimator.model_, np.asarray(y)), 0.9, estimator.model_.loss.n_classes
+    n = len(y)
     if are_training_rows(estimator, X, y, np.ones(n)):
         raise ValueError("X and y are rows that the model was fitted on. Pass them as X_train and y_train.")
     with noted_warnings([], None):  # extrapolation is a finding of its own

@@ -184,6 +184,22 @@ def test_training_rows_are_refused_as_held_out_rows():
         check(ribbon, X[train], Y[train])
 
 
+def test_incomplete_rows_are_refused():
+    ribbon = RibbonRegressor().fit(X[train], Y[train])
+    with pytest.raises(ValueError, match="X needs y"):
+        check(ribbon, X[test])
+    with pytest.raises(ValueError, match="X_train needs y_train"):
+        check(ribbon, X_train=X[train])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        check(ribbon, X[test], Y[test][1:])
+
+
+def test_a_column_of_y_is_a_vector():
+    ribbon = RibbonRegressor().fit(X[train], Y[train])
+    column = check(ribbon, X[test], pd.DataFrame({"y": Y[test]})).table
+    pd.testing.assert_frame_equal(column, check(ribbon, X[test], Y[test]).table)
+
+
 def test_coarse_linear_step_is_found():
     rng = np.random.default_rng(7)
     Z = rng.normal(size=(30, 8))
@@ -257,7 +273,7 @@ def test_fit_warns_with_the_words_of_check():
 def test_report_as_html_and_figure():
     report = check(fitted(*FAULTS["dependence"]())[0], X[test] * 3, Y[test])
     html = report._repr_html_()
-    assert report.title in html and "what to do" in html and "NaN" not in html
+    assert report.title in html and "labels from skribbon.time_blocks." in html and "NaN" not in html
     ax = report.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == list(report.table.index)
     ok, faults = (line.get_xdata() for line in ax.lines)
