@@ -313,8 +313,7 @@ def report_dependence(training, unseen):
     else:
         place, unit = np.unique(np.cumsum(groups.weight > 0)[groups.code[at]], return_inverse=True)
         e = np.stack([np.bincount(unit, rows.weight[at] * column) for column in e.T], axis=1)
-    correlation, z = neighbour_correlation(e, place)
-    noun = "rows" if groups is None else "groups"
+    (correlation, z), noun = neighbour_correlation(e, place), "rows" if groups is None else "groups"
     training.findings.report("dependence", z, correlation=correlation, noun=noun)
 
 

@@ -23,8 +23,6 @@ from ..metrics import pit_values
 from ..models.base import raw_and_covariance
 from ._functional import fitted_ribbon
 
-N_PARTS = 5  # parts of the held-out rows by width: fifths have enough rows to distinguish 90% from 80%
-RARE = 1e-3  # probability by chance of as many rows that are less certain than all training rows, by judgement
 # Premises that share a line of the table, which shows the worst finding; others have a line of their own.
 LINE = dict.fromkeys(("saturated", "memorized", "undamped"), "parameters")
 LINE |= dict.fromkeys(("undetermined", "single_row"), "extrapolation")
@@ -156,7 +154,7 @@ def check(
             reason = REASONS.get(line, "the fit does not need it, or held-out rows set its widths")
             rows[line] = "", np.nan, np.nan, "not checked", reason
     columns = ["finding", "number", "threshold", "verdict", "what to do"]
-    return CheckReport(type(ribbon).__name__, pd.DataFrame.from_dict(rows, orient="index", columns=columns))
+    return CheckReport(type(ribbon).__name__, pd.DataFrame.from_dict(rows, "index", columns=columns))
 
 
 def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
@@ -179,7 +177,7 @@ def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
         width = ((upper - lower) / (upper - lower).mean(axis=0)).mean(axis=1)
         distance, limit, fault, low, high = max(uniformity(own, np.full(n, 1 / n), n) for own in u.reshape(n, -1).T)
         yield found("noise", distance, limit, fault, low=low, high=high)
-    parts = np.array_split(np.argsort(width, kind="stable"), max(1, min(N_PARTS, n // N_PARTS)))
+    parts = np.array_split(np.argsort(width, kind="stable"), max(1, min(5, n // 5)))
     for premise, some, chance in (("coverage", [np.arange(n)], 3.0), ("coverage by width", parts, 4.0)):
         shares = [(missed[rows].mean(), expected[rows].mean(), k) for k, rows in enumerate(some, start=1)]
         limits = [p + max(chance * np.sqrt(p * (1 - p) * len(some) / n), NEGLIGIBLE_TAIL) for _, p, _ in shares]
@@ -190,6 +188,6 @@ def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
         largest, m, alpha = np.atleast_2d(estimator._reach_).T
         _, covariance = raw_and_covariance(estimator.model_, Z, estimator.ribbon_.at_alpha(alpha[0]).root)
         beyond = (np.einsum("nkk->nk", covariance) > (1 + 1e-9) * largest).any(axis=1).sum()
-        limit = np.log(1 / RARE) / np.log1p(m[0] / (n * len(m)))  # c of n rows exceed m with (n / (m + n))^c
+        limit = np.log(1000) / np.log1p(m[0] / (n * len(m)))  # as many by chance in 1 of 1,000: (n / (m + n))^limit
         yield found("extrapolation", beyond, limit, n=n)
     yield from reach(estimator.model_, estimator.ribbon_, Z)
