@@ -15,6 +15,7 @@ __all__ = [
     "ApproximateCurvatureWarning",
     "CalibrationWarning",
     "CurvatureError",
+    "DependentRowsWarning",
     "FamilyWarning",
     "FewGroupsWarning",
     "FlexibleModelWarning",
@@ -106,6 +107,16 @@ class FewGroupsWarning(RibbonWarning):
     """
 
 
+class DependentRowsWarning(RibbonWarning):
+    """Residuals of neighbouring rows are correlated, so that rows are not independent as the intervals assume.
+
+    Raised by ``fit`` if the correlation exceeds 2.75 standard errors: rows depend on each other, or the model misses a
+    trend along their order. Confidence intervals are too narrow. Pass ``groups``, for a time series from
+    :func:`skribbon.time_blocks`, or add columns that describe the trend. With ``groups``, raised if neighbouring groups
+    are correlated.
+    """
+
+
 class SeparationWarning(RibbonWarning):
     """A classifier is right about its training rows far more often than its own probabilities suggest.
 
@@ -191,7 +202,7 @@ class WeightWarning(RibbonWarning):
     """
 
 
-ONCE = FewGroupsWarning, WeightWarning  # raised by the fit to all rows, and ignored in folds
+ONCE = DependentRowsWarning, FewGroupsWarning, WeightWarning  # raised by the fit to all rows, and ignored in folds
 # List of (category, text) that collects the warnings of this thread or task, or None to show them. The filters of
 # ``warnings.catch_warnings`` belong to the whole process, so that folds in threads would leave them changed.
 _COLLECTED: ContextVar[list | None] = ContextVar("collected", default=None)

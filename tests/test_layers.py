@@ -28,6 +28,8 @@ ROOMS = [
     {"plotting": {"numpy", "pandas", "scipy", "sklearn", "matplotlib"}},
     {"baselines": {"numpy", "pandas", "scipy", "sklearn", "joblib", "jax", "numpyro"}},
 ]
+# A report draws itself: the method that does so imports the room of displays, which is above its own.
+UPWARDS = {"inspection/_check.py": {"plotting"}}
 OUTSIDE = {room: packages for line in ROOMS for room, packages in line.items()}
 MAY_IMPORT = {
     room: {room} | {below for line in ROOMS[:level] for below in line}
@@ -86,7 +88,7 @@ def test_relative_imports_are_resolved():
 @every_file
 def test_rooms_import_downwards(file):
     if part_of(file) != "__init__":
-        assert inside(file) <= MAY_IMPORT[part_of(file)]
+        assert inside(file) <= MAY_IMPORT[part_of(file)] | UPWARDS.get(file.relative_to(ROOT).as_posix(), set())
 
 
 @every_file

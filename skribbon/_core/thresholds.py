@@ -27,6 +27,7 @@ FEWER_OBSERVATIONS = 0.9  # fractional weights with a smaller sum over the rows 
 # good: directions then agree (correlation above 0.95), and widths by 30%, by judgement.
 LINEARIZATION_ERROR = 0.3
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
+DEPENDENCE = 2.75  # correlation of neighbouring residuals, in standard errors, above which fit warns: 3 of 1,000 tables
 
 # ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
 MAX_PARAMETERS_PER_ROW = 0.25  # effective parameters per row that damping leaves: 0.2 and 0.3 cover .86 to .98

@@ -10,15 +10,15 @@ r"""From training rows to the distribution of the parameters: the algorithm, in 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._utils.compat import cached_property
-from ..exceptions import FewGroupsWarning, LeverageWarning, NotStationaryWarning, warn_user
 from . import thresholds
+from .findings import PREMISES, Findings
 from .linalg import gram
 from .output import Output, sampled
 from .ribbon import Ribbon, centred_second_moment, degrees_of_freedom, linear_shifts, newton_shifts
@@ -57,6 +57,7 @@ class Training:
     correction: str = "HC0"  # or "auto", "HC1", "HC2", "HC3": how to undo the shrinkage of fitted scores
     clip: Clip = NO_CLIP
     scaled: bool = False  # whether held-out rows scale the covariance, so that capped leverages need no warning
+    findings: Findings = field(default_factory=Findings)  # filled by the fit
 
     @classmethod
     def from_rows(cls, rows, curvature, correction="HC0", clip=NO_CLIP):
@@ -96,15 +97,6 @@ class Training:
             return 0.0
         return float(gradient / standard_error)
 
-    def warn_if_not_stationary(self):
-        """Warn if the model is not at a minimum of its training objective."""
-        if self.stationarity > thresholds.STATIONARITY_LIMIT:
-            warn_user(
-                f"The training gradient is {self.stationarity:.2g} standard errors from zero: the base model is not at "
-                f"its minimum, so intervals may be off centre and of the wrong width. {self.rows.model.cure}",
-                NotStationaryWarning,
-            )
-
     # ------------------------------------------------------------------ leverages
     @cached_property
     def effective_parameters(self):
@@ -119,8 +111,7 @@ class Training:
     @cached_property
     def mean_leverages(self):
         """Effective parameters per observation of each column of y, (q,), at most MAX_LEVERAGE; warns above it."""
-        if self.parameters_per_row > thresholds.MAX_LEVERAGE:
-            _warn_of_leverage(self, "The model has as many effective parameters as there are observations")
+        _report_leverages(self, "saturated", self.parameters_per_row)
         m, mean, model = len(self.outputs), self.parameters_per_row, self.rows.model
         if model.outputs_are_separate:
             determined, shift = self.H_r.inverse_root.any(axis=1), self.curvature.shift(model)
@@ -143,14 +134,12 @@ class Training:
         units, groups = self.units, self.rows.groups
         if units.n_single and self.parameters_per_row > thresholds.MAX_LEVERAGE:
             _ = self.mean_leverages  # has a warning of its own
-        elif units.n_single and groups is None:
-            _warn_of_leverage(self, f"{units.n_single} of {self.rows.n_rows} rows determine their own fitted value")
-        elif units.n_single:
-            _warn_of_leverage(
-                self,
-                f"{units.n_single} of {groups.n} groups determine a direction of the parameters by themselves, for "
-                "instance if a category, or a value of a group-level column, occurs in one group only",
-            )
+        else:
+            n, what = self.rows.n_rows, "rows determine their own fitted value"
+            if groups is not None:
+                n, what = groups.n, "groups determine a direction of the parameters by themselves, for instance if a "
+                what += "category, or a value of a group-level column, occurs in one group only"
+            _report_leverages(self, "leverage", units.n_single, n=n, what=what)
         return units
 
     @cached_property
@@ -193,7 +182,9 @@ def single_directions(training):
     """How theta moves with each row, or group, that determines a direction alone, (p, l); warns of them."""
     grouped, exact = training.rows.groups is not None, training.curvature.knows_leverages
     if grouped:
-        _warn_of_few_groups(training)
+        G, p = training.rows.n_units, training.effective_parameters
+        needed = max(thresholds.FEWEST_GROUPS, int(p) + 1)
+        training.findings.report("groups", G, needed, needed > G, p=p)
     elif training.correction == "auto" or training.correction_used in ("HC1", "HC2"):
         _ = training.mean_leverages  # warns if there are as many parameters as observations
     uniform = ("HC0", "HC1") if grouped else ("HC0",)  # corrections without the leverages of single units
@@ -288,31 +279,14 @@ def _score_change(gradient, before, block):
     return block.score_sum(gradient(block) - before(block))
 
 
-# ---------------------------------------------------------------------- warnings
-def _warn_of_few_groups(training):
-    """Warn if there are too few groups for the number of parameters."""
-    G, p = training.rows.n_units, training.effective_parameters
-    if p >= G or G < thresholds.FEWEST_GROUPS:
-        warn_user(
-            f"With only {G:.0f} groups and {p:.3g} effective parameters, cluster-robust intervals may be too narrow. "
-            "Try: more groups, fewer columns, or a stronger penalty of the base model.",
-            FewGroupsWarning,
-        )
-
-
-def _warn_of_leverage(training, what):
-    """Warn that leverages are capped, unless fractional weights are the cause."""
-    cap = thresholds.MAX_LEVERAGE
-    if training.scaled:
-        return
-    if training.rows.fractional and training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows:
-        return  # the weights are the cause, and fit has warned of them
-    other = "" if training.rows.model.loss.n_classes else ", or noise as a number and correction='HC0'"
-    warn_user(
-        f"{what}. Leverages above {cap} are taken as {cap}: intervals there are a guess, also of kind 'jackknife+'. "
-        f"Try: a stronger penalty of the base model{other}.",
-        LeverageWarning,
-    )
+# ---------------------------------------------------------------------- findings
+def _report_leverages(training, premise, number, **known):
+    """Report leverages, but no fault if held-out rows set the widths, or fractional weights are the cause."""
+    few = training.n < thresholds.FEWER_OBSERVATIONS * training.rows.n_rows
+    excused = training.scaled or (few and training.rows.fractional)
+    if not (excused and number > PREMISES[premise][1]):
+        other = "" if training.rows.model.loss.n_classes else ", or noise as a number and correction='HC0'"
+        training.findings.report(premise, number, other=other, **known)
 
 
 # ---------------------------------------------------------------------- networks

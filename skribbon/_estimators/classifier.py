@@ -46,9 +46,8 @@ from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
-from ..exceptions import NotStationaryWarning, SeparationWarning, warn_user
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
-from .held_out import refits_or_set_aside, unseen_rows
+from .held_out import last_findings, refits_or_set_aside, unseen_rows
 from .ribbon import (
     BaseRibbon,
     first_pass,
@@ -592,15 +591,19 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             if unseen is not None:
                 fitted["ribbon_"] = spread_by_refits(fitted, training, unseen)
                 found = unseen_records(fitted, training, unseen, settings.weight_type)
-            elif reason and not found:
-                warn_of_plain_probabilities(reason)
-            elif is_separated(training):
-                warn_of_separation()
+            plain, (observed, expected) = bool(reason and not found), training.moments.squared_scores
+            finding = "separation", float(observed / expected) if expected > 0 else 1.0
+            fault = plain or finding[1] < SEPARATION
+            if plain and "separable" not in reason:
+                finding = "convergence", training.stationarity
+            if unseen is None or not fault:  # refits widen the intervals of separable classes
+                training.findings.report(*finding, fault=fault, text="plain" if plain else None, reason=reason)
             if records is None:
                 fitted |= scaled_probabilities(settings, found, whole)
             else:  # a search chooses the temperature
                 fitted |= scaled_probabilities(settings, [], whole)
                 records.extend(found)
+            fitted |= last_findings(fitted, training, unseen)
             if settings.store_loo:
                 y = training.rows.y.astype(int)
                 predict = partial(ClassProbabilities, loss=whole.loss, scaling=fitted["scaling_"])
@@ -656,28 +659,3 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     decision_function = available_if(
         lambda self: hasattr(getattr(self, "estimator_", None) or self._get_estimator(), "decision_function")
     )(ClassificationMethods.decision_function)
-
-
-def is_separated(training):
-    """Whether squared scores are far smaller than the predicted probabilities imply."""
-    observed, expected = training.moments.squared_scores
-    return observed < SEPARATION * expected
-
-
-def warn_of_separation():
-    """Warn that classes are separable and that no refits have widened the intervals."""
-    warn_user(
-        "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
-        "penalise the base model more, e.g. LogisticRegression(C=0.1).",
-        SeparationWarning,
-    )
-
-
-def warn_of_plain_probabilities(reason):
-    """Warn that no held-out logits are known, so that temperature="auto" could choose nothing."""
-    warn_user(
-        f"temperature='auto' needs refits without some of the rows, because {reason}, and cannot make them: "
-        "probabilities are those of the base model and may be far too certain. Try: a base model that is not frozen, "
-        "rows in memory, or RibbonCV(FrozenEstimator(ribbon)) on rows that it was not trained on.",
-        SeparationWarning if "separable" in reason else NotStationaryWarning,
-    )

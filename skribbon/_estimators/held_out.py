@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
+from operator import attrgetter
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -17,6 +18,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core.deals import row_keys, some_by_keys
+from .._core.findings import is_sorted, neighbour_correlation
 from .._core.thresholds import (
     EASY_LEVERAGE,
     FEWEST_UNSEEN_ROWS,
@@ -40,6 +42,7 @@ from .folds import Fold, split_positions
 from .ribbon import may_be_refitted
 from .temperature import scaling_rows
 
+MOST_REACH = 2**23  # floats of the roots of covariances at training rows, for their reach: 64 MB
 SCRAMBLED = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it permutes keys
 
 
@@ -267,6 +270,52 @@ def _joint(outputs, correlation):
     variances = np.stack([own.latent.covariance[:, 0, 0] for own in outputs], axis=1)
     f = np.hstack([own.latent.f for own in outputs])
     return JointPredictive(outputs, Latent(f, variances[:, :, None] * np.eye(len(outputs))), correlation)
+
+
+# ---------------------------------------------------------------------- findings of a whole fit
+def last_findings(fitted, training, unseen):
+    """Report dependence between rows; returns all findings, and the reach of the training rows, as a dict.
+
+    The reach (k, 3) has the largest epistemic variance of each raw prediction at some training rows, their number, and
+    alpha.
+    """
+    if training.rows.in_memory:
+        report_dependence(training, unseen)
+    X, model, ribbon = training.rows.around(), fitted["model_"], fitted["ribbon_"]
+    X = X[:: 1 + X.shape[0] * model.loss.n_outputs * ribbon.root.shape[1] // MOST_REACH]
+    largest = (model.tangent(model.rows(X)).jvp(ribbon.root) ** 2).sum(axis=2).max(axis=0)
+    reach = np.column_stack(np.broadcast_arrays(largest, X.shape[0], ribbon.alpha))
+    return {"_findings_": tuple(training.findings.values()), "_reach_": reach}
+
+
+def report_dependence(training, unseen):
+    """Warn if residuals of neighbouring rows, or sums over neighbouring groups, are correlated.
+
+    Residuals are gradients of the loss at predictions by refits, else leave-one-out; by the fit itself with groups or
+    without exact leverages. Rows of weight zero are ignored, and identical neighbours count once, like one row of a
+    larger weight. Rows that are sorted by y are not checked, nor is a model that fits them exactly.
+    """
+    rows, loss, groups = training.rows, training.rows.model.loss, training.rows.groups
+    at = np.arange(rows.n_rows) if unseen is None else np.sort(unseen.rows)
+    if unseen is None and not (groups is None and training.curvature.knows_leverages):
+        e = rows.map(attrgetter("u"))
+    else:
+        f = training.record.left_out if unseen is None else unseen.f[np.argsort(unseen.rows)]
+        with np.errstate(all="ignore"):  # leave-one-out predictions may overflow
+            e = np.nan_to_num(loss.gradient(f, rows.y[at]), posinf=0.0, neginf=0.0)
+    kept, q = rows.weight[at] > 0, loss.n_outputs if loss.n_classes else max(1, len(loss.by_output))
+    at, e, y = at[kept], e[kept, :q], rows.y[at[kept]].reshape(-1, q if loss.by_output else 1)
+    if is_sorted(y, loss.n_classes) or np.abs(e).max() <= 1e-9 * np.abs(y).max():  # rounding errors
+        return
+    if groups is None:
+        place = np.cumsum(rows.weight > 0)[at]
+        copies = np.append(False, np.isclose(e[1:], e[:-1], rtol=1e-9, atol=0.0).all(axis=1) & (np.diff(place) == 1))
+        e, place = e[~copies], (place - np.cumsum(copies))[~copies]
+    else:
+        place, unit = np.unique(np.cumsum(groups.weight > 0)[groups.code[at]], return_inverse=True)
+        e = np.stack([np.bincount(unit, rows.weight[at] * column) for column in e.T], axis=1)
+    (correlation, z), noun = neighbour_correlation(e, place), "rows" if groups is None else "groups"
+    training.findings.report("dependence", z, correlation=correlation, noun=noun)
 
 
 # ---------------------------------------------------------------------- early stopping

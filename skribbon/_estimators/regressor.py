@@ -57,7 +57,7 @@ from ..models.outputs import OutputOf
 from ..noise.fit import fit_noise
 from ..noise.scale import Noise
 from .base_model import adopt, calibration_rows, lazily, own_copy, prepared, targets_of
-from .held_out import unseen_rows
+from .held_out import last_findings, unseen_rows
 from .ribbon import BaseRibbon, first_pass, fit_ribbon, latent_at, loo_record, settled, warn_of_training_rows
 from .settings import Settings
 
@@ -730,6 +730,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             if fitted["model_"].loss.by_output:
                 fitted["output_names_"] = np.asarray(np.arange(y.shape[1]) if names is None else names)
                 fitted["_parameters_by_output_"] = training.n * training.mean_leverages
+            fitted |= last_findings(fitted, training, unseen)
             if settings.store_loo:
                 fitted |= left_out(settings, fitted, training, targets_of(fitted["model_"], y))
         return adopt(self, fitted)
@@ -758,7 +759,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
             raise ValueError("There is only one output; use the Ribbon itself.")
         j, model = output_position(self.output_names_, output), self.model_
         other = copy.copy(self)
-        for name in ("law_", "target_scale_", "conformal_", "_jackknife_", "_folds_"):
+        for name in ("law_", "target_scale_", "conformal_", "_jackknife_", "_folds_", "_reach_"):
             if name in vars(self):
                 setattr(other, name, getattr(self, name)[j])
         other.estimator_ = OutputOf(self.estimator_, j)

@@ -15,16 +15,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
 from .._core.crossed import crossed_ribbon
+from .._core.findings import found
 from .._core.rows import Moments, row_blocks, weighed
 from .._core.thresholds import (
     EASY_LEVERAGE,
     HELD_OUT_PARAMETERS_PER_ROW,
-    INTERPOLATING,
     MAX_PARAMETERS_PER_ROW,
     NETWORK_WORK,
     SAME_GRADIENT,
     SAME_ROWS,
     SINGLE_ROW_TOL,
+    STATIONARITY_LIMIT,
     UNDETERMINED_TOL,
 )
 from .._core.training import Training, damped, is_flexible, is_network, limited, may_have_memorized
@@ -39,8 +40,6 @@ from ..curvature import LastLayer, machine_bytes, resolve_curvature
 from ..exceptions import (
     CalibrationWarning,
     FlexibleModelWarning,
-    LeverageWarning,
-    UndeterminedDirectionWarning,
     WeightWarning,
     warn_user,
 )
@@ -73,30 +72,27 @@ def settled(ribbon, training, whole, unseen=None):
     Warns if a network may have memorized its rows and was not refitted.
     """
     known, automatic = {"stationarity_": training.stationarity}, isinstance(training.curvature.damping, str)
+    report, network, excused = training.findings.report, is_network(whole), True
     if unseen is not None:
-        limits = automatic and training.curvature.factors_again and is_network(whole)
+        limits = automatic and training.curvature.factors_again and network
         training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
-        if is_network(whole) and (per_row := training.parameters_per_row) > INTERPOLATING:
-            warn_user(
-                f"damping={training.curvature.damping} leaves {per_row:.2f} effective parameters per row, so that "
-                "held-out rows cannot tell the size of intervals, which may be too narrow. Try: damping='auto'.",
-                FlexibleModelWarning,
-            )
+        if network:
+            report("undamped", training.parameters_per_row, damping=training.curvature.damping)
     else:
-        classes = whole.loss.n_classes
-        if is_flexible(training) if classes else may_have_memorized(training, whole):
-            per_row = len(whole.theta) / (training.n * whole.loss.curvature_rank)
-            effect = (
-                "probabilities can be far too certain" if classes else "90% intervals can cover 40% to 80% of new rows"
-            )
-            warn_user(
-                f"The network has {per_row:.2g} parameters per row and may have memorized its rows, which a single fit "
-                f"does not show: {effect}. Try: {_cure(ribbon, training)}.",
-                FlexibleModelWarning,
-            )
-        elif not is_flexible(training):
-            training.warn_if_not_stationary()
-        training = damped(training) if automatic and is_flexible(training) else training
+        classes, flexible = whole.loss.n_classes, is_flexible(training)
+        memorized = flexible if classes else may_have_memorized(training, whole)
+        excused = memorized or flexible
+        if memorized or network:
+            n_parameters = len(whole.theta) / (training.n * whole.loss.curvature_rank)
+            per_row = training.parameters_per_row if whole is training.rows.model else n_parameters
+            limit, effect = EASY_LEVERAGE, "90% intervals can cover 40% to 80% of new rows"
+            if classes:
+                limit, effect = MAX_PARAMETERS_PER_ROW, "probabilities can be far too certain"
+            words = {"n_parameters": n_parameters, "effect": effect, "cure": _cure(ribbon, training)}
+            report("memorized", per_row, limit, memorized, **words)
+        training = damped(training) if automatic and flexible else training
+    if not excused or known["stationarity_"] <= STATIONARITY_LIMIT:
+        report("convergence", known["stationarity_"], cure=whole.cure)
     return training, known | {"model_": training.curvature.view(whole), "curvature_": training.curvature}
 
 
@@ -209,18 +205,17 @@ def parameter_covariance(self) -> FloatArray:
 
 def warn_of_reach(model, ribbon, X):
     """Warn if prepared rows X depend on undetermined directions, or on a single training row each."""
-    if far := _count_beyond(model, X, ribbon.undetermined, UNDETERMINED_TOL):
-        warn_user(
-            f"{far} of {X.shape[0]} rows depend on directions that the training data do not determine, so their "
-            "intervals are too narrow. Try: drop collinear or constant columns, or train on rows like these.",
-            UndeterminedDirectionWarning,
-        )
-    if leaning := _count_beyond(model, X, ribbon.single, SINGLE_ROW_TOL):
-        warn_user(
-            f"{leaning} of {X.shape[0]} rows depend on a single training row or group each, whose error is unknown, so "
-            "their intervals are too narrow. Try: merge rare categories, drop outliers, or penalise the base model.",
-            LeverageWarning,
-        )
+    for finding in reach(model, ribbon, X):
+        if finding.text:
+            finding.warn()
+
+
+def reach(model, ribbon, X):
+    """Findings about prepared rows X: along undetermined directions, and by a single training row each."""
+    known = {"n": X.shape[0], "noun": "rows", "effect": "intervals are too narrow"}
+    far = _count_beyond(model, X, ribbon.undetermined, UNDETERMINED_TOL)
+    leaning = _count_beyond(model, X, ribbon.single, SINGLE_ROW_TOL)
+    return found("undetermined", far, **known), found("single_row", leaning, **known)
 
 
 def _count_beyond(model, X, directions, limit):
@@ -452,19 +447,23 @@ class BaseRibbon(Wrapper):
 
 
 def warn_of_training_rows(estimator, X, y, weight):
-    """Warn if calibration rows of a Ribbon are its training rows, recognised by a zero mean gradient."""
-    if not np.isclose(weight.sum(), getattr(estimator, "n_observations_", np.nan)):
-        return
-    model = estimator.model_
-    moments = training_rows(model, validated(estimator, X), y, weight).sum(_score_moments)
-    mean, error = moments.g_bar + model.penalty_gradient, moments.standard_error
-    size = np.sqrt(np.mean((mean[error > 0] / error[error > 0]) ** 2)) if (error > 0).any() else np.inf
-    if size < SAME_ROWS:
+    """Warn if calibration rows of a Ribbon are its training rows."""
+    if are_training_rows(estimator, X, y, weight):
         warn_user(
             "The calibration rows are those that the model was fitted on, so intervals are too narrow and their "
             "coverage is not guaranteed. Try: set rows aside for conformalize.",
             CalibrationWarning,
         )
+
+
+def are_training_rows(estimator, X, y, weight):
+    """Whether rows are the training rows of a fitted estimator, recognised by a zero mean gradient."""
+    if not np.isclose(weight.sum(), getattr(estimator, "n_observations_", np.nan)):
+        return False
+    model = estimator.model_
+    moments = training_rows(model, validated(estimator, X), y, weight).sum(_score_moments)
+    mean, error = moments.g_bar + model.penalty_gradient, moments.standard_error
+    return bool((error > 0).any() and np.mean((mean[error > 0] / error[error > 0]) ** 2) < SAME_ROWS**2)
 
 
 def _score_moments(block):

@@ -50,7 +50,8 @@ class _Laplace(WeightedFit):
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
-        return fitted | observation | scores | {"ribbon_": ribbon, "prior_precision_": precision}
+        found = {"ribbon_": ribbon, "prior_precision_": precision, "_findings_": tuple(training.findings.values())}
+        return fitted | observation | scores | found
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -68,7 +69,7 @@ class _Laplace(WeightedFit):
         curvature = resolve_curvature(self.curvature, "auto", model, rows.n_rows)
         model = curvature.view(model)
         training = Training.from_rows(rows.at(model), curvature)
-        training.warn_if_not_stationary()
+        training.findings.report("convergence", training.stationarity, cure=model.cure)
         found = {"model_": model, "curvature_": curvature, "stationarity_": training.stationarity}
         return fitted | found, training
 

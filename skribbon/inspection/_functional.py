@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.findings import found
 from .._core.rows import row_blocks
 from .._core.thresholds import SINGLE_ROW_TOL, UNDETERMINED_TOL
 from .._estimators.cv import RibbonCV
@@ -28,7 +29,6 @@ from .._predict.joint import predictive
 from .._predict.predictive import NODES, WEIGHTS, Latent, smearing
 from .._utils.checks import check_name, listed
 from .._utils.typing import FloatArray
-from ..exceptions import LeverageWarning, UndeterminedDirectionWarning, warn_user
 
 
 def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, tuned: bool = False) -> Any:
@@ -105,18 +105,10 @@ class Inferred:
 
     def warn(self, noun: str = "estimates") -> Self:
         """Warn if standard errors are unknown or too small."""
-        if self.undetermined.any():
-            warn_user(
-                f"{self.undetermined.sum()} {noun} lie along directions that the training data do not determine, so "
-                "their errors are unknown. Try: drop collinear or constant columns, or train on rows like these.",
-                UndeterminedDirectionWarning,
-            )
-        if self.single.any():
-            warn_user(
-                f"{self.single.sum()} {noun} depend on a single training row or group each, whose error is unknown, so "
-                "their standard errors are too small. Try: merge rare categories, or penalise the base model.",
-                LeverageWarning,
-            )
+        effects = {"undetermined": "errors are unknown", "single_row": "standard errors are too small"}
+        for (premise, effect), some in zip(effects.items(), (self.undetermined, self.single), strict=True):
+            if some.any():
+                found(premise, some.sum(), n=len(some), noun=noun, effect=effect).warn()
         return self
 
     def frame(self, labels, level, *, value=0.0, exponentiate=False, tested=True, noun="estimates") -> pd.DataFrame:

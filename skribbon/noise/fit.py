@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from .._core import thresholds
 from .._core.deals import row_keys, some_by_keys
+from .._core.findings import uniformity
 from .._core.output import sampled
 from .._core.rows import some_of
 from .._core.units import POWERS, covariance_without
@@ -23,7 +24,6 @@ from .._predict.joint import output_latent
 from .._predict.predictive import Latent, Predictive
 from .._predict.target import TargetScale
 from .._utils.typing import LawName
-from ..exceptions import FamilyWarning, warn_user
 from .scale import _BY_NAME, ConstantNoise, DofNoise, HeteroskedasticNoise, JointNoise, Noise, dof_dispersion, evidence
 
 
@@ -100,7 +100,7 @@ def fit_output(noise, law, output, latent, loss):
     else:
         dispersion = np.broadcast_to(noise.fit(output).predict(sample.rows.X), len(sample.rows.y))
     if not fixed and not additive:
-        warn_of_family(loss, record, dispersion)
+        check_family(output.training, loss, record, dispersion)
     elif not fixed:
         law = Standardized.from_held_out([record.with_dispersion(dispersion)]).law(law)
     return noise, NORMAL if isinstance(law, str) else law, dispersion, record
@@ -178,6 +178,7 @@ class UnseenFit:
     dispersion: np.ndarray  # (m,) as if the rows were unseen, to be multiplied by a constant
     is_stated: bool  # whether the user has stated the noise, so that this constant is one
     centre: float  # factor at which the scores of the fit have the size of held-out errors
+    training: object = None  # whose findings the family is reported to
 
     @classmethod
     def from_rows(cls, noise, law, output, latent, loss, ratio, shared):
@@ -208,7 +209,8 @@ class UnseenFit:
         else:
             dispersion = np.broadcast_to(noise.fit(replace(output, some=None)).predict(rows.X), len(f))
         is_stated = not (automatic or noise._from_held_out)
-        return cls(noise, law, loss, record, dispersion, is_stated, mean / score if score > 0 and mean > 0 else 1.0)
+        centre = mean / score if score > 0 and mean > 0 else 1.0
+        return cls(noise, law, loss, record, dispersion, is_stated, centre, output.training)
 
     def scales(self, factor=None):
         """Constant c and factor s at which squared errors have the likelihood of variances c dispersion + s variance.
@@ -246,14 +248,14 @@ class UnseenFit:
         record = replace(self.record, prediction=replace(own, latent=own.latent.scaled(factor)))
         record = record.with_dispersion(dispersion)
         if not loss.additive:
-            warn_of_family(loss, record, dispersion)
+            check_family(self.training, loss, record, dispersion)
         elif isinstance(law, str):
             automatic = law == "auto" and self.is_stated
             law = NORMAL if automatic or law == "normal" else Standardized.from_held_out([record]).law(law)
         return noise, NORMAL if isinstance(law, str) else law, dispersion, record
 
 
-def warn_of_family(loss, held_out, dispersion):
+def check_family(training, loss, held_out, dispersion):
     """Warn if randomized quantile residuals of held-out rows contradict the family of the base model."""
     weight = held_out.weight[some := some_of(len(held_out), thresholds.FAMILY_ROWS)]
     if weight.sum() < shapes.FEWEST or np.ndim(held_out.precision) or np.any(weight % 1):  # rates are no counts
@@ -262,19 +264,9 @@ def warn_of_family(loss, held_out, dispersion):
     law = loss.law(dispersion[some]).conditional(f)
     below, upto = law.cdf_below(y), law.cdf(y)
     u = below + (upto - below) * np.random.default_rng(0).uniform(size=len(f))
-    order, share = np.argsort(u), weight / weight.sum()
-    reached = np.cumsum(share[order])
-    distance = max(np.max(reached - u[order]), np.max(u[order] - reached + share[order]))  # Kolmogorov's
     n = min(weight.sum(), len(u))  # copies of a row are no further evidence
-    low, high = share @ (u < 0.05), share @ (u > 0.95)
-    off = max(abs(low - 0.05), abs(high - 0.05)) > thresholds.NEGLIGIBLE_TAIL
-    if off and distance > max(thresholds.KOLMOGOROV_CRITICAL / np.sqrt(n), thresholds.KOLMOGOROV_NEGLIGIBLE):
-        warn_user(
-            f"The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5% "
-            f"quantiles, {high:.0%} above its 95% quantiles, and its distribution function is off by {distance:.2f}. "
-            "Prediction intervals miss their level. Try: another family, or least squares on a transformed target.",
-            FamilyWarning,
-        )
+    distance, limit, fault, low, high = uniformity(u, weight / weight.sum(), n)
+    training.findings.report("family", distance, limit, fault, low=low, high=high)
 
 
 def law_of_held_out(records, alpha):

@@ -14,7 +14,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.checks import check_count, check_levels
 from .._utils.typing import MatrixLike
-from ..inspection import coefficients, influence_measures, partial_dependence
+from ..inspection import CheckReport, coefficients, influence_measures, partial_dependence
 from ..inspection._coefficients import without_steps
 from ..inspection._functional import fitted_ribbon
 from ..inspection._predictions import Column, is_number
@@ -456,3 +456,29 @@ class InfluenceDisplay:
         """Areas of points in square points, from 8 to 420, proportional to Cook's distance above 8."""
         largest = max(float(self.cooks_distance.max(initial=0.0)), np.finfo(float).tiny)
         return 8 + 412 * np.maximum(self.cooks_distance[rows], 0) / largest
+
+
+# ---------------------------------------------------------------------- skribbon.inspection.check
+def draw_check(report: CheckReport, ax: Axes | None) -> Axes:
+    """Draw the table of a CheckReport: each number over its threshold, or the reverse if it must not fall below."""
+    table, n = report.table, len(report.table)
+    ax, _ = draw.axes_of(ax, figsize=(7.2, 1.3 + 0.3 * n))
+    number, threshold = (table[name].to_numpy() for name in ("number", "threshold"))
+    fault, known, height = (table["verdict"] == "warning").to_numpy(), ~np.isnan(number), np.arange(n)[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(fault == (number > threshold), number / threshold, threshold / number)
+    low, high = 0.01, 100.0  # other ratios are drawn at the ends
+    ratio = np.clip(np.where(number == threshold, low, ratio), low, high)
+    ax.axvspan(1, 2 * high, color=draw.tint(ax, draw.VERMILION, 0.1), lw=0)
+    for rows, colour, marker in ((known & ~fault, draw.BLUE, "o"), (fault, draw.VERMILION, "D")):
+        draw.line(ax, ratio[rows], height[rows], None, color=draw.bright(ax, colour), marker=marker, ls="")
+    texts = [f"{value:.3g} ({limit:.3g})" for value, limit in zip(number, threshold, strict=True)]
+    texts = [*np.where(known, texts, "not checked"), "number (threshold)"]
+    look: Fields = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small", "color": draw.grey(ax)}
+    for place, text in zip([*height, n - 0.1], texts, strict=True):
+        ax.text(1.02, place, text, **look)
+    ax.set(xscale="log", xlim=(low / 2, 2 * high), ylim=(-0.7, n - 0.3), xlabel="number relative to its threshold")
+    ax.set_xticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
+    ax.set_yticks(height, table.index)
+    draw.show_title(ax, None, report.title)
+    return ax

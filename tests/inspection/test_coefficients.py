@@ -276,9 +276,9 @@ def test_models_without_coefficients_are_refused(ask):
 
 def test_undetermined_coefficients_warn():
     ribbon = RibbonRegressor(LinearRegression()).fit(X.assign(copy=X["age"]), oracles.Y)
-    with pytest.warns(UndeterminedDirectionWarning, match="2 coefficients"):
+    with pytest.warns(UndeterminedDirectionWarning, match="2 of 5 coefficients"):
         coefficients(ribbon)
-    with pytest.warns(UndeterminedDirectionWarning, match="1 estimates"):
+    with pytest.warns(UndeterminedDirectionWarning, match="1 of . estimates"):
         wald_test(ribbon, "age - copy = 0")
 
 

@@ -406,7 +406,7 @@ def test_predictions_warn_of_undetermined_directions():
     ribbon = RibbonRegressor(LinearRegression()).fit(X, oracles.Y)
     predictions(ribbon, X)  # within what the rows determine
     for ask in (lambda: comparisons(ribbon, X, 0), lambda: slopes(ribbon, X, 0)):
-        with pytest.warns(UndeterminedDirectionWarning, match="1 estimates"):
+        with pytest.warns(UndeterminedDirectionWarning, match="1 of . estimates"):
             ask()
 
 
@@ -424,9 +424,9 @@ def test_predictions_warn_if_one_row_determines_them():
     X = oracles.X[["smoker"]].copy()
     X.iloc[0, 0] = "once"
     ribbon = RibbonRegressor(make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))).fit(X, oracles.Y)
-    with pytest.warns(LeverageWarning, match="1 estimates depend on a single training row"):
+    with pytest.warns(LeverageWarning, match="1 of . estimates depend on a single training row"):
         comparisons(ribbon, X, "smoker", values=("no", "once"))
-    with pytest.warns(LeverageWarning, match="1 coefficients depend on a single training row"):
+    with pytest.warns(LeverageWarning, match="1 of . coefficients depend on a single training row"):
         coefficients(ribbon)
 
 

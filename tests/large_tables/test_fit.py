@@ -37,6 +37,7 @@ from sklearn.preprocessing import (
 from skribbon import AutogradRegressor, RibbonClassifier, RibbonRegressor
 from skribbon._core.rows import some_of
 from skribbon.exceptions import WeightWarning
+from skribbon.inspection import check
 from skribbon.models import WithOffset, polish
 
 EXACT = {"solver": "newton-cholesky", "tol": 1e-12}
@@ -95,6 +96,23 @@ def test_every_model(name, frame, lazy):
     if name == "ridge by leave-one-out":
         assert ours.estimator_.alpha_ == theirs.estimator_.alpha_
         assert ours.estimator_.best_score_ == pytest.approx(theirs.estimator_.best_score_, rel=1e-9)
+
+
+@pytest.mark.parametrize("target", ["y", "count", "kind"])
+def test_check_says_that_dependence_was_not_checked(target, frame, lazy):
+    base = {"y": Ridge(5.0), "count": PoissonRegressor(alpha=0.01), "kind": LOGISTIC}[target]
+    new = table(300, seed=1)
+    tables = [
+        check(ribbon_of(base, target).fit(rows[FEATURES], rows[target]), new[FEATURES], new[target]).table
+        for rows in (lazy, frame)
+    ]
+    assert tables[0].loc["dependence", ["verdict", "what to do"]].tolist() == [
+        "not checked",
+        "rows are on Dask, sorted by y, or fitted exactly",
+    ]
+    ours, theirs = (own.drop(index="dependence")["verdict"] for own in tables)
+    pd.testing.assert_series_equal(ours, theirs)
+    assert tables[1].loc["dependence", "verdict"] == "ok" and ours["extrapolation"] == "ok"
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["", "groups"])
