@@ -185,10 +185,15 @@ class LocationScale(Law):
     def _z(self, y):
         return (y - self.parameters[0]) / self._scale()
 
+    def logpdf(self, y):
+        with np.errstate(all="ignore"):
+            plain = np.isfinite(np.sum(self.parameters[0]) + np.sum(y)) and np.all(self.parameters[1] > 0)
+            return self._logpdf(y) if plain else super().logpdf(y)  # most are finite, and no degenerate points
+
     def ppf(self, q):
         if not np.isfinite(self.parameters[0]).all():  # degenerate distributions, whatever their scale
             return super().ppf(q)
-        q, each = as_floats(q), type(self)(*(p[..., None] for p in self.parameters), **self.constants)
+        q, each = as_floats(q), type(self)(*[p[..., None] for p in self.parameters], **self.constants)
         quantiles = each._ppf(np.atleast_1d(q)) + 0.0  # no minus zero
         return in_order(quantiles, q) if q.ndim else quantiles[..., 0]
 
