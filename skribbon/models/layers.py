@@ -13,6 +13,7 @@ from .base import POLISH, ParametricModel, Tangent
 from .linear import LinearPredictor
 
 FLOATS = 2**20  # floats of an intermediate array in products with many directions: 8 MB stay near the cache
+LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array would take 2 GB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,6 +135,12 @@ class LayeredTangent(Tangent):
             for total, w in zip(out, c.T[:, :, None], strict=True):
                 total[places] = (a * w).T @ delta[:, 0]
         return out.T
+
+    def jvp(self, V):
+        (n, k), p = self.f.shape, len(self.model.theta)
+        if k <= 2 and V.shape[1] > 16 and p <= LARGE:  # for fewer directions the products by layers are faster
+            return super().jvp(V)
+        return self.layer_scores(np.broadcast_to(np.eye(k), (n, k, k))).product(V)
 
     def vjp(self, U):
         return np.concatenate([self.layer_scores(U[:, :, cols]).total() for cols in self._columns(U)], axis=1)

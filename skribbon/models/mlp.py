@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._core.linalg import right_multiply
 from .base import as_parametric, is_whole, takes_outputs, with_theta
-from .layers import LayeredModel, LayeredTangent, by_layer
+from .layers import LARGE, LayeredModel, LayeredTangent, by_layer
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)
@@ -22,7 +22,6 @@ ACTIVATIONS = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: (a > 0).astype(float), np.zeros_like),
     "softplus": (lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a), lambda a: -np.exp(-a) * np.expm1(-a)),
 }
-LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array would take 2 GB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,12 +89,10 @@ class PerceptronTangent(LayeredTangent):
         return deltas[::-1]
 
     def jvp(self, V):
-        n, k = self.f.shape
-        if k <= 2 and V.shape[1] > 16 and self._p <= LARGE:  # for fewer directions forward mode is faster
+        k = self.f.shape[1]
+        if k == 1 or (k == 2 and V.shape[1] > 16 and self._p <= LARGE):
             return super().jvp(V)
-        if k == 1:
-            return self.layer_scores(np.ones((n, 1, 1))).product(V)
-        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)
+        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)  # forward mode
 
     def _jvp(self, V):
         """Product J V (n, k, r) in forward mode, with the derivative D (n, r, units) of every layer."""
