@@ -154,12 +154,118 @@ def update_statistics(model, Z, theta):
 
 
 class TorchRegressor(Regression, TorchEstimator):
-    """TODO."""
+    r"""Regression with a torch module.
+
+    Minimises
+
+    .. math:: \frac{1}{\sum_i w_i} \sum_i w_i\, \ell(f(x_i; \theta), y_i)
+              + \tfrac12 \mathrm{weight\_decay}\, |\theta|^2 ,
+
+    in double precision and on the CPU, whatever the module's own. Dropout and batch normalization are active in the
+    training steps of adam. Everywhere else the module is in evaluation mode: in lbfgs, predictions and derivatives.
+    Batch normalization then uses statistics of the training rows, or its initial ones after lbfgs.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable, default=None
+        Module that maps a float64 tensor (n, d) to (n,) or (n, k), each row from that row alone. ``fit`` trains a copy,
+        whose parts are initialized again by ``reset_parameters``; parameters of other parts start from the values they
+        have, and parameters without ``requires_grad`` are constants. A callable ``module(n_features, n_outputs)``, such
+        as a class, returns a module with its initial parameters. None has one hidden layer of 64 tanh units.
+    loss : str or Loss, default="squared_error"
+        "squared_error", which takes a y of several columns, and f as many; "huber"; "student_t"; "poisson" and "gamma",
+        where f is the logarithm of the mean; "gaussian_nll", where f has two columns, mean and log variance. An object
+        of :mod:`skribbon.models` (``Huber(2.0)``, ``StudentT(df=4)``, ...) sets their constants.
+    weight_decay : float, default=0.0
+        Penalty on all parameters, like ``weight_decay`` of ``torch.optim.Adam``. The loss "squared_error" is half the
+        squared error, so ``torch.nn.MSELoss`` with a decay of w is weight_decay = w / 2.
+    solver : {"lbfgs", "adam"}, default="lbfgs"
+        All rows at once, or minibatches.
+    polish : bool, default=False
+        Finish with Newton steps, until the gradient is zero; see :func:`skribbon.models.polish`.
+    max_iter : int, default=200
+        Iterations of lbfgs, epochs of adam.
+    tol : float, default=1e-6
+        lbfgs stops when no entry of the gradient exceeds it; adam when ``n_iter_no_change`` epochs in a row have not
+        lowered the loss by more.
+    batch_size : int, default=200
+        Rows in one step of adam.
+    learning_rate : float, default=1e-3
+        Learning rate of adam.
+    early_stopping : bool, default=False
+        Whether adam scores epochs on held-out rows and keeps the parameters of the best one.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=10
+    fitted : bool, default=False
+        Whether the module is trained, so that ``fit`` keeps its parameters. X and y must be its training rows, and
+        ``weight_decay`` its penalty. A Ribbon then makes no refits, as around a FrozenEstimator.
+    random_state : int, RandomState or None, default=None
+        Seed of the initial parameters, of the order of the minibatches and of dropout.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        Trained copy of the module, float64 and in evaluation mode.
+    n_iter_ : int
+    loss_ : Loss
+    loss_curve_, validation_loss_curve_ : list of float
+        Loss of each epoch of adam, on its training rows and on held-out rows.
+    n_columns_ : int
+        Columns of the module's output.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from skribbon.models.torch import TorchRegressor
+    >>> X = np.linspace(-2, 2, 100)[:, None]
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=100)
+    >>> module = nn.Sequential(nn.Linear(1, 5), nn.Tanh(), nn.Linear(5, 1))
+    >>> network = TorchRegressor(module, weight_decay=1e-4, max_iter=2000, random_state=0)
+    >>> lower, upper = RibbonRegressor(network).fit(X, y).predict_interval(X).T
+    >>> bool(np.mean((lower < y) & (y < upper)) > 0.85)
+    True
+    """
 
 
 @dataclass(repr=False, eq=False)
 class TorchClassifier(Classification, TorchEstimator):
-    """TODO."""
+    """Classification with a torch module.
+
+    The module returns logits: (n, K) for K classes, as for ``torch.nn.CrossEntropyLoss``; for two classes also (n,) or
+    (n, 1), the log odds of the second class. The objective, the precision and the evaluation mode are those of
+    :class:`TorchRegressor`.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable, default=None
+        Module that maps a float64 tensor (n, d) to logits, each row from that row alone, or a callable
+        ``module(n_features, n_outputs)`` that returns one; n_outputs is 1 for two classes.
+    loss : "log_loss", default="log_loss"
+    weight_decay, solver, polish : float, {"lbfgs", "adam"} and bool
+    max_iter, tol, batch_size, learning_rate : int, float, int and float
+    early_stopping, validation_fraction, n_iter_no_change : bool, float and int
+    fitted, random_state, verbose : bool; int, RandomState or None; and int
+        As in :class:`TorchRegressor`, with the same defaults.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The other attributes are those of :class:`TorchRegressor`.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from skribbon.models.torch import TorchClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> module = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 3))
+    >>> network = TorchClassifier(module, weight_decay=0.01, random_state=0).fit(X[:, 2:], y)
+    >>> bool(network.score(X[:, 2:], y) > 0.95)
+    True
+    """
 
     _: KW_ONLY
     loss: Literal["log_loss"] = "log_loss"  # type: ignore[assignment]

@@ -44,7 +44,7 @@ def explained(module):
 class TorchModel(StoresFunctions, LayeredModel):
     """Model f = module(X) M of a torch module; theta = its parameters, each ravelled, in the order of the module."""
 
-    _functions = ("module",)
+    _functions, __getstate__ = ("module",), StoresFunctions.__getstate__
     module: torch.nn.Module  # float64, in evaluation mode; theta takes the place of the parameters in ``shapes``
     shapes: dict  # shapes of the parameters that are not frozen, by name
     n_features: int | None  # columns of X, if known
