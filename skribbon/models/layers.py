@@ -13,6 +13,8 @@ from .base import POLISH, ParametricModel, Tangent
 from .linear import LinearPredictor
 
 FLOATS = 2**20  # floats of an intermediate array in products with many directions: 8 MB stay near the cache
+WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products of other networks do not form the Jacobian
+WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
 LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array would take 2 GB
 
 

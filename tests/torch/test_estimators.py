@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
@@ -242,6 +243,36 @@ def test_curvatures_of_modules(curvature):
 def test_kfac_of_modules_with_other_layers_is_refused():
     with pytest.raises(TypeError, match=r"curvature='kfac' needs a network of dense layers, and TorchModel has none"):
         RibbonRegressor(trained("embedding").estimator, curvature="kfac").fit(X, Y)
+
+
+def test_threads_may_predict_at_once():
+    """Calls of a module put parameters and hooks into it for a moment."""
+    ribbon = RibbonRegressor(trained("two-layers").estimator, noise="dof").fit(X, Y)
+    expected = ribbon.predict_interval(X)
+    with ThreadPool(4) as pool:
+        for found in pool.map(lambda _: ribbon.predict_interval(X), range(40)):
+            assert_allclose(found, expected, rtol=1e-12)
+
+
+class Branch(nn.Module):
+    """A branch that the rows on which layers are traced do not take."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        layers = (self.first, self.last) if bool((x < 5).all()) else (self.last, self.first)
+        return layers[1](torch.tanh(layers[0](x)))[:, 0]
+
+
+@quiet
+def test_layers_in_another_order_are_refused():
+    network = TorchRegressor(Branch(), max_iter=5, random_state=0).fit(X, Y)
+    model = as_parametric(network, Y, np.ones(len(Y)))
+    assert model.has_layers
+    with pytest.raises(TypeError, match="calls its layers in another order at some rows"):
+        model.jacobian(X + 10)
 
 
 # ---------------------------------------------------------------------- what is refused

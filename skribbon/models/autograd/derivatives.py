@@ -15,6 +15,7 @@ from ..._core.linalg import gram
 from ..._utils.compat import cached_property
 from ..architectures import Tree, join, open_nest
 from ..base import POLISH, ParametricModel, Tangent
+from ..layers import WIDE, WIDE_ROWS
 from ..losses import ClassLoss, Loss
 from ..trained import StoresFunctions
 
@@ -23,8 +24,6 @@ CHUNK_FLOATS = 2**18  # floats of the gradients formed at a time: 2 MB stay in t
 FEW_PARAMETERS = 100  # parameters up to which a forward pass of all rows for each costs less than a loop over rows
 MIN_CHUNK = 32  # least rows of a chunk: the overhead of autograd dominates shorter passes
 PROBES = (5, 7)  # rows on which a route is verified: two numbers, so that no axis has the right length by chance
-WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
-WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
 
 defjvp(expit, lambda g, ans, x: g * ans * (1 - ans))  # autograd has its reverse derivative only
 

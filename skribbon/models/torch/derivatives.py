@@ -1,9 +1,10 @@
 """Torch modules as parametric models: derivatives in double precision, by torch.func or from the layers' inputs."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from threading import RLock
 
 import numpy as np
 import torch
@@ -11,11 +12,10 @@ from torch.func import functional_call, grad, jacrev, jvp, vmap
 
 from ..._utils.compat import cached_property
 from ..base import Tangent
-from ..layers import LayeredModel, LayeredTangent
+from ..layers import WIDE, WIDE_ROWS, LayeredModel, LayeredTangent
 from ..trained import StoresFunctions
 
-WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
-WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
+CALLS = RLock()  # calls of a module put parameters and hooks into it for a moment, one thread at a time
 DIRECTIONS = 16  # directions of one pass: more at a time save little, and each holds its own activations
 TWO_LOGITS = np.array([[-1.0], [1.0]])  # from logits of two classes to the log odds of the second
 
@@ -88,7 +88,8 @@ class TorchModel(StoresFunctions, LayeredModel):
 
     def of_params(self, params, Z):
         """Raw prediction (n, k) of tensors."""
-        f = functional_call(self.module, params, (Z,)).reshape(len(Z), -1)
+        with CALLS:
+            f = functional_call(self.module, params, (Z,)).reshape(len(Z), -1)
         return f if self.output_map is None else f @ tensor(self.output_map)
 
     def leaves(self, theta):
@@ -102,10 +103,9 @@ class TorchModel(StoresFunctions, LayeredModel):
     def linearized(self, Z, theta):
         """Prediction f (n, k) at theta, and the function from U (n, k) to sum_i J_i' U_i, (p,)."""
         leaves = self.leaves(theta)
-        self.module.train(self.noisy and len(Z) > 1)  # a batch of one row has no variance
-        try:
+        with CALLS:
+            self.module.train(self.noisy and len(Z) > 1)  # a batch of one row has no variance
             f = self.of_params(leaves, tensor(Z))
-        finally:
             self.module.eval()
         return f.detach().numpy(), lambda U: joined(gradients(f, leaves.values(), tensor(U)), 0)
 
@@ -129,12 +129,10 @@ class TorchModel(StoresFunctions, LayeredModel):
             calls.append((self.linear[part], arguments[0], output if output.requires_grad else output.requires_grad_()))
             return output.clone()  # an activation may overwrite it
 
-        hooks = [part.register_forward_hook(record) for part in self.linear]
-        try:
+        with CALLS, ExitStack() as hooks:
+            for part in self.linear:
+                hooks.enter_context(part.register_forward_hook(record))
             return self.of_params(params, Z), calls
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     @cached_property
     def traced(self):
@@ -173,8 +171,9 @@ class TorchModel(StoresFunctions, LayeredModel):
         return [params[f"{name}.weight"].swapaxes(-1, -2) for name in names], [params[f"{name}.bias"] for name in names]
 
     def last_inputs(self, Z):
-        _, calls = self.recorded(self.params(tensor(self.theta)), tensor(Z))
-        return calls[-1][1].detach().numpy()
+        with torch.no_grad():
+            _, calls = self.recorded(self.params(tensor(self.theta)), tensor(Z))
+        return calls[-1][1].numpy()
 
     def last_layer(self):
         return super().last_layer() if self.traced[1] else self
@@ -262,7 +261,9 @@ class DenseTangent(LayeredTangent, TorchTangent):
     def __init__(self, model, Z):
         self.model, self.Z, self._params = model, tensor(Z), model.params(tensor(model.theta))
         self._f, calls = model.recorded(self._params, self.Z)
-        _, inputs, self._outputs = zip(*calls, strict=True)
+        names, inputs, self._outputs = zip(*calls, strict=True)
+        if names != model.traced[0]:
+            raise TypeError(f"{type(model.module).__name__} calls its layers in another order at some rows of X.")
         self.f, self.activations = self._f.detach().numpy(), [a.detach().numpy() for a in inputs]
 
     @cached_property
