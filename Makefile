@@ -5,6 +5,11 @@ PACKAGE := .venv/.package
 STAMP := .venv/.installed
 FLOOR := .venv-floor
 NIGHTLY := .venv-nightly
+TORCHED := .venv-torch
+# A CPU build: the wheels of the package index bring gigabytes of CUDA packages on Linux. With the address of an index of
+# CPU builds, such as https://download.pytorch.org/whl/cpu, in TORCH_INDEX, or a folder of wheels that pip knows, pip takes
+# torch 2.13.0+cpu for this version.
+TORCH ?= torch==2.13.0
 # What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
 FLOOR_TESTS := tests/conformal tests/core tests/curvature tests/estimators tests/inspection tests/laws tests/metrics \
 	tests/models tests/noise tests/plotting tests/predict tests/properties tests/test_oracles.py
@@ -19,7 +24,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor nightly lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples build clean
+.PHONY: help demo test coverage floor nightly torch lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +55,11 @@ nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (m
 	$(NIGHTLY)/bin/python -m pip install --quiet -e ".[test]"
 	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade --pre $(if $(INDEX),--index-url $(INDEX)) scikit-learn numpy scipy
 	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
+
+torch: $(TORCHED)/.installed ## Test torch modules in an environment of their own, and compare with laplace-torch (minutes)
+	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch skribbon/models/torch
+	$(NO_WINDOW) $(ONE_THREAD) $(TORCHED)/bin/python examples/torch_module.py
+	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch.py
 
 lint: $(STAMP) ## Check style, docstrings, formatting, types and size
 	$(BIN)/ruff check .
@@ -145,6 +155,14 @@ $(FLOOR)/.installed: setup.cfg
 	$(PYTHON) -m venv --clear $(FLOOR)
 	awk '/^[^ ]/ { on = /^install_requires/; next } on { sub(">=", "=="); print $$1 }' setup.cfg > $(FLOOR)/floors.txt
 	$(FLOOR)/bin/python -m pip install --quiet --constraint $(FLOOR)/floors.txt -e ".[test]"
+	@touch $@
+
+# laplace-torch's requirements bring a torchvision for another build of torch, which torchmetrics then fails to import.
+$(TORCHED)/.installed: setup.cfg
+	$(PYTHON) -m venv --clear $(TORCHED)
+	$(TORCHED)/bin/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)" -e ".[test,torch]"
+	$(TORCHED)/bin/python -m pip install --quiet "$(TORCH)" laplace-torch skorch
+	$(TORCHED)/bin/python -m pip uninstall --quiet --yes torchvision
 	@touch $@
 
 # What tests and checks need comes on top of the package, so that a first look does not wait for it.

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from docutils import nodes
@@ -39,6 +40,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+autodoc_mock_imports = [name for name in ("skorch", "torch") if find_spec(name) is None]  # an extra, not needed here
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_inherit_docstrings = True
 numpydoc_show_class_members = False  # the class template lists them

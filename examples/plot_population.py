@@ -38,7 +38,7 @@ for _ in range(100):
 fig, axes = plt.subplots(1, 2, figsize=(9, 6), sharex=True, sharey=True, layout="constrained")
 for ax, (question, found) in zip(axes, tables.items(), strict=True):
     found = pd.DataFrame(found).sort_values("estimate")
-    covers = (found["conf_low"] <= 1) & (1 <= found["conf_high"])
+    covers = (found["conf_low"] <= 1) & (found["conf_high"] >= 1)
     for row, (low, high, inside) in enumerate(zip(found["conf_low"], found["conf_high"], covers, strict=True)):
         ax.plot([low, high], [row, row], color="#0072B2" if inside else "#D55E00", lw=1.5)
     ax.axvline(1, color="black", lw=1)

@@ -1,5 +1,7 @@
 """Names that every docstring example may use without importing them."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud
@@ -10,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skribbon
 
+collect_ignore = [] if find_spec("torch") else ["models/torch"]  # its docstrings are run by `make torch`
 DATA = (load_breast_cancer, load_diabetes, load_iris, load_linnerud)
 BASE_MODELS = (LinearRegression, LogisticRegression, MLPRegressor, Ridge, StandardScaler, make_pipeline)
 ESTIMATORS = (skribbon.RibbonClassifier, skribbon.RibbonCV, skribbon.RibbonRegressor)

@@ -8,7 +8,7 @@ import pytest
 import skribbon
 import skribbon.models
 
-LATE = ("matplotlib", "autograd", "dask", "distributed", "jax", "numpyro", "sklearn.ensemble")
+LATE = ("matplotlib", "autograd", "dask", "distributed", "jax", "numpyro", "sklearn.ensemble", "skorch", "torch")
 
 
 def run(code):

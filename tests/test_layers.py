@@ -18,7 +18,7 @@ ROOMS = [
     {"_utils": {"numpy", "pandas", "scipy", "sklearn", "threadpoolctl"}},
     {"_laws": {"numpy", "scipy"}},
     {"_core": {"numpy", "scipy"}},
-    {"models": {"numpy", "scipy", "sklearn", "autograd", "joblib"}},
+    {"models": {"numpy", "scipy", "sklearn", "autograd", "joblib", "skorch", "torch"}},
     {"curvature": {"numpy", "scipy", "sklearn"}, "_predict": {"numpy", "scipy", "sklearn"}},
     {"noise": {"numpy", "scipy", "sklearn"}, "metrics": {"numpy", "scipy", "sklearn"}},
     {"conformal": {"numpy", "pandas", "scipy", "sklearn"}},

@@ -14,7 +14,7 @@ from numpydoc.validate import validate
 from skribbon._utils.typing import CurvatureName, NoiseName
 from skribbon.curvature.base import CURVATURES
 from skribbon.models.architectures import ACTIVATIONS, Activation
-from skribbon.models.autograd import REGRESSION_LOSSES, RegressionLoss
+from skribbon.models.trained import REGRESSION_LOSSES, RegressionLoss
 from skribbon.noise.scale import _BY_NAME as NOISES
 
 MODULES = (

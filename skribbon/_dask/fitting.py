@@ -21,7 +21,7 @@ from .._core.refits import minimise
 from .._core.rows import Sums, some_of, spread_over
 from .._core.thresholds import NEGLIGIBLE_GRADIENT, NETWORK_GRADIENT, NOISE_ROWS
 from .._utils.compat import safe_indexing
-from .._utils.unwrap import fitted_leaf, innermost, inside, with_inside
+from .._utils.unwrap import fitted_leaf, innermost, inside, is_frozen, with_inside
 from ..exceptions import warn_user
 from ..models import with_theta
 from .rows import DaskRows, computed, over_partitions, summed
@@ -32,7 +32,7 @@ START_ROWS = 10_000  # largest sample that a base model starts from: Newton step
 def fit_base_lazily(table, estimator, fit_on, as_model, classifier):
     """Fit a base model by ``fit_on`` to a sample, then to all rows of a Table; return its attributes and DaskRows."""
     leaf, _ = innermost(estimator)
-    frozen = isinstance(leaf, FrozenEstimator)
+    frozen = is_frozen(leaf)
     survey = table.survey(classifier, check_features=not isinstance(estimator, Pipeline | TransformedTargetRegressor))
     if not frozen:
         _check_base(leaf)

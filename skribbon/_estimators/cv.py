@@ -20,7 +20,7 @@ from .._predict.held_out import HeldOutSummary
 from .._utils import checks
 from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
 from .._utils.typing import MatrixLike, Scorer
-from .._utils.unwrap import may_be_network
+from .._utils.unwrap import is_frozen, may_be_network
 from ..conformal.left_out import CrossConformal
 from ..exceptions import noted_warnings, warn_once_per_kind
 from ..noise.fit import law_of_held_out
@@ -232,7 +232,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         classes = is_classifier(self)
         if self.store_folds or self._leave_one_out or checks.is_lazy(X) or callable(search.scoring):
             return None
-        if isinstance(ribbon, FrozenEstimator) or isinstance(ribbon.estimator, FrozenEstimator):
+        if isinstance(ribbon, FrozenEstimator) or is_frozen(ribbon._get_estimator()):
             return None
         if not classes and (not checks.is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon)):
             return None
@@ -269,7 +269,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             )
         if loo and pooled and not frozen:
             raise ValueError("noise='cv' needs folds; with cv='loo' use noise='loo'.")
-        if not (frozen or lazy or loo) and isinstance(ribbon.estimator, FrozenEstimator):
+        if not (frozen or lazy or loo) and is_frozen(ribbon._get_estimator()):
             raise ValueError(
                 "The base model is frozen, so folds would be scored on rows that it was fitted on. Fit the Ribbon and "
                 "use RibbonCV(FrozenEstimator(ribbon)).fit(X_validation, y_validation), or cv='loo'."

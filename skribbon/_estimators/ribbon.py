@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
 from .._core.crossed import crossed_ribbon
@@ -35,7 +34,7 @@ from .._predict.predictive import Degrees, Latent, RawDraws
 from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy, is_name
 from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike, RandomState
-from .._utils.unwrap import innermost, may_be_network
+from .._utils.unwrap import is_frozen, may_be_network
 from ..curvature import LastLayer, machine_bytes, resolve_curvature
 from ..exceptions import (
     CalibrationWarning,
@@ -99,13 +98,12 @@ def settled(ribbon, training, whole, unseen=None):
 def may_be_refitted(ribbon, rows):
     """Whether the base model of a regressor can be refitted, and its user has not asked for leave-one-out."""
     in_memory = rows.in_memory and not is_name(getattr(ribbon, "held_out", "loo"), "loo", "early_stopping")
-    return in_memory and not isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
+    return in_memory and not is_frozen(ribbon._get_estimator())
 
 
 def _cure(ribbon, training):
     """Advice to the user of a network that may have memorized its rows and was not refitted."""
-    frozen = isinstance(innermost(ribbon._get_estimator())[0], FrozenEstimator)
-    classes = isinstance(ribbon, ClassifierMixin)
+    frozen, classes = is_frozen(ribbon._get_estimator()), isinstance(ribbon, ClassifierMixin)
     if frozen and classes:
         return "RibbonCV(FrozenEstimator(ribbon)) on rows that the network was not trained on"
     if frozen:

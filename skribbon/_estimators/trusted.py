@@ -11,7 +11,7 @@ from .._predict.predictive import no_draws
 def _members(room):
     """Names and values in all modules of a room, with the module's name."""
     for found in walk_packages(room.__path__, f"{room.__name__}."):
-        if found.name != __name__:
+        if found.name != __name__ and ".torch" not in found.name:  # which skops cannot store
             yield from ((found.name, *member) for member in vars(import_module(found.name)).items())
 
 

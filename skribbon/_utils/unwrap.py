@@ -43,12 +43,18 @@ def innermost(estimator):
     return estimator, prefix
 
 
+def is_frozen(estimator):
+    """Whether the model at the core of an unfitted estimator keeps its parameters when it is fitted."""
+    leaf, _ = innermost(estimator)
+    return isinstance(leaf, FrozenEstimator) or getattr(leaf, "fitted", False) is True
+
+
 def may_be_network(estimator):
     """Whether an unfitted estimator can be refitted and holds none of scikit-learn's linear models."""
     leaf, _ = innermost(estimator)
     bases = type(getattr(leaf, "estimator", leaf)).__mro__
     linear = any(kind.__module__.startswith("sklearn.linear_model") for kind in bases)
-    return not linear and not isinstance(leaf, FrozenEstimator) and hasattr(leaf, "get_params")
+    return not linear and not is_frozen(leaf) and hasattr(leaf, "get_params")
 
 
 def fitted_leaf(estimator):

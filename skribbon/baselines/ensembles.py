@@ -36,7 +36,7 @@ from .._utils.checks import check_count, check_name, check_target
 from .._utils.compat import ignoring_underflow, safe_indexing
 from .._utils.frames import as_series, is_polars
 from .._utils.typing import MatrixLike, RandomState
-from .._utils.unwrap import innermost
+from .._utils.unwrap import innermost, is_frozen
 from ..exceptions import RibbonWarning, warn_user
 from ..models import AutogradClassifier, AutogradRegressor
 from ..models.architectures import cnn, dropout_mask, mlp
@@ -239,7 +239,7 @@ class Retraining(WeightedFit):
     def _check_parameters(self):
         check_count(self.n_members, "n_members")
         leaf, _ = innermost(self._get_estimator())
-        if self._trains_again and isinstance(leaf, FrozenEstimator):
+        if self._trains_again and is_frozen(leaf):
             raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass what is inside it.")
 
     def _report(self, outcomes):

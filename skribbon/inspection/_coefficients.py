@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator
 from .._utils.checks import check_single_level, listed
 from .._utils.typing import FloatArray
 from .._utils.unwrap import fitted_leaf
+from ..models.layers import LastLayer
 from ..models.linear import LinearPredictor, LocationScale
-from ..models.mlp import LastLayer
 from ._functional import Functional, fitted_ribbon
 
 

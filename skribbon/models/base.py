@@ -1,7 +1,9 @@
 """Parametric models: the contract between a fitted estimator and the mathematics, and its registries."""
 
+import sys
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -452,11 +454,23 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
     >>> model.l2  # on the scale of the mean loss: alpha / n, and no penalty on the intercept
     array([1., 0.])
     """
+    if register_late(estimator):
+        return as_parametric(estimator, y, sample_weight)
     raise TypeError(refusal(estimator, as_parametric.registry))
+
+
+def register_late(estimator):
+    """Import the module that registers an estimator of skorch; returns whether it was not imported before."""
+    module, packages = f"{__package__}.torch.skorch", {cls.__module__.split(".")[0] for cls in type(estimator).__mro__}
+    if "skorch" not in packages or module in sys.modules:
+        return False
+    import_module(module)
+    return True
 
 
 def is_supported(estimator):
     """Whether :func:`as_parametric` knows the estimator's type."""
+    register_late(estimator)
     return as_parametric.dispatch(type(estimator)) is not as_parametric.dispatch(object)
 
 
@@ -482,7 +496,7 @@ def takes_outputs(estimator: BaseEstimator) -> bool:
     >>> takes_outputs(Ridge()), takes_outputs(PoissonRegressor())
     (True, False)
     """
-    return False
+    return register_late(estimator) and takes_outputs(estimator)
 
 
 @singledispatch
@@ -584,9 +598,13 @@ OWN = (
 # advice by the modules in which a base class of the estimator is defined; the first that fits is given
 ADVICE = {
     ("skribbon.",): "It is a Ribbon already: pass its base model, or use it as it is.",
-    ("torch.", "skorch.", "keras.", "scikeras.", "tensorflow.", "flax."): (
-        "For a network in torch take laplace-torch; or write it in autograd.numpy, as f(params, X), for "
-        "skribbon.AutogradRegressor or AutogradClassifier."
+    ("torch.",): (
+        "Put a torch module into TorchRegressor(module) or TorchClassifier(module) of skribbon.models.torch, with "
+        "fitted=True if it is trained."
+    ),
+    ("skorch.", "keras.", "scikeras.", "tensorflow.", "flax."): (
+        "Write the network as a torch module, for TorchRegressor or TorchClassifier of skribbon.models.torch, or in "
+        "autograd.numpy, as f(params, X), for skribbon.AutogradRegressor or AutogradClassifier."
     ),
     ("sklearn.model_selection.",): (
         "A search goes around the Ribbon, GridSearchCV(RibbonRegressor(Ridge()), {'estimator__alpha': ...}); or fit it "
@@ -601,6 +619,8 @@ ADVICE = {
     ),
     ("sklearn.gaussian_process.",): "It has error bars of its own: predict(X, return_std=True).",
 }
+# estimators around torch modules, and of skorch
+LATE = "TorchRegressor", "TorchClassifier", "NeuralNetRegressor", "NeuralNetClassifier"
 
 
 def refusal(estimator, registry):
@@ -608,7 +628,7 @@ def refusal(estimator, registry):
     modules = [f"{cls.__module__}." for cls in type(estimator).__mro__]
     fits = (advice for starts, advice in ADVICE.items() if any(module.startswith(starts) for module in modules))
     known = {cls.__name__ for cls in registry if cls is not object}
-    known |= {"Lasso", "AutogradRegressor", "AutogradClassifier"}  # an ElasticNet; and two that register when used
+    known |= {"Lasso", "AutogradRegressor", "AutogradClassifier", *LATE}  # an ElasticNet; and some that register late
     return (
         f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\nSupported, with their subclasses, are "
         f"{', '.join(sorted(known))} and what you register with skribbon.models.as_parametric.register."

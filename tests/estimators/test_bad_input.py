@@ -350,7 +350,7 @@ class Network(RegressorMixin, BaseEstimator):
         (SVR(), r"no second derivative: take LogisticRegression or HuberRegressor"),
         (GaussianProcessRegressor(), r"error bars of its own"),
         (RibbonCV(), r"a Ribbon already"),
-        (Network(), r"take laplace-torch; or write it in autograd.numpy.* skribbon.AutogradRegressor"),
+        (Network(), r"TorchRegressor\(module\) or TorchClassifier\(module\) of skribbon.models.torch"),
         (QuantileRegressor(), r"a smooth loss in a fixed set of parameters"),
     ],
     ids=lambda value: type(value).__name__,

@@ -209,7 +209,8 @@ def test_raw_reproduces_predict(every_case):
     model, estimator, X = fitted.model, fitted.estimator, fitted.case.X
     f = model.raw(fitted.Z)
     if not fitted.case.is_classifier:
-        mean = np.exp(f[:, 0]) if fitted.case.link == "log" else f[:, 0]
+        f = f if model.loss.by_output else f[:, 0]
+        mean = np.exp(f) if fitted.case.link == "log" else f
         assert_allclose(model.decode_target(mean), estimator.predict(X), rtol=1e-10, atol=1e-12)
         return
     assert_allclose(model.loss.probabilities(f), estimator.predict_proba(X), rtol=1e-8, atol=1e-12)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skribbon.curvature import matrix_free
-from skribbon.models import mlp
+from skribbon.models import layers as dense_layers
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.losses import Categorical, Tweedie
 from skribbon.models.mlp import MultilayerPerceptron
@@ -61,9 +61,9 @@ def test_products_with_the_jacobian(name, r):
 @pytest.mark.parametrize("m", [1, 3, 20])  # through the layers, and by scores
 @pytest.mark.parametrize("room", [1, 2**22])  # a few rows at a time, or all
 def test_products_with_a_gram_matrix(name, m, room, monkeypatch):
-    monkeypatch.setattr(mlp, "FLOATS", room)
+    monkeypatch.setattr(dense_layers, "FLOATS", room)
     tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(6)
-    V, R = rng.normal(size=(len(tangent.network.theta), m)), rng.normal(size=(*tangent.f.shape, 4))
+    V, R = rng.normal(size=(len(tangent.model.theta), m)), rng.normal(size=(*tangent.f.shape, 4))
     exact = tangent.gram(R) @ V
     assert np.abs(tangent.gram_product(R, V) - exact).max() < 1e-12 * np.abs(exact).max()
 
@@ -71,10 +71,10 @@ def test_products_with_a_gram_matrix(name, m, room, monkeypatch):
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("room", [1, 2**22])
 def test_layer_scores_equal_explicit_scores(name, room, monkeypatch):
-    monkeypatch.setattr(mlp, "FLOATS", room)
+    monkeypatch.setattr(dense_layers, "FLOATS", room)
     monkeypatch.setattr(matrix_free, "PANEL", 7)
     tangent, rng = tangent_of(NETWORKS[name]), np.random.default_rng(7)
-    (n, k), p, layers = tangent.f.shape, len(tangent.network.theta), tangent.network.layers
+    (n, k), p, layers = tangent.f.shape, len(tangent.model.theta), tangent.model.layers
     R = rng.normal(size=(n, k, 3))
     S = (R.transpose(0, 2, 1) @ tangent.jacobian()).reshape(-1, p)
     scores, V, C = tangent.layer_scores(R), rng.normal(size=(p, 4)), rng.normal(size=(n, 3, 4))
@@ -101,7 +101,7 @@ def test_squares_and_kronecker_sums(name):
     S = R.transpose(0, 2, 1) @ tangent.jacobian()
     assert_allclose(tangent.squares(R), (S**2).sum(axis=(0, 1)), rtol=1e-11)
     for (A, B), places, a in zip(
-        tangent.kronecker_sums(R, weight), tangent.network.layers, tangent.activations, strict=True
+        tangent.kronecker_sums(R, weight), tangent.model.layers, tangent.activations, strict=True
     ):
         assert_allclose(A[:-1, :-1], (a.T * weight) @ a, rtol=1e-11)
         assert_allclose(A[-1], [*(weight @ a), weight.sum()], rtol=1e-11)

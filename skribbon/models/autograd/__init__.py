@@ -6,33 +6,18 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.thresholds import SLOW_ROWS
-from ..._utils.checks import class_targets
-from ..._utils.typing import FloatArray
 from ...exceptions import SlowDerivativeWarning, warn_user
 from ..architectures import Tree
-from ..base import as_parametric, is_whole, takes_outputs, with_theta
-from ..losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
-from ._estimator import AutogradEstimator, RegressionLoss, check_columns
+from ..base import as_parametric, with_theta
+from ..trained import Classification, Regression
+from ._estimator import AutogradEstimator
 from .derivatives import FEW_PARAMETERS, AutogradLoss, AutogradModel, check_supplied, fastest_route
 
-# Losses by name; 1.35 is scikit-learn's default for Huber's loss: 95% efficient for normal noise.
-REGRESSION_LOSSES: dict[RegressionLoss, Loss] = {
-    "squared_error": Tweedie(),
-    "gaussian_nll": GaussianNLL(),
-    "poisson": Tweedie(1, "log"),
-    "gamma": Tweedie(2, "log"),
-    "huber": Huber(1.35),
-    "student_t": StudentT(),
-}
 
-
-class AutogradRegressor(RegressorMixin, AutogradEstimator):
+class AutogradRegressor(Regression, AutogradEstimator):
     r"""Regression with a function that you write in autograd.numpy.
 
     Minimises
@@ -111,65 +96,18 @@ class AutogradRegressor(RegressorMixin, AutogradEstimator):
            [1.3, 1.6]])
     """
 
-    def _validated(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
-        y = np.asarray(y, dtype=np.float64)
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        if y.ndim == 2 and not takes_outputs(self):
-            raise ValueError(
-                f"y has {y.shape[1]} columns, which needs loss='squared_error'; loss={self.loss!r} is for one output. "
-                "Fit one for each column, with sklearn.multioutput.MultiOutputRegressor."
-            )
-        return X, y, y
+    _other_losses = ", or a function loss(f, y)"
 
     def _named_loss(self, t):
-        if t.ndim == 2:
-            return SquaredErrors(t.shape[1])
-        if isinstance(self.loss, str) and self.loss in REGRESSION_LOSSES:
-            return REGRESSION_LOSSES[self.loss]
-        if isinstance(self.loss, Loss) and not self.loss.n_classes:
-            return self.loss
-        if callable(self.loss):
-            return AutogradLoss(self.loss)
-        names = ", ".join(map(repr, REGRESSION_LOSSES))
-        raise ValueError(f"loss must be {names}, a Loss for regression, or a function loss(f, y), got {self.loss!r}.")
+        return AutogradLoss(self.loss) if t.ndim == 1 and callable(self.loss) else super()._named_loss(t)
 
     def _checked_loss(self, loss, columns, y):
-        if isinstance(loss, AutogradLoss):
-            return AutogradLoss(loss.function, columns)
-        reason = f"loss={self.loss!r}" + (f" and {y.shape[1]} outputs" if y.ndim == 2 else "")
-        check_columns(columns, loss.n_outputs, reason)
-        if np.min(y) < loss.least_target:
-            sign = ">" if loss.least_target else ">="
-            raise ValueError(f"loss={self.loss!r} needs y {sign} 0; the smallest y is {np.min(y):g}.")
-        return Tweedie(loss.power, loss.link, is_whole(y)) if isinstance(loss, Tweedie) else loss
-
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """Mean of y at each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            f, or its exponential for a loss with log link; the first column of f if there are several and y has one.
-        """
-        f = self._raw(X)
-        return f if self.loss_.by_output else self.loss_.mean(f[:, 0])
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        loss = REGRESSION_LOSSES.get(self.loss) if isinstance(self.loss, str) else self.loss
-        tags.target_tags.positive_only = bool(getattr(loss, "least_target", -np.inf) >= 0)
-        tags.target_tags.multi_output = takes_outputs(self)
-        return tags
+        own = isinstance(loss, AutogradLoss)
+        return AutogradLoss(loss.function, columns) if own else super()._checked_loss(loss, columns, y)
 
 
 @dataclass(repr=False, eq=False)
-class AutogradClassifier(ClassifierMixin, AutogradEstimator):
+class AutogradClassifier(Classification, AutogradEstimator):
     """Classification with a function that you write in autograd.numpy.
 
     f returns logits: (n,) or (n, 1), the log odds of the second class, for two classes, and (n, K) for K > 2. The
@@ -209,52 +147,13 @@ class AutogradClassifier(ClassifierMixin, AutogradEstimator):
     _: KW_ONLY
     loss: Literal["log_loss"] | Callable[[Any, Any], Any] = "log_loss"  # type: ignore[assignment]
 
-    def _validated(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_, t = class_targets(y)
-        return X, y, t.astype(float)
-
     def _named_loss(self, t):
-        K = len(self.classes_)
-        family = Bernoulli() if K == 2 else Categorical(K)
+        family = super()._named_loss(t)
         if self.loss == "log_loss":
             return family
         if callable(self.loss):
             return AutogradLoss(self.loss, family.n_outputs, family)
         raise ValueError(f"loss must be 'log_loss' or a function loss(f, y) of logits, got {self.loss!r}.")
-
-    def _checked_loss(self, loss, columns, y):
-        K = len(self.classes_)
-        check_columns(columns, 1 if K == 2 else K, f"{K} classes")
-        return loss
-
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Probabilities of the classes, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        f = self._raw(X)  # raises NotFittedError first
-        return self.loss_.probabilities(f)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        most_probable = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[most_probable]
 
 
 @as_parametric.register(AutogradRegressor | AutogradClassifier)
@@ -276,11 +175,6 @@ def _(estimator, y, sample_weight):
                 SlowDerivativeWarning,
             )
     return estimator._traced_model(estimator.params_, route)
-
-
-@takes_outputs.register(AutogradRegressor)
-def _(estimator):
-    return estimator.loss == "squared_error"
 
 
 @with_theta.register(AutogradRegressor | AutogradClassifier)

@@ -1,6 +1,5 @@
 """Functions f(params, X) and losses that users write in autograd.numpy, as a parametric model and a loss."""
 
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,44 +10,20 @@ import numpy as np
 from autograd import elementwise_grad, grad, jacobian, make_hvp, make_jvp, make_vjp
 from autograd.extend import defjvp
 from autograd.scipy.special import expit
-from joblib import wrap_non_picklable_objects
 
 from ..._core.linalg import gram
 from ..._utils.compat import cached_property
 from ..architectures import Tree, join, open_nest
 from ..base import POLISH, ParametricModel, Tangent
+from ..layers import WIDE, WIDE_ROWS
 from ..losses import ClassLoss, Loss
+from ..trained import StoresFunctions
 
 ROWS = None  # the number of rows in a layout
 FEW_PARAMETERS = 100  # parameters up to which a forward pass of all rows for each costs less than a loop over rows
 PROBES = (5, 7)  # rows on which a route is verified: two numbers, so that no axis has the right length by chance
-WIDE = 2**16  # floats of one row's Jacobian, 512 KB, beyond which products do not form the Jacobian
-WIDE_ROWS = 2**13  # row width of a model without Jacobians, so that a block has 128 rows
 
 defjvp(expit, lambda g, ans, x: g * ans * (1 - ans))  # autograd has its reverse derivative only
-
-
-class StoresFunctions:
-    """Mixin: attributes named in ``_functions`` are pickled by value if plain pickle cannot store them."""
-
-    _functions: tuple[str, ...] = ()
-
-    def __getstate__(self):
-        state = dict(super().__getstate__())
-        held = {name: state[name] for name in self._functions if state.get(name) is not None}
-        return {**state, **{name: storable(function, name) for name, function in held.items()}}
-
-
-def storable(function, name):
-    """Return ``function`` if pickle can store it, else a wrapper that loads as ``function``."""
-    for candidate in (function, wrap_non_picklable_objects(function, keep_wrapper=False)):
-        with suppress(Exception):  # pickling may raise anything
-            pickle.dumps(candidate)
-            return candidate
-    raise TypeError(
-        f"{name}={function!r} cannot be pickled: it is a local function that refers to an object that cannot be "
-        f"stored. Define {name} at the top level of a module."
-    )
 
 
 class Route:
