@@ -192,15 +192,15 @@ class CoverageDisplay:
         self.band_ = draw.existing(self.ax_, gid)
         if self.band_ is None:
             levels = np.linspace(0, 1, 1001)  # fine enough for the steps of binomial quantiles
-            band = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid}
-            given = "" if self.n_calibration is None else f", calibrated on {self.n_calibration:,}"
-            band["label"] = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}{given}"
+            given = "" if self.n_calibration is None else f"\n({self.n_calibration:,} calibration rows)"
+            label = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}{given}"
+            band = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid, "label": label}
             self.band_ = draw.band(self.ax_, levels, self.chance_band(levels), band_kw, **band)
         self.diagonal_ = draw.draw_diagonal(self.ax_, "skribbon-coverage-diagonal", diagonal_kw)
-        look = draw.next_look(self.ax_, "skribbon-coverage-line")
-        look |= {"ms": 4.5, "lw": 1.5, "clip_on": False, "label": name or self.name or "empirical"}
-        self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, **look)
-        self.ax_.set(xlabel="nominal coverage", ylabel="empirical coverage", xlim=(0, 1), ylim=(0, 1.02))
+        look = draw.next_look(self.ax_, "skribbon-coverage-line") | {"label": name or self.name or "empirical"}
+        self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, ms=4.5, lw=1.5, clip_on=False, **look)
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5)
+        self.ax_.set(xlabel="nominal coverage", ylabel="empirical coverage")
         self.ax_.spines["left"].set_bounds(0, 1)
         draw.show_legend(self.ax_, corners=("upper left", "lower right"))
         return self

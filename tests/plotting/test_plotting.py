@@ -39,7 +39,7 @@ from skribbon.plotting import (
     ReliabilityDisplay,
     UncertaintyDecompositionDisplay,
 )
-from skribbon.plotting._drawing import groups_by, shortened
+from skribbon.plotting._drawing import CYCLE, groups_by, shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
 
@@ -259,7 +259,7 @@ def test_coverage_of_conformal_intervals_counts_calibration_rows():
     assert display.n_calibration == 40
     tuned = RibbonCV(Ridge()).fit(X_NEW[:50], Y_NEW[:50]).conformalize(X_NEW[50:], Y_NEW[50:])
     assert CoverageDisplay.from_estimator(tuned, X_NEW, Y_NEW, kind="conformal").n_calibration == 30
-    assert "calibrated on 40" in display.band_.get_label()
+    assert "(40 calibration rows)" in display.band_.get_label()
     assert CoverageDisplay.from_estimator(ribbon, X_NEW, Y_NEW).n_calibration is None
 
 
@@ -851,3 +851,13 @@ def test_coverage_of_any_kind_of_interval_is_drawn():
         inside = (ends[:, 0] <= y[200:, None]) & (y[200:, None] <= ends[:, 1])
         np.testing.assert_allclose(display.empirical, inside.mean(axis=0))
     assert len(CoverageDisplay.from_estimator(ribbon, X[200:], y[200:], kind="conformal").nominal) == 19
+
+
+def test_style_of_figures_has_the_colours_of_displays():
+    with plt.style.context("skribbon.plotting.style"):
+        colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+        _, ax = plt.subplots()
+        ax.plot([0, 1], label="line")
+        assert not ax.legend().get_frame_on()
+    assert [colour.removeprefix("#").upper() for colour in colours] == [colour.removeprefix("#") for colour in CYCLE]
+    assert not (ax.spines["top"].get_visible() or ax.spines["right"].get_visible())
