@@ -57,7 +57,7 @@ print(f"ellipses of level 0.9 hold {by_ellipse[-2]:.2f} of the unseen patients, 
 # what ellipses and boxes hold at every level.
 plt.style.use("skribbon.plotting.style")
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=[1.25, 1])
-left.plot(*draws[:1500].T, ".", color="0.75", ms=2.5, zorder=0, label="draws")
+left.plot(*draws[:1500].T, ".", color="0.7", ms=3.5, mew=0, zorder=0, label="draws")
 values, axes = np.linalg.eigh(covariance[0])
 for level, style in ((0.5, "--"), (0.9, "-")):
     width, height = 2 * np.sqrt(values * chi2(2).ppf(level))
@@ -75,7 +75,11 @@ right.plot([0, 1], [0, 1], color="0.6", lw=1)
 right.plot(levels, by_ellipse, "C0o-", ms=4, label="joint ellipses")
 right.plot(levels, by_box, "C1s-", ms=4, label="boxes of two intervals")
 right.plot(levels, independent, color="C1", ls=":", label="boxes, if independent")
-right.set(xlabel="level", ylabel="share of unseen patients inside", title="Ellipses cover nearer to their level")
+right.set(
+    xlabel="level",
+    ylabel="share of unseen patients inside",
+    title=f"At 90%, ellipses hold {by_ellipse[-2]:.0%}, boxes {by_box[-2]:.0%}",
+)
 right.legend(loc="lower right")
 
 # %%
