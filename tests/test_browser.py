@@ -57,6 +57,10 @@ function drag(index, x, y) {
   send("pointerdown", point(index));
   for (const type of ["pointermove", "pointerup"]) send(type, pixels(x, y));
 }
+// whether a touch of an element is kept from scrolling the page
+function keepsThePageStill(element) {
+  return !element.dispatchEvent(new TouchEvent("touchstart", { bubbles: true, cancelable: true }));
+}
 function tap(x, y) { for (const type of ["pointerdown", "pointerup", "click"]) send(type, pixels(x, y)); }
 function remove(index) {
   const where = point(index);
@@ -85,6 +89,7 @@ def visits(tmp_path_factory):
       python: explored.python(), bands: %s.map(explored.at),
       points: document.querySelectorAll(".explore-point").length,
       paths: document.querySelectorAll("#explore path").length,
+      holds: [document.querySelector(".explore-handle"), svg()].map(keepsThePageStill),
     };"""
     script = "".join(visit % (actions, name, json.dumps(GRID.tolist())) for name, actions in VISITS.items())
     page = folder / "page.html"
@@ -121,6 +126,10 @@ def test_page_agrees_with_skribbon(visits, name):
 def test_visits_reach_every_correction(visits):
     assert {visit["correction"] for visit in visits.values()} == {"HC1", "HC2", "HC3"}
     assert {visit["paths"] for visit in visits.values()} == {4}
+
+
+def test_a_finger_on_a_point_does_not_scroll_the_page(visits):
+    assert visits["start"]["holds"] == [True, False]  # on a point, and beside all points
 
 
 def test_pointers_move_points(visits):
