@@ -24,7 +24,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor nightly torch lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples build clean
+.PHONY: help demo test coverage floor nightly torch lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples animation browser build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,14 @@ examples: .venv/.notebook ## Run every script and notebook of the gallery, witho
 	@set -e; for script in examples/plot_*.py; do echo "$$script"; \
 	$(NO_WINDOW) $(ONE_THREAD) $(BIN)/python -W error::UserWarning $$script > /dev/null; done
 	$(ONE_THREAD) $(BIN)/jupyter execute examples/*.ipynb
+
+animation: $(PACKAGE) ## Draw the animated explanation of the method again, with the seconds of doc/animation.json
+	@$(ONE_THREAD) $(BIN)/python doc/animation.py
+
+# Debian and its relatives; as root. Without a browser, tests/test_browser.py is skipped.
+browser: ## Install Chromium, in which the tests open the interactive page and the animation
+	apt-get update --quiet
+	apt-get install --yes --quiet chromium
 
 # The wheel is built from the sdist, so that both are known to be whole; then a user's machine is played:
 # an empty environment, the wheel alone, and the README's code.

@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skribbon"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["skribbon.css"]
 html_show_sourcelink = False
@@ -84,7 +85,7 @@ html_theme_options = {
     "footer_end": [],
 }
 # where there is no short list of neighbours, the text gets their room
-ALONE = ["index", "getting_started", "cheat_sheet", "method", "api", "generated/*"]
+ALONE = ["index", "getting_started", "explore", "cheat_sheet", "method", "api", "generated/*"]
 ALONE += ["choosing", "extending", "contributing", "whats_new"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 toc_object_entries_show_parents = "hide"

@@ -109,13 +109,13 @@ def draw_band(ax):
     ribbon = RibbonRegressor(perceptron(8, alpha=0.02)).fit(x[:, None], y)
     for kind, colour in (("prediction", PALE), ("confidence", MIDDLE)):
         lower, upper = ribbon.predict_interval(grid[:, None], confidence_level=0.9, kind=kind).T
-        ax.fill_between(grid, lower, upper, color=colour, lw=0, label=f"90 % {kind} band")
+        ax.fill_between(grid, lower, upper, color=colour, lw=0, label=f"90% {kind} band")
     ax.plot(grid, np.sin(1.6 * grid), color=GREY, lw=1.3, ls="--", label="true mean")
     ax.plot(grid, ribbon.predict(grid[:, None]), color=BLUE, lw=2, label="fitted mean")
     ax.plot(x, y, "o", color=ORANGE, ms=3.4, alpha=0.8, mew=0, label="observations")
     ax.set(xlim=(-4, 4), ylim=(-2.3, 2.7), xlabel="x", ylabel="y")
-    ax.set_title("Regression: MLPRegressor", loc="left")
-    ax.legend(loc="upper center", ncols=2, frameon=False, fontsize=9)
+    ax.set_title("Regression: MLPRegressor")
+    ax.legend(loc="upper center", ncols=2)
 
 
 def draw_probabilities(ax):
@@ -136,14 +136,13 @@ def draw_probabilities(ax):
         ax.vlines(rank[mine], lower[rows], upper[rows], color=colour, alpha=0.45, lw=2.2)
         ax.plot(rank[mine], p[rows], marker, color=colour, ms=4.5, mew=0, label=name)
     ax.set(xlim=(-2, len(p) + 1), ylim=(-0.02, 1.02), xlabel="held-out tumours, sorted", ylabel="P(malignant)")
-    ax.set_title("Classification: LogisticRegression", loc="left")
-    ax.legend(loc="upper left", frameon=False, fontsize=9, title="bar: 90 % interval", title_fontsize=9)
+    ax.set_title("Classification: LogisticRegression")
+    ax.legend(loc="upper left", title="bar: 90% interval", alignment="left")
 
 
 def picture(path):
-    style = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titleweight": "bold"}
-    with plt.rc_context(style):
-        figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.0), layout="constrained")
+    with plt.style.context(["skribbon.plotting.style", {"axes.titleweight": "bold"}]):
+        figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.0))
         draw_band(axes[0])
         draw_probabilities(axes[1])
         path.parent.mkdir(parents=True, exist_ok=True)

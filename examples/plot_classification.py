@@ -35,7 +35,7 @@ print(f"log loss {log_loss(y_test, ribbon.predict_proba(X_test)):.4f}, of the ba
 alike = np.flatnonzero(np.abs(proba - 0.8) < 0.03)
 order = alike[np.argsort(np.ptp(intervals[alike], axis=1))]
 for row in order[[0, -1]]:
-    print(f"patient {X_test.index[row]}: P(malignant) {proba[row]:.2f}, 90 % interval {intervals[row].round(2)}")
+    print(f"patient {X_test.index[row]}: P(malignant) {proba[row]:.2f}, 90% interval {intervals[row].round(2)}")
 ProbabilityIntervalDisplay.from_estimator(ribbon, X_test, y_test, pos_label="malignant")
 
 
@@ -63,7 +63,7 @@ curves = {}
 for by_name, correct in splits(100):
     for name, doubt in by_name.items():
         curves.setdefault(name, []).append(np.cumsum(correct[np.argsort(doubt)]) / np.arange(1, 161))
-print("accuracy if we keep        100 %   95 %   90 %   80 %   70 %")
+print("accuracy if we keep        100%   95%   90%   80%   70%")
 for name, accuracy in curves.items():
     at = np.mean(accuracy, axis=0)[[159, 151, 143, 127, 111]]  # of 160 rows
     print(f"by {name:22}", *(f"{value:6.3f}" for value in at))
@@ -82,13 +82,17 @@ for n_train in (50, 100, 200, 400):
 
 # %%
 # The curves of the first table, and the rule's place on them with 100 training patients.
-plt.rc("axes.spines", top=False, right=False)
-figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, ax = plt.subplots(figsize=(6.4, 3.6))
 for (name, accuracy), style in zip(curves.items(), ("C0-", "C1--", "C2-."), strict=True):
-    ax.plot(np.arange(1, 161) / 160, np.mean(accuracy, axis=0), style, lw=2, label=f"by {name}")
-ax.plot(*rule[100], "kD", label="where the interval excludes 1/2")
-ax.set(xlabel="share kept", ylabel="accuracy among the kept", xlim=(1, 0.5), title="Abstaining, mean of 30 splits")
-ax.legend(frameon=False)
+    ax.plot(1 - np.arange(1, 161) / 160, np.mean(accuracy, axis=0), style, lw=2, label=f"by {name}")
+decided, accuracy = rule[100]
+ax.plot(1 - decided, accuracy, "kD")
+ax.annotate("interval excludes 1/2", (1 - decided, accuracy), (0.16, 0.958), arrowprops={"arrowstyle": "-", "lw": 0.8})
+ax.set(xlabel="share of patients handed over", ylabel="accuracy among the others", xlim=(-0.01, 0.5))
+ax.set_title("Handing over a tenth of the patients halves the errors (mean of 30 splits)")
+ax.xaxis.set_major_formatter("{x:.0%}")
+ax.legend(title="patients handed over", alignment="left")
 
 # %%
 # Next: costs instead of accuracy are in the notebook ``examples/classification.ipynb``. Rows unlike the training data

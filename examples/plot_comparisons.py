@@ -77,25 +77,25 @@ print(slopes(ribbon, policies, "age", by=ages)[["group", *shown[1:]]].round(4))
 print(wald_test(ribbon, "region_hills = region_town = 0")[["statistic", "df_constraints", "p_value"]])
 
 # %%
-# Left: totals by region with both intervals and what really came. Right: the rate along age, averaged over all
+# Left: totals by region with both intervals and the claims observed. Right: the rate along age, averaged over all
 # policies, with its confidence band and the truth.
-plt.rc("axes.spines", top=False, right=False)
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
 came = pd.Series(rng.poisson(upcoming_rate)).groupby(upcoming["region"]).sum()
 place, blue = np.arange(len(came)), "#0072B2"
 axes[0].hlines(place, observed["conf_low"], observed["conf_high"], color=blue, alpha=0.3, lw=16, label="claims")
-axes[0].hlines(place, expected["conf_low"], expected["conf_high"], color=blue, lw=5, label="their expected number")
-axes[0].plot(came, place, "k|", ms=22, mew=2, label="what came")
-axes[0].set(ylim=(-0.6, 3.4), xlabel="claims next year, 90 % intervals")
+axes[0].hlines(place, expected["conf_low"], expected["conf_high"], color=blue, lw=5, label="expected number")
+axes[0].plot(came, place, "k|", ms=22, mew=2, label="observed")
+axes[0].set(ylim=(-0.6, 3.4), xlabel="claims next year", title="Totals by region, with 90% intervals")
 axes[0].set_yticks(place, came.index)
-axes[0].legend(loc="upper left", frameon=False, fontsize="small", ncols=3, markerscale=0.5, handlelength=1.2)
+axes[0].legend(loc="upper left", fontsize="small", ncols=3, markerscale=0.5, handlelength=1.2)
 PartialDependenceDisplay.from_estimator(ribbon, policies, "age", ax=axes[1])
 ages = np.linspace(21, 77, 100)
 others = rate / np.exp(((policies["age"] - 50) / 25) ** 2 / 2)
 axes[1].plot(ages, np.exp(((ages - 50) / 25) ** 2 / 2) * others.mean(), "k--", lw=1, label="truth")
-axes[1].legend(loc="upper center", frameon=False)
-axes[1].set_title("", loc="left")
-axes[1].set_ylabel("claims per policy")
+axes[1].legend(loc="upper center")
+axes[1].set_title("The rate falls until 50 and rises again")
+axes[1].set(xlabel="age in years", ylabel="claims per policy and year")
 
 # %%
 # Next: rates of policies that ran for different times, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.

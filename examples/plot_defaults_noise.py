@@ -9,18 +9,17 @@ chosen on.
 
 # %%
 # **The scale of the noise.** It may depend on x, where that pays at rows that were left out. Left, it does, and the
-# default finds the band that holds 90 % of the observations in truth. Right, the noise is the same everywhere, and the
+# default finds the band that holds 90% of the observations in truth. Right, the noise is the same everywhere, and the
 # default is the constant that ``noise="dof"`` is.
 import matplotlib.pyplot as plt
 import numpy as np
 
 from skribbon import RibbonRegressor
 
-plt.rc("axes.spines", top=False, right=False)
-plt.rc("legend", frameon=False)
+plt.style.use("skribbon.plotting.style")
 rng = np.random.default_rng(0)
 line = np.linspace(-1, 1, 200)[:, None]
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
 for ax, slope, title in zip(axes, (1.2, 0.0), ("noise grows with x", "the same noise everywhere"), strict=True):
     X = rng.uniform(-1, 1, size=(200, 1))
     y = X[:, 0] + np.exp(slope * X[:, 0]) * rng.standard_normal(200)
@@ -30,17 +29,17 @@ for ax, slope, title in zip(axes, (1.2, 0.0), ("noise grows with x", "the same n
     ax.plot(line, constant.predict_interval(line), "C1", lw=1.5, label=['noise="dof"', None])
     truth = line + 1.645 * np.exp(slope * line) * [-1, 1]
     ax.plot(line, truth, "k--", lw=1.2, label=["truth", None])
-    ax.set_title(title, loc="left", fontsize="medium")
+    ax.set_title(title)
     ax.set(xlabel="x", xticks=[-1, -0.5, 0, 0.5, 1], ylim=(-7, 9))
     print(f"{title}: shrinkage_ {by_default.noise_.shrinkage_:.1f}")
 axes[0].set_ylabel("y")
-axes[0].legend(loc="upper left", title="90 % intervals")
+axes[0].legend(loc="upper left", title="90% intervals")
 
 # %%
 # **The law of the noise.** Normal, unless Student's law or the leave-one-out residuals themselves explain held-out rows
 # better by a standard error. Three linear models with 200 rows each, and the density of a new observation around its
 # prediction.
-figure, axes = plt.subplots(1, 3, figsize=(8.5, 3.2), sharex=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(8.5, 3.2), sharex=True)
 z = np.linspace(-4, 6, 300)
 
 
@@ -72,7 +71,7 @@ for ax, noise in zip(axes, (normal, lognormal, bimodal), strict=True):
         density = np.exp(ribbon.log_density(np.repeat(X[:1], len(z), axis=0), centre + z))
         ax.plot(z, density, style, lw=2 if name == "default" else 1.5, label=name)
     ax.plot(z, noise(at=z), "k--", lw=1.2, label="truth")
-    ax.set_title(f"{noise.__name__}: law_ is {by_default.law_.name}", loc="left", fontsize="medium")
+    ax.set_title(f"{noise.__name__}: law_ is {by_default.law_.name}")
     ax.set(xlabel="observation - prediction", ylim=(0, None))
 axes[0].set_ylabel("density")
 axes[1].legend(loc="upper right")

@@ -31,7 +31,7 @@ def simulate(n):
 spline = make_pipeline(SplineTransformer(5), LinearRegression())
 
 # %%
-# Three intervals of 90 %: of a model that takes its noise to be normal and alike everywhere; the same with a conformal
+# Three intervals of 90%: of a model that takes its noise to be normal and alike everywhere; the same with a conformal
 # step by the plain distance from the prediction, as split conformal intervals mostly are; and a conformal step by the
 # whole law of a model that was left to find its noise by itself.
 plain = RibbonRegressor(spline, noise="dof").fit(X, y).conformalize(X_cal, y_cal, score="absolute")
@@ -50,13 +50,14 @@ for name, interval in intervals.items():
 # %%
 # Both conformal intervals keep the promise on average. The one by the whole law follows the data: it is narrow where
 # they are, long above and short below.
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True)
 order = np.argsort(X_new[:, 0])
 for ax, (name, interval) in zip(axes, intervals.items(), strict=True):
     ax.plot(X_new[:600, 0], y_new[:600], ".", color="0.6", ms=3)
-    ax.fill_between(X_new[order, 0], *interval[order].T, alpha=0.3)
-    ax.set(title=name, xlabel="x", ylim=(-3, 12))
-axes[0].set_ylabel("y")
+    ax.fill_between(X_new[order, 0], *interval[order].T, alpha=0.3, lw=0)
+    ax.set(title=f"{name}: {interval_coverage_score(y_new, interval):.0%} covered", xlabel="x", ylim=(-3, 12))
+axes[0].set_ylabel("waiting time")
 
 # %%
 # On average is not everywhere: in fifths of x, a single width is too much for some rows and too little for others.
@@ -66,9 +67,12 @@ for name, interval in intervals.items():
     print(f"{name:20}:", coverage_by_group(y_new, interval, fifth)[1].round(2))
 
 # %%
-# And at every level: the band is where coverage lies by chance if the promise holds.
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True, layout="constrained")
+# And at every level: the band is where coverage lies by chance if the promise holds. Of conformal intervals, chance
+# also chooses the calibration rows, so that their band is wider.
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
 for ax, ribbon, kind in ((axes[0], plain, "prediction"), (axes[1], whole, "conformal")):
     CoverageDisplay.from_estimator(ribbon, X_new, y_new, kind=kind, name=kind, ax=ax)
+axes[0].set_title("Normal noise: right at 95%, too wide below")
+axes[1].set_title("Conformal: right at every level")
 
 plt.show()

@@ -35,14 +35,14 @@ asked = ["Ohio", "Mississippi", "Indiana"]
 shares = variance_contributions(ribbon, X, y, X.loc[asked])
 print(shares.sum().round(6).to_dict())
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained", sharex=True)
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharex=True)
 for ax, state in zip(axes, asked, strict=True):
     largest = shares[state].nlargest(6)[::-1]
     ax.barh(largest.index, largest, color="#0072B2")
     half = np.diff(ribbon.predict_interval(X.loc[[state]], kind="confidence")).item() / 2
-    ax.set_title(f"{state}\n{frame.loc[state, 'prediction']:.1f} ± {half:.1f}", loc="left", fontsize="medium")
+    ax.set_title(f"{state}: {frame.loc[state, 'prediction']:.1f} ± {half:.1f}")
     ax.set_xlim(0, 0.9)
-    ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", labelsize="small")
 axes[1].set_xlabel("share in the variance of the mean")
 

@@ -66,20 +66,21 @@ print(f"largest distance of the covariances: {distance:.1e} of the largest varia
 # Predictions for the folder are lazy too, a table with the partitions and the index of the trips.
 table = lazy.predict_frame(trips[FEATURES])
 covered = ((table["lower"] <= trips["minutes"]) & (trips["minutes"] <= table["upper"])).mean().compute()
-print(f"{table.npartitions} partitions of {list(table.columns)}; 90 % intervals cover {covered:.3f}")
+print(f"{table.npartitions} partitions of {list(table.columns)}; 90% intervals cover {covered:.3f}")
 
 # %%
 # What was learnt: how long five kilometres take around the clock, with the mean's band and that of a single trip.
 clock = pd.DataFrame({"kilometres": 5.0, "hour": np.linspace(0, 24, 200)})
-figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, ax = plt.subplots(figsize=(7, 3.8))
 near = everything[(everything["kilometres"] - 5).abs() < 0.15]
 ax.plot(near["hour"], near["minutes"], ".", color="0.6", ms=2.5, label="trips of about 5 km")
 for kind, opacity in (("prediction", 0.2), ("confidence", 0.6)):
     lower, upper = lazy.predict_interval(clock, kind=kind).T
-    ax.fill_between(clock["hour"], lower, upper, color="C0", alpha=opacity, lw=0, label=f"90 % {kind}")
+    ax.fill_between(clock["hour"], lower, upper, color="C0", alpha=opacity, lw=0, label=f"90% {kind}")
 ax.plot(clock["hour"], lazy.predict(clock), color="C0", lw=1)
-ax.set(xlabel="hour", ylabel="minutes", xlim=(0, 24), xticks=range(0, 25, 4))
-ax.set_title("Learnt from files, never all at once")
-ax.legend(frameon=False, loc="upper left", ncols=3, fontsize=8)
+ax.set(xlabel="hour of the day", ylabel="minutes of the trip", xlim=(0, 24), xticks=range(0, 25, 4))
+ax.set_title("Five kilometres take longest at 8 and at 17:30")
+ax.legend(loc="upper left", ncols=3, markerscale=3)
 ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
 plt.show()

@@ -37,7 +37,7 @@ def simulate(n, bend, rng, shift=0):
 
 
 # %%
-# For every model and world, 15 training sets. The yardstick has one width everywhere: the 90 % quantile of the
+# For every model and world, 15 training sets. The yardstick has one width everywhere: the 90% quantile of the
 # leave-one-out residuals, the idea of conformal prediction. Rows count as *far away* where their epistemic standard
 # deviation is larger than in all training rows.
 rng = np.random.default_rng(0)
@@ -68,17 +68,17 @@ for name in bases:
 # Where the truth goes on straight, Ribbon's intervals keep their level, and constant width loses it, most of all around
 # the network. Where the truth bends, both fail: an interval knows the parameters of its
 # model, not whether the model still holds.
-plt.rc("axes.spines", top=False, right=False)
-figure, axes = plt.subplots(2, 2, figsize=(8, 5.6), sharex=True, sharey=True, layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(2, 2, figsize=(8, 5.6), sharex=True, sharey=True)
 for ax, ((world, name), numbers) in zip(axes.flat, results.items(), strict=True):
     ax.plot(shifts, numbers[:, 0], "C0o-", lw=2, label="Ribbon")
     ax.plot(shifts, numbers[:, 1], "C1s--", lw=2, label="constant width")
-    ax.axhline(0.9, color="0.3", ls=":", lw=1, label="promised")
-    ax.set_title(f"{name}, {world}", loc="left", fontsize="medium")
+    ax.axhline(0.9, color="0.3", ls=":", lw=1, label="90%")
+    ax.set_title(f"{name}, {world}")
     ax.set(ylim=(0, 1.02))
-axes[0, 0].legend(frameon=False, loc="lower left")
+axes[0, 0].legend(loc="lower left")
 figure.supxlabel("new rows moved by, in standard deviations", fontsize="medium")
-figure.supylabel("coverage of 90 % intervals", fontsize="medium")
+figure.supylabel("coverage of 90% intervals", fontsize="medium")
 
 # %%
 # A column that never moved in training says nothing about what it does. Without a penalty skribbon notices and warns.

@@ -58,10 +58,10 @@ for place, std in zip(places, growing.predict_std(places[:, None], kind="aleator
     print(f"x = {place}: predicted noise {std:.3f}, true noise {true_noise(place):.3f}")
 
 # %%
-# Dark: where the mean lies; pale: where a new observation lies, both with 90 % confidence. Dashed: where 90 % of the
+# Dark: where the mean lies; pale: where a new observation lies, both with 90% confidence. Dashed: where 90% of the
 # observations lie in truth.
-plt.rc("axes.spines", top=False, right=False)
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
 concentrations, grid = np.linspace(0, 1.15, 200), np.linspace(0, 1, 200)
 panels = [
     (enzyme, concentration, rate, concentrations, 210 * concentrations / (0.065 + concentrations), 9.0),
@@ -75,9 +75,10 @@ for ax, (model, inputs, target, line, truth, sigma) in zip(axes, panels, strict=
     bounds = np.column_stack([truth - 1.645 * sigma, truth + 1.645 * sigma])
     ax.plot(line, bounds, "C1--", lw=1.5, label=["truth", None])
     ax.plot(inputs, target, ".", color="0.3", ms=3, zorder=2)
-axes[0].set(xlabel="concentration", ylabel="rate", title="A formula of two parameters", ylim=(0, None))
-axes[1].set(xlabel="x", ylabel="y", title="A network that predicts its own noise")
-axes[0].legend(frameon=False, loc="lower right")
+axes[0].set(xlabel="concentration", ylabel="rate of the reaction", ylim=(0, None))
+axes[0].set_title("A formula of two parameters: bands follow the truth")
+axes[1].set(xlabel="x", ylabel="y", title="A network that predicts its own, growing noise")
+axes[0].legend(loc="lower right")
 
 # %%
 # Next: an offset, which scikit-learn's count models lack, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.

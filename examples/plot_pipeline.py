@@ -63,7 +63,8 @@ print(pd.DataFrame({"training flats": counts, "epistemic std / prediction": by_d
 
 # %%
 # Left: new flats and their intervals. Right: both parts of the uncertainty by district.
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4))
 IntervalDisplay.from_estimator(ribbon, test, rent[600:], ax=axes[0])
 UncertaintyDecompositionDisplay.from_estimator(ribbon, test, feature="district", ax=axes[1])
 

@@ -34,19 +34,19 @@ for level in (0.9, 0.95, 0.99):
     print(f"{level:.0%} promised: {covered:.3f} of the true labels held, {size:.2f} labels on average")
 
 # %%
-# Left: how many labels the sets of 99 % hold. Right: some pictures that need more than one, with their sets; the true
+# Left: how many labels the sets of 99% hold. Right: some pictures that need more than one, with their sets; the true
 # label is in bold.
 sets = ribbon.predict_set(X_new, 0.99)
 counts = np.bincount(sets.sum(axis=1))
+plt.style.use("skribbon.plotting.style")
 figure, axes = plt.subplot_mosaic(
     [["size", "a", "b", "c", "d"], ["size", "e", "f", "g", "h"]],
     figsize=(9.5, 3.8),
     width_ratios=[2.2, 1, 1, 1, 1],
-    layout="constrained",
 )
 axes["size"].bar(np.arange(len(counts)), counts / len(sets), color="C0", alpha=0.8)
+axes["size"].set_title(f"{counts[1] / len(sets):.0%} of the pictures need one label")
 axes["size"].set(xlabel="labels in the set", ylabel="share of pictures", xticks=np.arange(len(counts)))
-axes["size"].spines[["top", "right"]].set_visible(False)
 unsure = np.flatnonzero(sets.sum(axis=1) > 1)[:8]
 for name, row in zip("abcdefgh", unsure, strict=True):
     axes[name].imshow(X_new[row].reshape(8, 8), cmap="gray_r")

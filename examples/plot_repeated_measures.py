@@ -62,7 +62,7 @@ inside = {
     name: (ends[..., 0] < list(TRUTH.values())) & (list(TRUTH.values()) < ends[..., 1])
     for name, ends in effects.items()
 }
-print("share of 90 % intervals that hold   treated   week   a new patient's visit")
+print("share of 90% intervals that hold   treated   week   a new patient's visit")
 for name in fits:
     treated, week = inside[name].mean(axis=0)
     print(f"{name:33} {treated:9.2f} {week:6.2f} {np.mean(held[name]):23.2f}")
@@ -73,9 +73,9 @@ for name in fits:
 # in both, for that of a new patient is not known either.
 #
 # Left: the study from above, a line for each patient, and the mean of both arms with its confidence band. Right: the
-# interval of the treatment in forty of the studies, red where the truth is outside.
-plt.rc("axes.spines", top=False, right=False)
-figure, (left, *right) = plt.subplots(1, 3, figsize=(10, 4.2), layout="constrained", width_ratios=[1.5, 1, 1])
+# interval of the treatment in forty of the studies, vermilion if the truth is outside.
+plt.style.use("skribbon.plotting.style")
+figure, (left, *right) = plt.subplots(1, 3, figsize=(10, 4.2), width_ratios=[1.5, 1, 1])
 ordered = visits.assign(score=score, patient=patient).sort_values("week")
 for (treated, _), one in ordered.groupby(["treated", "patient"]):
     left.plot(one["week"], one["score"], ".-", color=f"C{treated}", lw=0.6, ms=3, alpha=0.3)
@@ -84,14 +84,19 @@ for treated, arm in enumerate(("control", "treated")):
     left.plot(line["week"], groups.predict(line), f"C{treated}", lw=2, label=arm)
     ends = groups.predict_interval(line, kind="confidence").T
     left.fill_between(line["week"], *ends, color=f"C{treated}", alpha=0.3, lw=0)
-left.set(xlabel="week", ylabel="score")
-left.legend(loc="upper left", frameon=False, ncols=2)
+left.set(xlabel="week", ylabel="score", title="Forty patients, one line each")
+left.legend(loc="upper left", ncols=2)
 for ax, name in zip(right, fits, strict=True):
-    colours = np.where(inside[name][:40, 0], "0.5", "C3")
+    colours = np.where(inside[name][:40, 0], "0.5", "C1")
     ax.hlines(np.arange(40), *effects[name][:40, 0].T, colors=colours, lw=2)
     ax.axvline(TRUTH["treated"], color="k", lw=1, ls="--")
     missed = 1 - inside[name][:, 0].mean()
-    ax.set(title=f"{name}\n{missed:.0%} of 200 miss", xlabel="effect of the treatment", yticks=[], xlim=(-2.6, 0.8))
+    ax.set(
+        title=f"{name}:\n{missed:.0%} of 200 miss the truth",
+        xlabel="effect of the treatment",
+        yticks=[],
+        xlim=(-2.6, 0.8),
+    )
     ax.spines["left"].set_visible(False)
 
 # %%

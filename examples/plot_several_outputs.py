@@ -42,7 +42,7 @@ print(f"both too high: {high.all(axis=1).mean():.3f}; if they were independent: 
 
 # %%
 # Which pairs are odd? ``joint_level`` says at which level the ellipse begins to hold a pair. On patients that the fit
-# has not seen, ellipses of any level should hold that share of them. The box of two 90 % intervals holds a share that
+# has not seen, ellipses of any level should hold that share of them. The box of two 90% intervals holds a share that
 # nobody asked for, with corners where nobody is.
 levels = np.linspace(0.05, 0.95, 19)
 distribution = ribbon.predict_distribution(X_test)
@@ -53,11 +53,11 @@ by_box, independent = inside.all(axis=2).mean(axis=1), levels**2
 print(f"ellipses of level 0.9 hold {by_ellipse[-2]:.2f} of the unseen patients, boxes {by_box[-2]:.2f}")
 
 # %%
-# Left: the patient from above, with the ellipses of 50 % and 90 %, the box of both 90 % intervals, and draws. Right:
+# Left: the patient from above, with the ellipses of 50% and 90%, the box of both 90% intervals, and draws. Right:
 # what ellipses and boxes hold at every level.
-plt.rc("axes.spines", top=False, right=False)
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", width_ratios=[1.25, 1])
-left.plot(*draws[:1500].T, ".", color="0.75", ms=2.5, zorder=0, label="draws")
+plt.style.use("skribbon.plotting.style")
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=[1.25, 1])
+left.plot(*draws[:1500].T, ".", color="0.7", ms=3.5, mew=0, zorder=0, label="draws")
 values, axes = np.linalg.eigh(covariance[0])
 for level, style in ((0.5, "--"), (0.9, "-")):
     width, height = 2 * np.sqrt(values * chi2(2).ppf(level))
@@ -66,17 +66,21 @@ for level, style in ((0.5, "--"), (0.9, "-")):
     left.add_patch(shape).set_label(f"{level:.0%} ellipse")
 (low_t, high_t), (low_l, high_l) = ribbon.predict_interval(patient)[0]
 box = Rectangle((low_t, low_l), high_t - low_t, high_l - low_l, fc="none", ec="C1", lw=1.5)
-left.add_patch(box).set_label("two 90 % intervals")
+left.add_patch(box).set_label("two 90% intervals")
 left.plot(*mean[0], "C0o", label="prediction")
 left.plot(*y_test.iloc[7], "k*", ms=11, label="observed")
-left.set(xlabel="total cholesterol", ylabel="LDL cholesterol", title="One patient")
-left.legend(loc="upper left", frameon=False)
+left.set(xlabel="total cholesterol", ylabel="LDL cholesterol", title="One patient: the box has empty corners")
+left.legend(loc="upper left")
 right.plot([0, 1], [0, 1], color="0.6", lw=1)
 right.plot(levels, by_ellipse, "C0o-", ms=4, label="joint ellipses")
 right.plot(levels, by_box, "C1s-", ms=4, label="boxes of two intervals")
 right.plot(levels, independent, color="C1", ls=":", label="boxes, if independent")
-right.set(xlabel="level", ylabel="share of unseen patients inside", title="Both outputs at once")
-right.legend(loc="lower right", frameon=False)
+right.set(
+    xlabel="level",
+    ylabel="share of unseen patients inside",
+    title=f"At 90%, ellipses hold {by_ellipse[-2]:.0%}, boxes {by_box[-2]:.0%}",
+)
+right.legend(loc="lower right")
 
 # %%
 # :doc:`The guide </user_guide/outputs>` has the rest: which models take several outputs, what the joint law is, and how

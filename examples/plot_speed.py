@@ -42,7 +42,7 @@ print(f"base model {base_seconds:.3f} s, Ribbon {ribbon_seconds:.3f} s, 100 refi
 print(f"{refit_seconds / ribbon_seconds:.0f} times faster")
 
 # %%
-# Widths of 90 % confidence intervals at new rows. A hundred members leave some noise in their own quantiles, Ribbon's
+# Widths of 90% confidence intervals at new rows. A hundred members leave some noise in their own quantiles, Ribbon's
 # closed form stands for infinitely many.
 X_new = rng.uniform(-1, 1, size=(300, 8))
 by_ribbon, by_refits = (np.ptp(model.predict_interval(X_new, kind="confidence"), axis=1) for model in (ribbon, refits))
@@ -52,16 +52,17 @@ print(f"from {np.quantile(ratio, 0.05):.2f} to {np.quantile(ratio, 0.95):.2f} fo
 
 # %%
 # Left: seconds of a fit. Right: the widths at every new row.
-plt.rc("axes.spines", top=False, right=False)
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
 seconds = {"100 refits": refit_seconds, "Ribbon": ribbon_seconds, "base model alone": base_seconds}
 bars = axes[0].barh(list(seconds), list(seconds.values()), color=["C1", "C0", "0.55"], height=0.6)
 axes[0].bar_label(bars, fmt="%.2g s", padding=4)
-axes[0].set(xlabel="seconds", xlim=(0, 1.15 * refit_seconds))
+axes[0].set(xlabel="seconds of a fit", xlim=(0, 1.15 * refit_seconds))
+axes[0].set_title(f"{refit_seconds / ribbon_seconds:.0f} times faster than 100 refits")
 axes[1].plot(by_refits, by_ribbon, "C0o", ms=4, mew=0, alpha=0.6)
 axes[1].axline((0, 0), slope=1, color="0.3", ls="--", lw=1.2, label="the same width")
-axes[1].set(xlabel="width by 100 refits", ylabel="width by Ribbon")
-axes[1].legend(frameon=False)
+axes[1].set(xlabel="width by 100 refits", ylabel="width by Ribbon", title="Nearly the same intervals")
+axes[1].legend()
 
 # %%
 # Next: how good the linear step is for a model of yours, ``check_linearization`` says at the price of a few refits,

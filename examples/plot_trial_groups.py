@@ -33,11 +33,12 @@ def effect(table):
 pupils, marks, school = study(np.random.default_rng(0))
 for name, groups in (("rows", None), ("schools", school)):
     low, high = effect(coefficients(RibbonRegressor(Ridge()).fit(pupils, marks, groups=groups)))
-    print(f"90 % interval of the effect, {name:8} independent: {low:+.2f} to {high:+.2f}")
+    print(f"90% interval of the effect, {name:8} independent: {low:+.2f} to {high:+.2f}")
 
 # %%
 # Sixty such studies. Nine out of ten intervals should contain zero, the truth.
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True, layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True)
 for ax, grouped in zip(axes, (False, True), strict=True):
     ends = np.array(
         [
@@ -46,8 +47,8 @@ for ax, grouped in zip(axes, (False, True), strict=True):
         ]
     )
     held = (ends[:, 0] <= 0) & (ends[:, 1] >= 0)
-    ax.vlines(np.arange(PROGRAMMES), *ends.T, colors=np.where(held, "C0", "C3"), lw=2)
+    ax.vlines(np.arange(PROGRAMMES), *ends.T, colors=np.where(held, "C0", "C1"), lw=2)
     ax.axhline(0, color="0.3", lw=0.8)
-    ax.set(title=f"{'with' if grouped else 'without'} groups: {held.mean():.0%} hold the truth", xlabel="study")
+    ax.set(title=f"{'with' if grouped else 'without'} groups: {held.mean():.0%} contain the truth", xlabel="study")
 axes[0].set_ylabel("effect of the programme")
 plt.show()

@@ -53,13 +53,16 @@ with tempfile.TemporaryDirectory() as folder:
     some = table.partitions[:2]
     ends = ribbon.predict_frame(some[COLUMNS])[["lower", "upper"]]
     covered = ((ends["lower"] <= some["y"]) & (some["y"] <= ends["upper"])).mean().compute()
-    print(f"90 % intervals cover {covered:.3f}")
+    print(f"90% intervals cover {covered:.3f}")
 
 # %%
-# Slopes and their 90 % intervals, as they were learnt and as they are.
+# Slopes and their 90% intervals, as they were learnt and as they are.
 half = 1.645 * np.sqrt(np.diag(ribbon.covariance_))[: len(COLUMNS)]
-figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-ax.errorbar(COLUMNS, ribbon.coef_ - SLOPES, half, fmt="o", ms=3)
+plt.style.use("skribbon.plotting.style")
+figure, ax = plt.subplots(figsize=(7, 3))
+inside = np.abs(ribbon.coef_ - SLOPES) <= half
+ax.errorbar(COLUMNS, ribbon.coef_ - SLOPES, half, fmt="o", ms=4)
 ax.axhline(0, color="0.3", lw=0.8)
-ax.set(ylabel="slope less the truth", title=f"{ROWS:,} rows")
+ax.set(ylabel="estimated minus true slope")
+ax.set_title(f"{ROWS:,} rows: {inside.sum()} of {len(inside)} 90% intervals contain the truth")
 plt.show()

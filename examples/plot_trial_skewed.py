@@ -30,7 +30,7 @@ ribbons = {
 print("law that the default has found:", type(ribbons["default"].law_).__name__)
 
 # %%
-# 5 % of new observations should be below a 90 % interval and 5 % above it.
+# 5% of new observations should be below a 90% interval and 5% above it.
 for name, ribbon in ribbons.items():
     lower, upper = ribbon.predict_interval(X_new).T
     print(f"{name:10} below {np.mean(y_new < lower):.3f}  above {np.mean(y_new > upper):.3f}", end="  ")
@@ -41,11 +41,12 @@ for name, ribbon in ribbons.items():
 middle = np.full((1, 3), 0.5)
 truth = 14 + rng.lognormal(0, 1, 20_000)
 grid = np.linspace(10, 24, 400)
-figure, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, ax = plt.subplots(figsize=(7, 3.5))
 ax.hist(truth, bins=140, range=(10, 24), density=True, color="0.8", label="observations at this row")
 for name, ribbon in ribbons.items():
     law = ribbon.predict_distribution(np.repeat(middle, len(grid), axis=0))
     ax.plot(grid, np.exp(law.logpdf(grid)), label=name)
-ax.set(xlabel="y", ylabel="density", xlim=(10, 24))
-ax.legend(frameon=False)
+ax.set(xlabel="amount", ylabel="density", xlim=(10, 24), title="The default finds the skewed noise")
+ax.legend()
 plt.show()

@@ -30,19 +30,20 @@ print(f"accuracy {ribbon.score(X_test, y_test):.3f}, log likelihood {neg_nll_sco
 # A set for every digit: mostly one label, two where the writing is doubtful.
 ribbon.conformalize(X_cal, y_cal)
 sets = ribbon.predict_set(X_test, confidence_level=0.98)
-print(
-    f"98 % sets hold the digit in {set_coverage_score(y_test, sets):.3f}, mean size {mean_set_size(y_test, sets):.2f}"
-)
+print(f"98% sets hold the digit in {set_coverage_score(y_test, sets):.3f}, mean size {mean_set_size(y_test, sets):.2f}")
 
 # %%
-# The digit whose set is largest, with the 90 % interval of each probability.
+# The digit whose set is largest, with the 90% interval of each probability.
 row = int(sets.sum(axis=1).argmax())
 proba, interval = ribbon.predict_proba(X_test[[row]])[0], ribbon.predict_proba_interval(X_test[[row]])[0]
-figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3), width_ratios=[1, 2.5], layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3), width_ratios=[1, 2.5])
 left.imshow(X_test[row].reshape(8, 8), cmap="gray_r")
 left.set_axis_off()
 error = np.abs(interval.T - proba)
 right.bar(range(10), proba, color=np.where(sets[row], "C0", "0.8"))
 right.errorbar(range(10), proba, error, fmt="none", ecolor="0.3", lw=1)
-right.set(xticks=range(10), xlabel="digit", ylabel="probability", title="blue: in the set")
+right.set(
+    xticks=range(10), xlabel="digit", ylabel="probability", title="Blue: labels in the 98% set; lines: 90% intervals"
+)
 plt.show()

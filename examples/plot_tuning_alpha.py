@@ -35,7 +35,7 @@ models = {
     "RibbonCV": RibbonCV(base),
     "RibbonCV, coverage": RibbonCV(base, scoring="coverage", confidence_level=0.9),
 }
-print("90 % intervals of new rows   alpha   coverage   interval score")
+print("90% intervals of new rows   alpha   coverage   interval score")
 for name, model in models.items():
     intervals = model.fit(X_train, y_train).predict_interval(X_test, confidence_level=0.9)
     alpha, coverage = getattr(model, "alpha_", 1.0), interval_coverage_score(y_test, intervals)

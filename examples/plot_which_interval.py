@@ -35,7 +35,8 @@ kinds = ("prediction", "confidence")
 # Few rows and many. The pale band is for observations and stays about as wide as the noise; the dark band is for
 # the mean and closes around it.
 rng = np.random.default_rng(0)
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True, layout="constrained")
+plt.style.use("skribbon.plotting.style")
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
 grid = np.linspace(-1, 1, 200)[:, None]
 for ax, n in zip(axes, (40, 640), strict=True):
     X, y = simulate(n, rng)
@@ -44,7 +45,7 @@ for ax, n in zip(axes, (40, 640), strict=True):
     print(f"{n:3} rows: " + ", ".join(f"mean width {width:.2f} ({kind})" for kind, width in widths.items()))
     IntervalDisplay.from_estimator(ribbon, X, y, name=f"{n} rows", ax=ax)
     ax.plot(grid, truth(grid), "C1--", lw=1.5, label="true mean")
-    ax.legend(loc="upper left", ncols=2, frameon=False, fontsize="small")
+    ax.legend(loc="upper left", ncols=2)
     ax.set(xlabel="x", ylabel="y" if n == 40 else None)
 
 # %%
@@ -58,7 +59,7 @@ for share in shares:
     for i, kind in enumerate(kinds):
         interval = ribbon.predict_interval(X_new, kind=kind)
         share[i] = [interval_coverage_score(target, interval) for target in (y_new, truth(X_new))]
-print("90 % interval   holds new observations   holds the true mean")
+print("90% interval   holds new observations   holds the true mean")
 for kind, (observations, mean) in zip(kinds, shares.mean(axis=0), strict=True):
     print(f"{kind:13} {observations:24.3f} {mean:21.3f}")
 

@@ -51,6 +51,27 @@ def test_block_error_names_the_page_line(tmp_path):
     assert caught.traceback[-1].lineno + 1 == 5
 
 
+# MyST reads a line that begins with % as a comment, also in a list or a quotation
+COMMENT = re.compile(r"^[\s>*+-]*(?:\d+\.\s+)?%.*", re.MULTILINE)
+OUTSIDE_CODE = re.compile(r"^(```|~~~|:::+).*?^\1[`~:]*$", re.MULTILINE | re.DOTALL)
+
+
+def swallowed_lines(text):
+    """Lines of a page that MyST would leave out."""
+    return COMMENT.findall(OUTSIDE_CODE.sub("", text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_line_of_a_page_begins_with_a_percent_sign(page):
+    assert swallowed_lines(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", ["covers 90\n% of rows", "- covers 90\n  % of rows", "> 90\n> % of rows"])
+def test_swallowed_lines_are_detected(text):
+    assert len(swallowed_lines(text)) == 1
+    assert swallowed_lines("```python\n%timeit\n```\n 90% of rows") == []
+
+
 def public_objects():
     """Public objects of the package and its modules by qualified name, some under two names."""
     modules = [

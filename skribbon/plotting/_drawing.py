@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
+from scipy.stats import beta, binom
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,8 +53,7 @@ def tint(ax: Axes, colour: Any, share: float) -> tuple[float, ...]:
     """Mix ``share`` of a colour with the axis's background, as an opaque colour."""
     from matplotlib.colors import to_rgb
 
-    if is_dark(ax):
-        share **= 0.6  # faint shades need more to be seen on black than on white
+    share = share**0.6 if is_dark(ax) else share  # faint shades need more to be seen on black than on white
     return tuple(map(float, share * np.array(to_rgb(colour)) + (1 - share) * background(ax)))
 
 
@@ -177,8 +176,8 @@ def size_of(ax: Axes) -> NDArray:
 
 
 def percent(share: float) -> str:
-    """Format a share, 0.9 as "90 %"."""
-    return f"{100 * share:.3g} %"
+    """Format a share, 0.9 as "90%"."""
+    return f"{100 * share:.3g}%"
 
 
 def counted(number: int, noun: str) -> str:
@@ -216,10 +215,14 @@ def named(label: Any) -> str:
     return literal(label) if isinstance(label, str) else f"class {label}"
 
 
-def chance_limits(n: ArrayLike, p: ArrayLike, level: float) -> tuple[NDArray, NDArray]:
-    """Central interval of the share of successes in n independent trials, by binomial quantiles."""
+def chance_limits(n: ArrayLike, p: ArrayLike, level: float, m: float | None = None) -> tuple[NDArray, NDArray]:
+    """Central interval of the share of successes in n trials: binomial, or beta-binomial by m calibration rows."""
     rows, tail = np.maximum(np.round(np.asarray(n)), 1), (1 - level) / 2
-    return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
+    if m is None:
+        return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
+    p = np.minimum(np.ceil((m + 1) * np.asarray(p) - 1e-9) / (m + 1), 1.0)  # of a rank among m + 1
+    share = beta(p * (size := rows / (1 + (rows - 1) / (m + 2)) - 1), (1 - p) * size)
+    return np.where(p % 1 > 0, share.ppf(tail), p), np.where(p % 1 > 0, share.ppf(1 - tail), p)
 
 
 def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:

@@ -27,8 +27,9 @@ LABELS |= {"interval_score": "interval score", "width": "mean width"}
 class CoverageDisplay:
     """Nominal against empirical coverage of prediction intervals.
 
-    The grey band shows how far from the diagonal the coverage of ``n`` independent rows may fall by chance, by binomial
-    quantiles at each level; it is no test of the whole curve. Estimators share an axis if given ``ax=display.ax_``.
+    The grey band shows how far from the diagonal the coverage of ``n`` independent rows may fall by chance at each
+    level, also by the choice of calibration rows. It is no test of the whole curve. For several estimators on one axis,
+    pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -36,6 +37,8 @@ class CoverageDisplay:
     n : float, number of rows
     band_level : float, default=0.95
         Probability of the band at each level, if intervals are calibrated.
+    n_calibration : int, default=None
+        Number of calibration rows of conformal intervals.
     name : str, default=None
 
     Attributes
@@ -59,6 +62,7 @@ class CoverageDisplay:
     n: float
     _: KW_ONLY
     band_level: float = 0.95
+    n_calibration: int | None = None
     name: str | None = None
 
     @classmethod
@@ -104,6 +108,9 @@ class CoverageDisplay:
         levels, _ = check_levels(levels, "confidence_levels")
         intervals = estimator.predict_interval(X, levels, **({} if kind == "prediction" else {"kind": kind}))
         kwargs |= {"sample_weight": sample_weight, "band_level": band_level, "name": name, "ax": ax}
+        if kind == "conformal":
+            calibration = getattr(estimator, "conformal_", None) or estimator.estimator_.conformal_  # of a RibbonCV
+            kwargs["n_calibration"] = len(calibration.scores)
         return cls.from_predictions(y, intervals, confidence_levels=levels, **kwargs)
 
     @classmethod
@@ -115,6 +122,7 @@ class CoverageDisplay:
         confidence_levels: ArrayLike,
         sample_weight: ArrayLike | None = None,
         band_level: float = 0.95,
+        n_calibration: int | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -126,7 +134,7 @@ class CoverageDisplay:
         y_true : array-like of shape (n_samples,)
         y_intervals : array-like of shape (n_samples, 2, L)
         confidence_levels : array-like of shape (L,)
-        sample_weight, band_level, name, ax : see :meth:`from_estimator`
+        sample_weight, band_level, n_calibration, name, ax : see the class and :meth:`from_estimator`
         **kwargs : see :meth:`plot`
 
         Returns
@@ -139,9 +147,9 @@ class CoverageDisplay:
         if y_intervals.shape[1:] != (2, len(levels)):
             raise ValueError(f"y_intervals must have shape (n_samples, 2, {len(levels)}), got {y_intervals.shape}.")
         pairs = np.moveaxis(y_intervals, 2, 0)
-        empirical = np.array([interval_coverage_score(y_true, ends, sample_weight=sample_weight) for ends in pairs])
-        size = float(len(y_true) if sample_weight is None else column_or_1d(sample_weight).sum())
-        return cls(levels, empirical, size, band_level=band_level, name=name).plot(ax, **kwargs)
+        shares = np.array([interval_coverage_score(y_true, ends, sample_weight=sample_weight) for ends in pairs])
+        n = float(len(y_true) if sample_weight is None else column_or_1d(sample_weight).sum())
+        return cls(levels, shares, n, band_level=band_level, n_calibration=n_calibration, name=name).plot(ax, **kwargs)
 
     def chance_band(self, nominal: ArrayLike) -> tuple[NDArray, NDArray]:
         """Central ``band_level`` of the coverage of n rows by chance if ``nominal`` is their true coverage.
@@ -154,7 +162,7 @@ class CoverageDisplay:
         -------
         lower, upper : ndarray
         """
-        return draw.chance_limits(self.n, nominal, self.band_level)
+        return draw.chance_limits(self.n, nominal, self.band_level, self.n_calibration)
 
     def plot(
         self,
@@ -178,17 +186,17 @@ class CoverageDisplay:
         self : CoverageDisplay
         """
         self.ax_, self.figure_ = draw.axes_of(ax)
-        gid = f"skribbon-coverage-band-{round(self.n)}-{self.band_level}"
+        gid = f"skribbon-coverage-band-{round(self.n)}-{self.band_level}-{self.n_calibration}"
         self.band_ = draw.existing(self.ax_, gid)
         if self.band_ is None:
             levels = np.linspace(0, 1, 1001)  # fine enough for the steps of binomial quantiles
-            band = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid}
-            band["label"] = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}"
+            given = "" if self.n_calibration is None else f"\n({self.n_calibration:,} calibration rows)"
+            label = f"{draw.percent(self.band_level)} by chance, n = {round(self.n):,}{given}"
+            band = {"color": draw.grey(self.ax_), "alpha": 0.2, "lw": 0, "zorder": 0.5, "gid": gid, "label": label}
             self.band_ = draw.band(self.ax_, levels, self.chance_band(levels), band_kw, **band)
         self.diagonal_ = draw.draw_diagonal(self.ax_, "skribbon-coverage-diagonal", diagonal_kw)
-        look = draw.next_look(self.ax_, "skribbon-coverage-line")
-        look |= {"ms": 4.5, "lw": 1.5, "clip_on": False, "label": name or self.name or "empirical"}
-        self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, **look)
+        look = draw.next_look(self.ax_, "skribbon-coverage-line") | {"label": name or self.name or "empirical"}
+        self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, ms=4.5, lw=1.5, clip_on=False, **look)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5)
         self.ax_.set(xlabel="nominal coverage", ylabel="empirical coverage")
         self.ax_.spines["left"].set_bounds(0, 1)
@@ -526,8 +534,7 @@ class AlphaPathDisplay:
             ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
             self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])
         self.figure_.align_ylabels(self.ax_)
-        if self.name is not None:
-            self.ax_[0].set_title(self.name, loc="left", fontsize="medium")
+        self.ax_[0].set_title(self.name or "", loc="left", fontsize="medium")
         return self
 
     def _draw_metric(self, panel, metric, line_kw, band_kw, choice_kw):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from inspect import unwrap
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -171,7 +172,8 @@ class PartialDependenceDisplay:
     """Mean prediction over all rows with one column set to each of its values, with a confidence band.
 
     A numeric column gets a line with a band around it, and ticks below at its deciles. Categories, and a column of two
-    numbers, get points with bars. Bands hold for each value separately, not for the whole curve at once.
+    numbers, get points with bars. Bands hold for each value separately, not for the whole curve. Each panel has its own
+    vertical axis, so that small effects can be seen.
 
     Parameters
     ----------
@@ -304,17 +306,10 @@ class PartialDependenceDisplay:
                 look = {"color": blue, "marker": "o", "ms": 6, "ls": "", "label": self.response}
                 self.lines_[term] = draw.line(axis, x, estimate, point_kw, **look)
                 draw.name_categories(axis, [f"{name:g}" if isinstance(name, float) else str(name) for name in values])
-            axis.set_xlabel(draw.literal(str(term)))
-        lows, highs = zip(*(axis.get_ylim() for axis in self.axes_), strict=True)
+            axis.set(xlabel=draw.literal(str(term)), ylabel=self.response)
         rows = "" if self.n_rows is None else f", {draw.counted(self.n_rows, 'row')}"
-        for axis in self.axes_:
-            axis.set_ylim(min(lows), max(highs))
-            if axis is self.ax_ or (axis.get_subplotspec() and axis.get_subplotspec().is_first_col()):
-                axis.set_ylabel(self.response)
         draw.show_title(self.ax_, self.name, f"partial dependence{rows}")
         draw.show_legend(self.ax_, columns=1, corners=("upper left", "upper right", "lower right"))
-        for axis in self.axes_[1:]:
-            axis.set_ylim(self.ax_.get_ylim())
         return self
 
 
@@ -325,7 +320,7 @@ def _new_axes(n: int) -> NDArray:
     width = 2 if n == 4 else min(n, 3)
     height = -(-n // width)
     size = (3.4 * width, 3.2 * height) if n > 1 else None
-    _, ax = plt.subplots(height, width, figsize=size, layout="constrained", squeeze=False, sharey=True)
+    _, ax = plt.subplots(height, width, figsize=size, layout="constrained", squeeze=False)
     for spare in ax.ravel()[n:]:
         spare.remove()
     return ax.ravel()[:n]
@@ -439,14 +434,17 @@ class InfluenceDisplay:
             points.append(self.ax_.scatter(self.leverage[rows], self.left_out_residual[rows], **look))
         self.points_ = tuple(points)
         self.ax_.margins(0.08)
-        middle, self.labels_ = np.mean(self.ax_.get_xlim()), []
+        middle, self.labels_ = np.mean(self.ax_.get_xlim()), list[Any]()
         texts = draw.shortened([str(self.labels[row]) for row in self.top])
+        look = {"textcoords": "offset points", "va": "center", "color": strong, "fontsize": "small"} | (label_kw or {})
         for row, text, area in zip(self.top, texts, self._areas(self.top), strict=True):
-            left, away = self.leverage[row] > middle, 3 + np.sqrt(area) / 2  # text goes away from the nearer edge
-            style: dict[str, Any] = {"xytext": (-away if left else away, 0), "textcoords": "offset points"}
-            style |= {"ha": "right" if left else "left", "va": "center", "color": strong, "fontsize": "small"}
-            point = (self.leverage[row], self.left_out_residual[row])
-            self.labels_.append(self.ax_.annotate(text, point, **{**style, **(label_kw or {})}))
+            side, away = -1 if self.leverage[row] > middle else 1, 3 + np.sqrt(area) / 2  # away from the nearer edge
+            label = self.ax_.annotate(text, (self.leverage[row], self.left_out_residual[row]), (0, 0), **look)
+            for y, x in product((0, 9, -9, 18, -18), (side, -side)):  # points; a line of small text is 9 high
+                label.set(position=(x * away, y), ha="left" if x > 0 else "right")
+                if not label.get_window_extent().count_overlaps(other.get_window_extent() for other in self.labels_):
+                    break
+            self.labels_.append(label)
         self.ax_.set(xlabel="leverage", ylabel=f"residual without the {self.noun}")
         count = draw.rows_shown(len(self.shown), len(self.leverage)).replace("row", self.noun)
         draw.show_title(self.ax_, self.name, f"{count}, area is Cook's distance")

@@ -48,6 +48,14 @@ def test_influence_display_draws_all_influential_of_many_rows():
     assert "3,000 of 9,000 rows" in display.ax_.get_title("left")
 
 
+def test_labels_of_neighbours_do_not_overlap():
+    leverage, residual = np.append(np.linspace(0.30, 0.31, 6), [0.0, 1.0]), np.append(np.linspace(1, 1.02, 6), [-2, 2])
+    names = [f"a long name {k}" for k in range(8)]
+    display = InfluenceDisplay(leverage, residual, np.arange(8, 0, -1.0), labels=names, n_labels=6).plot()
+    boxes = [label.get_window_extent() for label in display.labels_]
+    assert not any(box.count_overlaps(boxes[:k]) for k, box in enumerate(boxes))
+
+
 def test_groups_axes_and_keywords():
     groups = np.arange(80) // 8
     ribbon = RibbonRegressor(noise="dof").fit(X, Y, groups=groups)

@@ -49,7 +49,7 @@ def test_partial_dependence_curve_and_band_equal_table():
         [vertices[:, 1].min(), vertices[:, 1].max()], [table["conf_low"].min(), table["conf_high"].max()]
     )
     assert display.ax_.get_xlabel() == "age"
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["80 % confidence", "mean prediction"]
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["80% confidence", "mean prediction"]
     strokes = next(line for line in display.ax_.lines if line.get_marker() == "|")
     np.testing.assert_allclose(strokes.get_xdata(), np.quantile(X["age"], np.arange(1, 10) / 10))
 
@@ -62,7 +62,7 @@ def test_categories_are_points_with_bars():
     np.testing.assert_allclose(ends, table[["conf_low", "conf_high"]])
     ticks = [tick.get_text() for tick in display.axes_[0].get_xticklabels()]
     assert ticks == ["no", "sometimes", "yes"]
-    assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
+    assert display.axes_[0].get_ylim() != display.axes_[1].get_ylim()  # small effects can be seen next to large ones
     numbers = drawn("ridge", [0, 2], oracles.NUMBERS)  # the last has two values
     assert [tick.get_text() for tick in numbers.axes_[1].get_xticklabels()] == ["0", "1"]
 

@@ -39,7 +39,7 @@ from skribbon.plotting import (
     ReliabilityDisplay,
     UncertaintyDecompositionDisplay,
 )
-from skribbon.plotting._drawing import groups_by, shortened
+from skribbon.plotting._drawing import CYCLE, groups_by, shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore::skribbon.exceptions.AlphaEdgeWarning")
 
@@ -94,7 +94,7 @@ def test_interval_display_holds_predictions_and_coverage():
     assert len(display.missed_.get_xdata()) == (~inside).sum() > 0
     assert [len(bars.get_paths()) for bars in display.bars_] == [inside.sum(), (~inside).sum()]
     np.testing.assert_array_equal(np.sort(display.missed_.get_ydata()), np.sort(Y_NEW[~inside]))
-    assert f"{100 * inside.mean():.3g} %" in display.ax_.get_title(loc="left")
+    assert f"{100 * inside.mean():.3g}%" in display.ax_.get_title(loc="left")
 
 
 def test_covered_and_missed_differ_in_colour_and_shape():
@@ -240,6 +240,29 @@ def test_chance_band_is_dual_to_statsmodels_exact_interval(n):
         np.testing.assert_array_equal(inside, (lowest <= p) & (p <= highest))
 
 
+@pytest.mark.parametrize(("n", "m"), [(200, 50), (4000, 400), (300, 5000)])
+def test_chance_band_of_conformal_intervals_is_beta_binomial(n, m):
+    """Against scipy's distribution of the share of n rows that m calibration rows cover."""
+    levels = np.array([0.3, 0.5, 0.9, 0.95])
+    display = CoverageDisplay(levels, levels, n, n_calibration=m, band_level=0.9)
+    rank = np.ceil((m + 1) * levels - 1e-9)
+    for tail, limit in zip((0.05, 0.95), display.chance_band(levels), strict=True):
+        exact = [stats.betabinom(n, k, m + 1 - k).ppf(tail) / n for k in rank]
+        np.testing.assert_allclose(limit, exact, atol=0.6 / n + 0.002)
+    fixed = CoverageDisplay(levels, levels, n, band_level=0.9)  # without calibration rows
+    assert (np.diff(display.chance_band(levels), axis=0) > np.diff(fixed.chance_band(levels), axis=0)).all()
+
+
+def test_coverage_of_conformal_intervals_counts_calibration_rows():
+    ribbon = RibbonRegressor(noise="dof").fit(X_NEW[:40], Y_NEW[:40]).conformalize(X_NEW[40:], Y_NEW[40:])
+    display = CoverageDisplay.from_estimator(ribbon, *simulated(30, seed=2), kind="conformal")
+    assert display.n_calibration == 40
+    tuned = RibbonCV(Ridge()).fit(X_NEW[:50], Y_NEW[:50]).conformalize(X_NEW[50:], Y_NEW[50:])
+    assert CoverageDisplay.from_estimator(tuned, X_NEW, Y_NEW, kind="conformal").n_calibration == 30
+    assert "(40 calibration rows)" in display.band_.get_label()
+    assert CoverageDisplay.from_estimator(ribbon, X_NEW, Y_NEW).n_calibration is None
+
+
 def test_coverage_weights_count_rows():
     weight = np.random.default_rng(0).integers(0, 4, len(Y_NEW))
     display = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, sample_weight=weight)
@@ -254,7 +277,7 @@ def test_bands_of_two_levels_on_one_axis():
     narrow = CoverageDisplay.from_estimator(RIBBON, X_NEW, Y_NEW, band_level=0.5, ax=wide.ax_)
     assert wide.band_ is not narrow.band_
     labels = [text.get_text() for text in wide.ax_.get_legend().get_texts()]
-    assert sum("99 % by chance" in label for label in labels) == sum("50 % by chance" in label for label in labels) == 1
+    assert sum("99% by chance" in label for label in labels) == sum("50% by chance" in label for label in labels) == 1
 
 
 @pytest.mark.parametrize("codes", [[0, 1, 2], ["0", "1", "2"], [True, False, True]], ids=["integers", "digits", "bool"])
@@ -332,7 +355,7 @@ def test_bars_of_chance_and_counts_are_drawn_for_each_bin():
 
 
 def test_reliability_chance_bars_reach_nominal_coverage():
-    """Calibrated probabilities, unequal within each bin: at least 95 % of bins are within their bar, few more."""
+    """Calibrated probabilities, unequal within each bin: at least 95% of bins are within their bar, few more."""
     rng, inside, total = np.random.default_rng(6), 0, 0
     for _ in range(15):
         p = rng.uniform(size=8000)
@@ -403,7 +426,7 @@ def test_reliability_of_several_on_one_axis():
         assert getattr(first.line_, look)() != getattr(second.line_, look)()
     texts = legend_texts(first.ax_)
     assert [text.split(",")[0] for text in texts if "ECE" in text] == ["first", "second", "third"]
-    assert texts.count("95 % by chance") == 1
+    assert texts.count("95% by chance") == 1
 
 
 def test_reliability_of_few_rows():
@@ -828,3 +851,13 @@ def test_coverage_of_any_kind_of_interval_is_drawn():
         inside = (ends[:, 0] <= y[200:, None]) & (y[200:, None] <= ends[:, 1])
         np.testing.assert_allclose(display.empirical, inside.mean(axis=0))
     assert len(CoverageDisplay.from_estimator(ribbon, X[200:], y[200:], kind="conformal").nominal) == 19
+
+
+def test_style_of_figures_has_the_colours_of_displays():
+    with plt.style.context("skribbon.plotting.style"):
+        colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+        _, ax = plt.subplots()
+        ax.plot([0, 1], label="line")
+        assert not ax.legend().get_frame_on()
+    assert [colour.removeprefix("#").upper() for colour in colours] == [colour.removeprefix("#") for colour in CYCLE]
+    assert not (ax.spines["top"].get_visible() or ax.spines["right"].get_visible())
