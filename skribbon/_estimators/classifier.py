@@ -48,15 +48,7 @@ from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
 from .held_out import last_findings, refits_or_set_aside, unseen_rows
-from .ribbon import (
-    BaseRibbon,
-    first_pass,
-    fit_ribbon,
-    loo_record,
-    may_be_refitted,
-    settled,
-    warn_of_training_rows,
-)
+from .ribbon import BaseRibbon, first_pass, fit_ribbon, loo_record, may_be_refitted, settled, warn_of_training_rows
 from .settings import Settings, check_temperature
 from .temperature import left_out_record, scaled_probabilities, spread_by_refits, unseen_records
 
@@ -539,11 +531,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
 
     @ignoring_underflow
     def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
         """Fit the base model and its ribbon.
 

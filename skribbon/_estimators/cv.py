@@ -147,11 +147,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     # ------------------------------------------------------------------ fit
     @ignoring_underflow
     def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
         """Choose alpha and fit a Ribbon with it on all rows.
 

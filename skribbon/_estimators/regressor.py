@@ -379,11 +379,7 @@ class RegressionMethods:
 
     @lazily
     def predict_samples(
-        self,
-        X: MatrixLike,
-        n_samples: int = 100,
-        kind: IntervalKind = "prediction",
-        random_state: RandomState = None,
+        self, X: MatrixLike, n_samples: int = 100, kind: IntervalKind = "prediction", random_state: RandomState = None
     ) -> FloatArray:
         """Draw new observations or the mean function; each draw is one function evaluated at all rows.
 
@@ -675,11 +671,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
     @ignoring_underflow
     def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
         """Fit the base model and its ribbon.
 

@@ -36,12 +36,7 @@ from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike, RandomState
 from .._utils.unwrap import is_frozen, may_be_network
 from ..curvature import LastLayer, machine_bytes, resolve_curvature
-from ..exceptions import (
-    CalibrationWarning,
-    FlexibleModelWarning,
-    WeightWarning,
-    warn_user,
-)
+from ..exceptions import CalibrationWarning, FlexibleModelWarning, WeightWarning, warn_user
 from ..models.base import raw_and_covariance, raw_predictions, training_rows
 from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits

@@ -22,10 +22,7 @@ ROUNDING = 1e-10  # relative error allowed to sums of weights and probabilities,
 
 # ---------------------------------------------------------------------- ranks
 def conformal_quantile(
-    scores: ArrayLike,
-    confidence_level: Levels,
-    sample_weight: ArrayLike | None = None,
-    test_weight: ArrayLike = 1.0,
+    scores: ArrayLike, confidence_level: Levels, sample_weight: ArrayLike | None = None, test_weight: ArrayLike = 1.0
 ) -> FloatArray:
     r"""Score that a new row exceeds with a probability of at most one minus the level.
 
