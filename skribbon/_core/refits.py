@@ -1,7 +1,5 @@
 """Refit a model exactly: damped Gauss-Newton and Newton steps to the minimum of its training objective."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import methodcaller
 

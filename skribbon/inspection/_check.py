@@ -1,7 +1,5 @@
 """One table of everything that can be checked about a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape

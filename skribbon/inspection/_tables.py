@@ -1,7 +1,5 @@
 """Coefficients of several fits side by side, as text, HTML, Markdown and LaTeX."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """GLMs with an offset: a column of X that enters the linear predictor with coefficient one."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import partial
