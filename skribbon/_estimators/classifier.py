@@ -24,7 +24,7 @@ from .._utils import checks
 from .._utils import typing as options
 from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.frames import index_of, polars_in_polars_out
-from .._utils.typing import FloatArray, Levels, MatrixLike, RandomState
+from .._utils.typing import FloatArray, Levels, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
@@ -198,8 +198,8 @@ class ClassificationMethods:
         self,
         X_cal: MatrixLike,
         y_cal: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
         score: options.ClassScoreName = "lac",
         class_conditional: bool = False,
@@ -263,8 +263,8 @@ class ClassificationMethods:
         X: MatrixLike,
         confidence_level: Levels = 0.9,
         kind: Literal["conformal", "cv+"] = "conformal",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
         *,
         allow_empty: bool = True,
         random_state: RandomState = None,
@@ -513,9 +513,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         return LogisticRegression()
 
     @ignoring_underflow
-    def fit(
-        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters

@@ -106,9 +106,8 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
         delayed(_refit)(bare, X, y, sample_weight, train, seeds[k], f"refit {k + 1} of {len(splits)}")
         for k, (train, _) in enumerate(splits)
     )
-    return (compared_logits if is_classifier(ribbon) else compared)(
-        Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X
-    )
+    compare = compared_logits if is_classifier(ribbon) else compared
+    return compare(Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X)
 
 
 def compared_logits(models, splits, model, rows, X):

@@ -25,7 +25,7 @@ from .._utils import checks
 from .._utils import typing as options
 from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.frames import index_of, polars_in_polars_out
-from .._utils.typing import FloatArray, IntervalKind, Levels, MatrixLike, RandomState
+from .._utils.typing import FloatArray, IntervalKind, Levels, MatrixLike, PerRow, RandomState
 from ..conformal.calibration import Calibration, calibrate, conformal_bounds, conformal_interval
 from ..conformal.left_out import Jackknife
 from ..curvature import Curvature, machine_bytes
@@ -158,8 +158,8 @@ class RegressionMethods:
         X: MatrixLike,
         confidence_level: Levels = 0.9,
         kind: options.PromiseKind = "prediction",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
     ) -> FloatArray:
         """Central intervals for a new observation, or for the mean function.
 
@@ -222,8 +222,8 @@ class RegressionMethods:
         self,
         X_cal: MatrixLike,
         y_cal: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
         score: options.ScoreName = "distribution",
         bins: int | ArrayLike | None = None,
@@ -283,8 +283,8 @@ class RegressionMethods:
         X: MatrixLike,
         quantiles: Levels = (0.05, 0.5, 0.95),
         kind: options.QuantileKind = "prediction",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
     ) -> FloatArray:
         """Quantiles for a new observation, or for the mean function.
 
@@ -647,9 +647,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return LinearRegression()
 
     @ignoring_underflow
-    def fit(
-        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters

@@ -21,7 +21,7 @@ from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
 from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy, is_name
 from .._utils.compat import limit_blas
-from .._utils.typing import FloatArray, MatrixLike, RandomState
+from .._utils.typing import FloatArray, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import is_frozen, may_be_network
 from ..curvature import LastLayer, machine_bytes, resolve_curvature
 from ..exceptions import CalibrationWarning, FlexibleModelWarning, WeightWarning, warn_user
@@ -356,8 +356,8 @@ class BaseRibbon(Wrapper):
         self,
         X: MatrixLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
         n_refits: int = 5,
         random_state: RandomState = None,
@@ -393,10 +393,8 @@ class BaseRibbon(Wrapper):
         [0.98, 0.98, 0.99]
         """
         rows = self._rows_again(X, y, sample_weight, groups)
-        rng = check_random_state(random_state)
-        return compare_with_refits(
-            rows, self.curvature_, self.ribbon_.alpha, check_count(n_refits, "n_refits"), rng, verbose
-        )
+        n_refits, rng = check_count(n_refits, "n_refits"), check_random_state(random_state)
+        return compare_with_refits(rows, self.curvature_, self.ribbon_.alpha, n_refits, rng, verbose)
 
     def _rows_again(self, X, y, sample_weight, groups):
         """Training rows passed again; refuses another number of observations or groups."""

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.checks import check_count, check_levels
-from .._utils.typing import MatrixLike
+from .._utils.typing import MatrixLike, Names, PerRow
 from ..inspection import CheckReport, coefficients, influence_measures, partial_dependence
 from ..inspection._coefficients import without_steps
 from ..inspection._functional import fitted_ribbon
@@ -85,7 +85,7 @@ class CoefficientDisplay:
         intercept: bool = False,
         pos_label: Any = None,
         output: Any = None,
-        feature_names: Sequence[str] | None = None,
+        feature_names: Names = None,
         confidence_level: float = 0.9,
         max_coefficients: int = 30,
         name: str | None = None,
@@ -222,7 +222,7 @@ class PartialDependenceDisplay:
         output: Any = None,
         grid_resolution: int = 50,
         percentiles: tuple[float, float] = (0.05, 0.95),
-        weights: ArrayLike | None = None,
+        weights: PerRow = None,
         confidence_level: float = 0.9,
         name: str | None = None,
         ax: Any = None,
@@ -386,8 +386,8 @@ class InfluenceDisplay:
         X_train: MatrixLike,
         y_train: ArrayLike,
         *,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         n_labels: int = 5,
         name: str | None = None,
         ax: Axes | None = None,
