@@ -410,13 +410,8 @@ class RegressionMethods:
         distribution = self.predict_distribution(X)
         epistemic, aleatoric = distribution.standard_errors()
         lower, upper = np.moveaxis(distribution.interval(level), -1, 0)
-        columns = {
-            "prediction": self._predict_mean(X),
-            "std_epistemic": epistemic,
-            "std_aleatoric": aleatoric,
-            "lower": lower,
-            "upper": upper,
-        }
+        columns = {"prediction": self._predict_mean(X), "std_epistemic": epistemic, "std_aleatoric": aleatoric}
+        columns |= {"lower": lower, "upper": upper}
         if not self.model_.loss.by_output:
             return pd.DataFrame(columns, index=index_of(X))
         names = pd.MultiIndex.from_product([self.output_names_, columns], names=["output", "column"])
@@ -756,8 +751,5 @@ def left_out(settings, fitted, training, y):
     columns = zip(record.outputs, training.outputs, model.outputs, strict=True)
     jackknives = tuple(Jackknife.from_held_out(*column, fitted["noise_"]) for column in columns)
     residuals = np.stack([own.residuals for own in record.outputs], axis=1)
-    return {
-        "_loo_": record,
-        "_jackknife_": jackknives if model.loss.by_output else jackknives[0],
-        "loo_residuals_": residuals.reshape(record.y.shape),
-    }
+    jackknife = jackknives if model.loss.by_output else jackknives[0]
+    return {"_loo_": record, "_jackknife_": jackknife, "loo_residuals_": residuals.reshape(record.y.shape)}
