@@ -66,14 +66,10 @@ def _empty_array(estimator, method, arguments):
     before = (arguments["n_samples"],) if method.endswith("samples") else ()
     if is_classifier(estimator):
         K = len(estimator.classes_)
-        behind = {
-            "predict": (),
-            "decision_function": () if K == 2 else (K,),
-            "predict_proba_interval": (K, 2, *levels),
-            "predict_set": (K, *levels),
-        }.get(method, (K,))
+        behind = {"predict": (), "predict_proba_interval": (K, 2, *levels), "predict_set": (K, *levels)}
+        behind["decision_function"] = () if K == 2 else (K,)
         dtype = {"predict": estimator.classes_.dtype, "predict_set": np.dtype(bool)}.get(method, np.dtype(float))
-        return np.empty((*before, 0, *behind), dtype=dtype)
+        return np.empty((*before, 0, *behind.get(method, (K,))), dtype=dtype)
     outputs = (len(estimator.model_.loss.by_output),) if estimator.model_.loss.by_output else ()
     behind = {"predict_interval": (2, *levels), "predict_quantiles": (np.size(arguments.get("quantiles")),)}
     return np.empty((*before, 0, *outputs, *behind.get(method, ())))
