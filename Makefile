@@ -56,7 +56,7 @@ nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (m
 	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
 torch: $(TORCHED)/.installed ## Test torch modules in an environment of their own, and compare with laplace-torch (minutes)
-	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch skribbon/models/torch
+	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch_modules skribbon/models/torch
 	$(NO_WINDOW) $(ONE_THREAD) $(TORCHED)/bin/python examples/torch_module.py
 	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch.py
 
