@@ -1,7 +1,5 @@
 """View of one column of y and its training rows, as noise models see them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any

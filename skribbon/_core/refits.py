@@ -1,7 +1,5 @@
 """Refit a model exactly: damped Gauss-Newton and Newton steps to the minimum of its training objective."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import methodcaller
 
@@ -157,12 +155,9 @@ def _evaluate(rows):
     gradient = g_bar + model.penalty_gradient
     curvature = curvature + np.diag(model.l2)
     distance, floor = _distance(gradient, g_bar, g2_bar, np.diag(curvature), rows)
-    return _Point(rows, loss + _penalty(model), gradient, curvature, distance, floor)
-
-
-def _penalty(model):
-    """Penalty, up to a constant: its gradient is affine in theta, with slope l2."""
-    return model.theta @ (model.penalty_gradient - model.l2 * model.theta / 2)
+    # up to a constant: the penalty's gradient is affine in theta, with slope l2
+    penalty = model.theta @ (model.penalty_gradient - model.l2 * model.theta / 2)
+    return _Point(rows, loss + penalty, gradient, curvature, distance, floor)
 
 
 def _distance(gradient, g_bar, g2_bar, curvature, rows):

@@ -482,11 +482,8 @@ def _freedom_of(training, own, mean_leverage):
     """Degrees of freedom of functionals of some parameters, a slice that shares no curvature with others."""
     M, groups, n = training.H_r.inverse_root[own], training.rows.groups, training.n
     most = n * (1 - min(mean_leverage, 1.0)) if groups is None else training.rows.n_units - 1
-    if (
-        not training.curvature.knows_leverages
-        or not M.any()
-        or (groups is not None and training.correction_used != "HC2")
-    ):
+    known = groups is None or training.correction_used == "HC2"
+    if not (known and training.curvature.knows_leverages and M.any()):
         return Freedom.constant(len(M), most)
     along = M.any(axis=0)
     if groups is None:

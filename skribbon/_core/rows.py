@@ -5,8 +5,6 @@ arrays with an entry per row. f is a pure function of a ``Block`` that pickle ca
 rows are.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce

@@ -33,9 +33,8 @@ DEPENDENCE = 2.75  # correlation of neighbouring residuals, in standard errors, 
 MAX_PARAMETERS_PER_ROW = 0.25  # effective parameters per row that damping leaves: 0.2 and 0.3 cover .86 to .98
 INTERPOLATING = 0.75  # effective parameters per row above which networks are damped even at a minimum
 EARLY_STOPPING_DAMPING = 0.01  # least damping after early stopping, in variances of y: widths are near refits'
-HELD_OUT_PARAMETERS_PER_ROW = (
-    0.5  # the same if held-out rows scale the covariance: best likelihood and intervals of means
-)
+# the same if held-out rows scale the covariance: best likelihood and intervals of means
+HELD_OUT_PARAMETERS_PER_ROW = 0.5
 
 # ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
 DENSE_MEMORY = 0.25  # share of the machine's memory up to which a dense curvature is used; rows need room too

@@ -7,8 +7,6 @@ r"""From training rows to the distribution of the parameters: the algorithm, in 
 5. Ribbon: covariance :math:`H_r^{-1} H_{F,c} H_r^{-1} / (n \alpha + 1)`, or draws, :meth:`Training.ribbon`.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,33 +15,13 @@ from typing import Any
 import numpy as np
 
 from .._utils.compat import cached_property
-from . import thresholds
+from . import thresholds, units
 from .findings import PREMISES, Findings
 from .linalg import gram
 from .output import Output, sampled
 from .ribbon import Ribbon, centred_second_moment, degrees_of_freedom, linear_shifts, newton_shifts
 from .rows import Moments, Rows
-from .units import (
-    NO_CLIP,
-    POWERS,
-    Clip,
-    GroupPass,
-    GroupSums,
-    Hat,
-    Record,
-    clipped_gradient,
-    corrected_gradient,
-    group_gradient,
-    group_steps,
-    leverages_are_small,
-    max_leverage,
-    pass_width,
-    record_by_groups,
-    scaled_gradient,
-    score_lengths,
-    second_pass,
-    weighted_median,
-)
+from .units import NO_CLIP, POWERS, Clip, GroupPass, GroupSums, Hat, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,37 +95,38 @@ class Training:
             determined, shift = self.H_r.inverse_root.any(axis=1), self.curvature.shift(model)
             mean = (determined - shift * self.H_r.inverse_diagonal).reshape(m, -1).sum(axis=1) / self.n
         elif m > 1 and self.curvature.knows_leverages:
-            mean = (self.units if self.rows.groups is None else second_pass(self, ())).parameters / self.n
+            mean = (self.units if self.rows.groups is None else units.second_pass(self, ())).parameters / self.n
         return np.minimum(np.broadcast_to(mean, m), thresholds.MAX_LEVERAGE)
 
     @cached_property
     def units(self):
         """Second pass: effects of rows, or of groups, on their own fit, Units or GroupUnits."""
         if self.rows.groups is None:
-            return second_pass(self, _powers(self))
-        powers = (-1.0, thresholds.MAX_LEVERAGE), (POWERS[self.correction_used], max_leverage(self.rows.model.loss))
+            return units.second_pass(self, _powers(self))
+        largest = units.max_leverage(self.rows.model.loss)
+        powers = (-1.0, thresholds.MAX_LEVERAGE), (POWERS[self.correction_used], largest)
         return GroupPass(Hat.from_training(self), powers, self.rows.groups.count).of(self.rows)
 
     @cached_property
     def checked_units(self):
         """Second pass, for results that depend on leverages; warns, once, if units determine their own fitted value."""
-        units, groups = self.units, self.rows.groups
-        if units.n_single and self.parameters_per_row > thresholds.MAX_LEVERAGE:
+        second, groups = self.units, self.rows.groups
+        if second.n_single and self.parameters_per_row > thresholds.MAX_LEVERAGE:
             _ = self.mean_leverages  # has a warning of its own
         else:
             n, what = self.rows.n_rows, "rows determine their own fitted value"
             if groups is not None:
                 n, what = groups.n, "groups determine a direction of the parameters by themselves, for instance if a "
                 what += "category, or a value of a group-level column, occurs in one group only"
-            _report_leverages(self, "leverage", units.n_single, n=n, what=what)
-        return units
+            _report_leverages(self, "leverage", second.n_single, n=n, what=what)
+        return second
 
     @cached_property
     def record(self):
         """Record of all rows, in memory."""
         if self.rows.groups is None:
             return Record(*map(np.concatenate, zip(*self.units.pieces, strict=True)))
-        return record_by_groups(self, self.rows)
+        return units.record_by_groups(self, self.rows)
 
     @cached_property
     def outputs(self):
@@ -161,7 +140,7 @@ class Training:
         if self.correction != "auto":
             return self.correction
         exact, grouped = self.curvature.knows_leverages, self.rows.groups is not None
-        if not exact or (not grouped and leverages_are_small(self)):
+        if not exact or (not grouped and units.leverages_are_small(self)):
             return "HC1"
         return "HC2" if grouped or _is_easy(self) else "HC3"
 
@@ -189,8 +168,8 @@ def single_directions(training):
         _ = training.mean_leverages  # warns if there are as many parameters as observations
     uniform = ("HC0", "HC1") if grouped else ("HC0",)  # corrections without the leverages of single units
     by_leverage = exact and training.correction_used not in uniform
-    units = training.checked_units if by_leverage else training.units if exact and not grouped else None
-    return np.zeros((len(training.rows.model.theta), 0)) if units is None else units.single.T
+    second = training.checked_units if by_leverage else training.units if exact and not grouped else None
+    return np.zeros((len(training.rows.model.theta), 0)) if second is None else second.single.T
 
 
 def _is_easy(training):
@@ -219,18 +198,19 @@ def corrected_scores(training):
     correction, centre = training.correction_used, training.moments.g_bar
     if correction in ("HC0", "HC1"):
         factor = np.ones(1) if correction == "HC0" else _hc1_factor(training)
-        gradient = partial(scaled_gradient, factor)
+        gradient = partial(units.scaled_gradient, factor)
         centre = np.repeat(factor, len(centre) // len(factor)) * centre
     elif training.rows.groups is None:
-        gradient = partial(corrected_gradient, Hat.from_training(training), POWERS[correction])
+        gradient = partial(units.corrected_gradient, Hat.from_training(training), POWERS[correction])
     else:
-        gradient = partial(group_gradient, Hat.from_training(training), group_steps(training, 1))
+        gradient = partial(units.group_gradient, Hat.from_training(training), units.group_steps(training, 1))
     if training.clip.scores is None:
         return gradient, centre
-    M, width = training.H_r.inverse_root, pass_width(training)
+    M, width = training.H_r.inverse_root, units.pass_width(training)
     some = sampled(training.rows, thresholds.MEDIAN_ROWS)
-    _, length = some.map(partial(score_lengths, gradient, M), width)
-    clipped = partial(clipped_gradient, gradient, M, training.clip.scores * weighted_median(length, some.weight))
+    _, length = some.map(partial(units.score_lengths, gradient, M), width)
+    limit = training.clip.scores * units.weighted_median(length, some.weight)
+    clipped = partial(units.clipped_gradient, gradient, M, limit)
     return clipped, centre + training.rows.sum(partial(_score_change, clipped, gradient), width) / training.n
 
 
@@ -249,7 +229,7 @@ def second_moment(training, gradient, centre):
         S = group_scores(training, gradient)
         return centred_second_moment(gram(S) * (rows.n_units / n**2), S.sum(axis=0) / n, centre)
     if training.clip.scores is not None or not training.curvature.knows_leverages:
-        sums, squares = rows.sum(partial(_score_sums, gradient), pass_width(training))
+        sums, squares = rows.sum(partial(_score_sums, gradient), units.pass_width(training))
     else:
         sums, squares = training.units.scores[_powers(training).index(POWERS[correction])]
         if correction == "HC1":
@@ -263,8 +243,8 @@ def group_scores(training, gradient):
     """Sums (G, p) of corrected scores over each group."""
     rows, unbounded = training.rows, np.isinf(training.rows.model.loss.gradient_bound(np.zeros(1))).all()
     if POWERS[training.correction_used] and training.clip.scores is None and unbounded:
-        return group_steps(training, 3)  # scores by the second power, without another pass
-    return GroupSums(partial(_row_scores, gradient), rows.groups.count).of(rows, pass_width(training))
+        return units.group_steps(training, 3)  # scores by the second power, without another pass
+    return GroupSums(partial(_row_scores, gradient), rows.groups.count).of(rows, units.pass_width(training))
 
 
 def _score_sums(gradient, block):

@@ -43,13 +43,9 @@ def _regression_scores(held_out, path, level, want_crps):
     """Mean scores (A,) of distributions along a path of alphas."""
     y = held_out.y
     lower, upper = np.moveaxis(path.interval(level), -1, 0)  # (A, m) each
-    missed = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
-    values = {
-        "coverage": (lower <= y) & (y <= upper),
-        "width": upper - lower,
-        "interval_score": upper - lower + 2 / (1 - level) * missed,
-        "nll": -path.logpdf(y),
-    }
+    width, missed = upper - lower, np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    values = {"coverage": (lower <= y) & (y <= upper), "width": width, "nll": -path.logpdf(y)}
+    values["interval_score"] = width + 2 / (1 - level) * missed
     if want_crps or path.has_closed_crps:
         values["crps"] = path.crps(y)
     means = {metric: np.average(value, axis=1, weights=held_out.weight) for metric, value in values.items()}
@@ -72,11 +68,8 @@ def _row_scores(proba, own):
     """Scores (m,) of probabilities (m, K) at the classes own (m,), by metric."""
     hit = np.eye(proba.shape[1])[own]
     likelihood = np.maximum((proba * hit).sum(axis=1), np.finfo(float).tiny)
-    return {
-        "nll": -np.log(likelihood),
-        "brier": ((proba - hit) ** 2).sum(axis=1),
-        "accuracy": (proba.argmax(axis=1) == own).astype(float),
-    }
+    correct = (proba.argmax(axis=1) == own).astype(float)
+    return {"nll": -np.log(likelihood), "brier": ((proba - hit) ** 2).sum(axis=1), "accuracy": correct}
 
 
 @dataclass(frozen=True, eq=False)

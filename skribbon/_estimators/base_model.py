@@ -1,7 +1,5 @@
 """Fit the base model: weights, routing, seeds, tags, and Dask collections."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from contextlib import nullcontext
@@ -15,15 +13,8 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
+from .._utils import compat
 from .._utils.checks import check_fitted, check_in_memory, check_no_dates, checked_weight, holds_numbers, is_lazy
-from .._utils.compat import (
-    check_feature_names,
-    check_n_features,
-    limit_blas,
-    restore_state,
-    routing_enabled,
-    versioned_state,
-)
 from .._utils.unwrap import fitted_leaf, innermost, requesting_weights
 from ..models import as_parametric, takes_outputs
 from ..models.base import is_supported
@@ -34,7 +25,7 @@ MAX_SEED = np.iinfo(np.int32).max  # largest seed that numpy's RandomState draws
 class Wrapper(MetaEstimatorMixin, BaseEstimator):
     """Estimator around a base model ``estimator``, by default ``_default_estimator()``, with a ``random_state``."""
 
-    __getstate__, __setstate__ = versioned_state, restore_state
+    __getstate__, __setstate__ = compat.versioned_state, compat.restore_state
     _several_outputs = False  # whether y may have several columns
 
     # ------------------------------------------------------------------ fit
@@ -54,7 +45,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         fit_params, weight = {}, None
         if sample_weight is not None:
             fit_params, weight = self._route_weight(estimator, checked_weight(sample_weight, X))
-        elif routing_enabled():
+        elif compat.routing_enabled():
             process_routing(self, "fit")
         if isinstance(leaf, FrozenEstimator):  # its fit checks nothing
             check_consistent_length(X, y)
@@ -74,7 +65,7 @@ class Wrapper(MetaEstimatorMixin, BaseEstimator):
         """Fit parameters with the weights of the innermost model, and the weights that it receives."""
         leaf, prefix = innermost(estimator)
         frozen = isinstance(leaf, FrozenEstimator)
-        if routing_enabled():
+        if compat.routing_enabled():
             params = process_routing(self, "fit", sample_weight=sample_weight).estimator.fit
             consumed = frozen or leaf.get_metadata_routing().consumes("fit", ["sample_weight"])
             return params, sample_weight if consumed else None
@@ -166,7 +157,7 @@ def _overwrites(estimator):
 def _threads_that_pay(leaf, X):
     """Context of one BLAS thread for a linear model and a small X: with more, a fit may take 50 times as long."""
     small = np.prod(getattr(X, "shape", np.inf)) <= 2**18  # entries, a fit of milliseconds
-    return limit_blas() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
+    return compat.limit_blas() if small and type(leaf).__module__.startswith("sklearn.linear_model") else nullcontext()
 
 
 # ---------------------------------------------------------------------- fitted estimators
@@ -192,8 +183,8 @@ def validated(estimator, X):
     if len(getattr(X, "shape", (0, 0))) == 1:
         check_array(X)  # its error explains how to reshape
     if hasattr(estimator, "n_features_in_"):
-        check_feature_names(estimator, X, reset=False)
-        check_n_features(estimator, X, reset=False)
+        compat.check_feature_names(estimator, X, reset=False)
+        compat.check_n_features(estimator, X, reset=False)
     return X
 
 

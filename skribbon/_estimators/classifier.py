@@ -20,43 +20,18 @@ from .._core.thresholds import SEPARATION
 from .._predict.classes import ClassProbabilities, Scaling
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Latent
-from .._utils.checks import (
-    check_fitted,
-    check_levels,
-    check_name,
-    check_single_level,
-    check_target,
-    checked_weight,
-    is_name,
-)
+from .._utils import checks
+from .._utils import typing as options
 from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.frames import index_of, polars_in_polars_out
-from .._utils.typing import (
-    ClassScoreName,
-    Correction,
-    CurvatureName,
-    FloatArray,
-    HeldOutName,
-    Levels,
-    MatrixLike,
-    PredictiveName,
-    RandomState,
-)
+from .._utils.typing import FloatArray, Levels, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
 from ..curvature import Curvature
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
 from .held_out import last_findings, refits_or_set_aside, unseen_rows
-from .ribbon import (
-    BaseRibbon,
-    first_pass,
-    fit_ribbon,
-    loo_record,
-    may_be_refitted,
-    settled,
-    warn_of_training_rows,
-)
+from .ribbon import BaseRibbon, first_pass, fit_ribbon, loo_record, may_be_refitted, settled, warn_of_training_rows
 from .settings import Settings, check_temperature
 from .temperature import left_out_record, scaled_probabilities, spread_by_refits, unseen_records
 
@@ -140,7 +115,7 @@ class ClassificationMethods:
         ndarray of shape (n_samples, K)
             Rows sum to one.
         """
-        check_fitted(self)
+        checks.check_fitted(self)
         if self._scaling.averaged:
             return self.predict_distribution(X).mean()
         f = self._raw(self._prepared(X))  # no covariance is needed
@@ -223,10 +198,10 @@ class ClassificationMethods:
         self,
         X_cal: MatrixLike,
         y_cal: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
-        score: ClassScoreName = "lac",
+        score: options.ClassScoreName = "lac",
         class_conditional: bool = False,
         randomized: bool = False,
         random_state: RandomState = None,
@@ -272,10 +247,10 @@ class ClassificationMethods:
         if randomized and score != "aps":
             raise ValueError("randomized=True is for score='aps'.")
         X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
-        distribution, y = self.predict_distribution(X_cal), check_target(self, y_cal)
+        distribution, y = self.predict_distribution(X_cal), checks.check_target(self, y_cal)
         check_consistent_length(distribution, y)
         own = self.model_.encode_target(y).astype(int)
-        weight = checked_weight(sample_weight, X_cal)
+        weight = checks.checked_weight(sample_weight, X_cal)
         held_out = HeldOut(distribution, distribution.latent.f, own, weight, groups, "calibration")
         conformal = calibrate_classes(held_out, score, class_conditional, _uniform(randomized, random_state, len(own)))
         warn_of_training_rows(self, X_cal, y, weight)
@@ -288,8 +263,8 @@ class ClassificationMethods:
         X: MatrixLike,
         confidence_level: Levels = 0.9,
         kind: Literal["conformal", "cv+"] = "conformal",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
         *,
         allow_empty: bool = True,
         random_state: RandomState = None,
@@ -323,9 +298,9 @@ class ClassificationMethods:
         >>> ribbon.predict_set(X[:, :2], confidence_level=[0.8, 0.95]).sum(axis=1).mean(axis=0).round(2)
         array([0.97, 1.43])
         """
-        check_name(kind, "kind", ("conformal", "cv+"))
-        check_fitted(self)
-        _, scalar = check_levels(confidence_level, "confidence_level")
+        checks.check_name(kind, "kind", ("conformal", "cv+"))
+        checks.check_fitted(self)
+        _, scalar = checks.check_levels(confidence_level, "confidence_level")
         if kind == "cv+":
             if not (groups is None and sample_weight is None):
                 raise ValueError("groups and sample_weight are for kind='conformal'; do not pass them with kind='cv+'.")
@@ -369,7 +344,7 @@ class ClassificationMethods:
         """
         import pandas as pd
 
-        level = check_single_level(confidence_level)
+        level = checks.check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         proba, intervals = distribution.mean(), distribution.interval(level)
         columns = {"prediction": self.classes_[proba.argmax(axis=1)]}
@@ -515,11 +490,11 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     alpha: float = 1.0
     temperature: float | Literal["auto"] = "auto"
     averaging: Literal["closed", "exact"] = "closed"
-    held_out: HeldOutName | int | BaseCrossValidator | Iterable = "auto"
-    curvature: CurvatureName | Curvature = "auto"
+    held_out: options.HeldOutName | int | BaseCrossValidator | Iterable = "auto"
+    curvature: options.CurvatureName | Curvature = "auto"
     damping: float | Literal["auto"] = "auto"
-    correction: Correction = "auto"
-    predictive: PredictiveName = "gaussian"
+    correction: options.Correction = "auto"
+    predictive: options.PredictiveName = "gaussian"
     n_draws: int = 100
     clip_scores: float | None = None
     clip_steps: float | None = None
@@ -538,13 +513,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         return LogisticRegression()
 
     @ignoring_underflow
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters
@@ -561,7 +530,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         -------
         self : RibbonClassifier
         """
-        y, settings = check_target(self, y), Settings.from_classifier(self)
+        y, settings = checks.check_target(self, y), Settings.from_classifier(self)
         base = self._fit_base_model(X, y, sample_weight, groups)
         return self._fit_around(settings, base, (X, y, sample_weight, groups))
 
@@ -582,9 +551,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             fitted = fitted | found | fit_ribbon(settings, training)  # the second pass: corrected scores, the ribbon
             fitted["classes_"] = fitted["model_"].classes
             found, reason = [], None
-            if is_name(settings.temperature, "auto") and unseen is None:
+            if checks.is_name(settings.temperature, "auto") and unseen is None:
                 record, reason = left_out_record(fitted, training, settings.weight_type)
-                found = [record] if reason is None or not is_name(settings.held_out, "auto") else []
+                found = [record] if reason is None or not checks.is_name(settings.held_out, "auto") else []
         if reason and not found and may_be_refitted(self, rows):
             unseen = refits_or_set_aside(self, settings.held_out, estimator, whole, rows, table)
         with limit_blas(rows.n_rows, len(whole.theta)):

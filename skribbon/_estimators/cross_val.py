@@ -11,7 +11,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._utils.checks import coarsest, group_labels, is_lazy, is_name
 from .._utils.compat import safe_indexing
-from .._utils.typing import FloatArray, Levels, MatrixLike, PromiseKind
+from .._utils.typing import FloatArray, Levels, MatrixLike, PerRow, PromiseKind
 from .._utils.unwrap import innermost, last_step, may_be_network
 from ..exceptions import noted_warnings, warn_once_per_kind
 from .folds import holds_out_each_once, split_positions
@@ -27,8 +27,8 @@ def cross_val_interval(
     X: MatrixLike,
     y: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
     confidence_level: Levels = 0.9,
     kind: PromiseKind = "prediction",
     cv: int | BaseCrossValidator | Iterable | None = None,

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from .._predict.held_out import HeldOutSummary
 from .._utils import checks
 from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
-from .._utils.typing import MatrixLike, Scorer
+from .._utils.typing import MatrixLike, PerRow, Scorer
 from .._utils.unwrap import is_frozen, may_be_network
 from ..conformal.left_out import CrossConformal
 from ..exceptions import noted_warnings, warn_once_per_kind
@@ -146,13 +146,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ fit
     @ignoring_underflow
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Choose alpha and fit a Ribbon with it on all rows.
 
         Parameters
@@ -388,7 +382,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     predict_set = _delegated(RibbonClassifier.predict_set)
     decision_function = _delegated(RibbonClassifier.decision_function)
 
-    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> float:
         """R^2 of a regressor, or accuracy of a classifier.
 
         Parameters

@@ -1,7 +1,5 @@
 """Predictions of training rows by networks that have not seen them: refits without folds, or rows set aside."""
 
-from __future__ import annotations
-
 import time
 from copy import deepcopy
 from dataclasses import replace
@@ -17,17 +15,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._core import thresholds
 from .._core.deals import row_keys, some_by_keys
 from .._core.findings import is_sorted, neighbour_correlation
-from .._core.thresholds import (
-    EASY_LEVERAGE,
-    FEWEST_UNSEEN_ROWS,
-    MAX_REFIT_RATIO,
-    N_FOLDS,
-    N_REFITS,
-    NETWORK_SPREAD,
-    NOISE_ROWS,
-)
 from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
@@ -71,7 +61,7 @@ def refits_or_set_aside(ribbon, held_out, estimator, whole, rows, table):
             "held_out='early_stopping' needs an MLPRegressor or MLPClassifier with early_stopping=True, an integer "
             "random_state and no warm_start, whose validation rows can be drawn again. Use held_out='auto'."
         )
-    if found is not None and (asked or len(found.rows) >= FEWEST_UNSEEN_ROWS):
+    if found is not None and (asked or len(found.rows) >= thresholds.FEWEST_UNSEEN_ROWS):
         return found
     if may_be_refitted(ribbon, rows):
         return refitted(ribbon, estimator, held_out, whole, rows, table)
@@ -86,12 +76,13 @@ def refits_or_set_aside(ribbon, held_out, estimator, whole, rows, table):
 def has_many_parameters(rows):
     """Whether the model of the rows is a network with so many parameters that it could memorize them."""
     model = rows.model
-    return is_network(model) and len(model.theta) >= EASY_LEVERAGE * rows.n * model.loss.curvature_rank
+    return is_network(model) and len(model.theta) >= thresholds.EASY_LEVERAGE * rows.n * model.loss.curvature_rank
 
 
 def n_refits(rows):
     """Number of folds to refit a classifier without: all, or as many as hold out enough rows."""
-    return max(N_REFITS, int(np.ceil(N_FOLDS * scaling_rows(rows.model.loss.n_classes) / rows.n_rows)))
+    enough = thresholds.N_FOLDS * scaling_rows(rows.model.loss.n_classes) / rows.n_rows
+    return max(thresholds.N_REFITS, int(np.ceil(enough)))
 
 
 # ---------------------------------------------------------------------- refits
@@ -115,9 +106,8 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
         delayed(_refit)(bare, X, y, sample_weight, train, seeds[k], f"refit {k + 1} of {len(splits)}")
         for k, (train, _) in enumerate(splits)
     )
-    return (compared_logits if is_classifier(ribbon) else compared)(
-        Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X
-    )
+    compare = compared_logits if is_classifier(ribbon) else compared
+    return compare(Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X)
 
 
 def compared_logits(models, splits, model, rows, X):
@@ -125,7 +115,7 @@ def compared_logits(models, splits, model, rows, X):
     F, tests = [_raw_of(own, X) for own in models], [test for _, test in splits]
     if is_network(model) and len(F) > 1:  # refits differ as two fits do, in their rows and random numbers
         gaps = [np.stack([f[test] for f in F if f is not F[k]]) - F[k][test] for k, test in enumerate(tests)]
-        variance = NETWORK_SPREAD * np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
+        variance = thresholds.NETWORK_SPREAD * np.mean([np.mean(np.sum(gap**2, axis=2)) for gap in gaps])
     else:  # leaving out a share of the rows moves a fit by that share over the rest of its variance
         full, share = raw_predictions(model, rows.X), np.mean(list(map(len, tests))) / rows.n_rows
         moves = [np.sum((f - full)[test] ** 2, axis=1) for f, test in zip(F, tests, strict=True)]
@@ -170,12 +160,12 @@ def compared(models, splits, model, rows, X):
     kept = np.mean([len(train) for train, _ in splits]) / rows.n_rows
     expected = expected + (1 - (1 - kept) * memory) * np.maximum(unseen - seen, 0.0)
     ratio = np.divide(expected, unseen, out=np.ones_like(unseen), where=unseen > 0)
-    return _sampled(splits, f, ratio, rows, NOISE_ROWS)
+    return _sampled(splits, f, ratio, rows, thresholds.NOISE_ROWS)
 
 
 def _warn_if_unstable(errors):
     """Warn if mean squared errors (K,) of refits at their held-out rows differ widely."""
-    if errors.max() > MAX_REFIT_RATIO * errors.min() > 0:
+    if errors.max() > thresholds.MAX_REFIT_RATIO * errors.min() > 0:
         warn_user(
             "Refits without some of the rows have held-out errors that differ by a factor of "
             f"{np.sqrt(errors.max() / errors.min()):.2g}, so training is unstable and intervals are rough. Try: scale "
@@ -197,11 +187,13 @@ def _splits(held_out, X, y, sample_weight, groups, params, classifier, rows):
     units = len(y) if groups is None else len(np.unique(groups))
     if units < 2:
         raise ValueError("Refits without some of the rows need more than 1 sample; pass more rows, or held_out='loo'.")
+    n_folds = min(thresholds.N_FOLDS, units)
     if not classifier:
-        return split_positions(min(N_FOLDS, units), X, y, groups, False, {}, sample_weight)[:N_REFITS]
+        found = split_positions(n_folds, X, y, groups, False, {}, sample_weight)
+        return found[: thresholds.N_REFITS]
     classes, counts = np.unique(y, return_counts=True)
-    stratified = groups is not None or counts.min() >= N_FOLDS
-    found = split_positions(min(N_FOLDS, units), X, y, groups, stratified, {}, sample_weight)
+    stratified = groups is not None or counts.min() >= thresholds.N_FOLDS
+    found = split_positions(n_folds, X, y, groups, stratified, {}, sample_weight)
     whole = [(train, test) for train, test in found if len(np.unique(y[train])) == len(classes)]
     return whole[: n_refits(rows)]
 

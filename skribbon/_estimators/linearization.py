@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from .._core import ribbon as core
 from .._core.refits import minimise
-from .._core.ribbon import (
-    ReweightedCurvature,
-    direct,
-    gradient_change,
-    influence,
-    is_quadratic,
-    min_curvature,
-    pushforward,
-)
 from .._core.rows import Moments
 from .._core.thresholds import LINEARIZATION_ERROR
 
@@ -125,7 +117,7 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     moments = Moments.from_rows(rows, curvature)
     reweighted = np.stack([replace(rows, weight=w).sum(_score_sum) / n for w in weights.T], axis=1)
     H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
-    shifts, refitted, converged, newton = influence(H_r, U), [], [], ()
+    shifts, refitted, converged, newton = core.influence(H_r, U), [], [], ()
     for b in range(n_refits):
         start = time.perf_counter()
         theta, report = minimise(_reweighted(rows, weights[:, b]))
@@ -137,10 +129,10 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     refitted = np.stack(refitted, axis=1)
     Z = model.rows(rows.X[rng.permutation(len(rows.y))[:2000]])  # enough rows to compare predictions
     f = model.raw(Z)[:, :, None]
-    moves = pushforward(model, Z, shifts) - f, direct(model, Z, refitted) - f
+    moves = core.pushforward(model, Z, shifts) - f, core.direct(model, Z, refitted) - f
     if curvature.reweights:
         newton_shifts = _newton_steps(rows, curvature, H_r, weights, U)
-        newton = model.uncentred(newton_shifts), direct(model, Z, newton_shifts) - f
+        newton = model.uncentred(newton_shifts), core.direct(model, Z, newton_shifts) - f
     steps = model.uncentred(shifts), model.uncentred(refitted)
     return LinearizationReport(alpha, weights, *steps, *moves, np.array(converged), *newton)
 
@@ -152,10 +144,10 @@ def _newton_steps(rows, curvature, H_r, weights, U):
         drawn = replace(rows, weight=weight)
         H = drawn.sum(curvature.of_block) / rows.n
         penalised = H + np.diag(curvature.shift(model))
-        H_w = ReweightedCurvature.from_draws(H_r.inverse_root, penalised[None], min_curvature(model))
+        H_w = core.ReweightedCurvature.from_draws(H_r.inverse_root, penalised[None], core.min_curvature(model))
         step = H_w.shifts(score)
-        if not is_quadratic(model):
-            moved = drawn.sum(partial(gradient_change, shift=step[:, 0])) / rows.n
+        if not core.is_quadratic(model):
+            moved = drawn.sum(partial(core.gradient_change, shift=step[:, 0])) / rows.n
             step = H_w.second_order(score, moved[:, None] - H @ step)
         steps.append(step)
     return np.concatenate(steps, axis=1)

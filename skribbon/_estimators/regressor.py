@@ -21,35 +21,11 @@ from .._predict.held_out import HeldOut
 from .._predict.joint import JointPredictive, output_position, output_ribbon, predictive
 from .._predict.predictive import Latent, Predictive
 from .._predict.target import TargetScale, from_zero
-from .._utils.checks import (
-    check_fitted,
-    check_levels,
-    check_name,
-    check_observations,
-    check_single_level,
-    check_table_of,
-    check_target,
-    checked_weight,
-)
+from .._utils import checks
+from .._utils import typing as options
 from .._utils.compat import ignoring_underflow, limit_blas
 from .._utils.frames import index_of, polars_in_polars_out
-from .._utils.typing import (
-    Correction,
-    CurvatureName,
-    FloatArray,
-    HeldOutName,
-    IntervalKind,
-    LawName,
-    Levels,
-    MatrixLike,
-    NoiseName,
-    PredictiveName,
-    PromiseKind,
-    QuantileKind,
-    RandomState,
-    ScoreName,
-    WeightType,
-)
+from .._utils.typing import FloatArray, IntervalKind, Levels, MatrixLike, PerRow, RandomState
 from ..conformal.calibration import Calibration, calibrate, conformal_bounds, conformal_interval
 from ..conformal.left_out import Jackknife
 from ..curvature import Curvature, machine_bytes
@@ -111,7 +87,7 @@ class RegressionMethods:
         >>> (1 - distribution.cdf(200.0)).round(2)  # probability of more than 200
         array([0.54, 0.  ])
         """
-        check_name(kind, "kind", get_args(IntervalKind))
+        checks.check_name(kind, "kind", get_args(IntervalKind))
         X = self._prepared(X)
         return predictive(self.model_, self._latent(X), self.noise_, self.law_, X, self.target_scale_, kind)
 
@@ -154,7 +130,7 @@ class RegressionMethods:
         >>> y_std.round(1)
         array([60.7, 38.2])
         """
-        check_fitted(self)
+        checks.check_fitted(self)
         if return_std and return_cov:
             raise ValueError("return_std and return_cov are mutually exclusive; set only one of them.")
         y_pred = self._predict_mean(X)
@@ -181,9 +157,9 @@ class RegressionMethods:
         self,
         X: MatrixLike,
         confidence_level: Levels = 0.9,
-        kind: PromiseKind = "prediction",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        kind: options.PromiseKind = "prediction",
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
     ) -> FloatArray:
         """Central intervals for a new observation, or for the mean function.
 
@@ -215,7 +191,7 @@ class RegressionMethods:
         >>> ribbon.predict_interval(X[:1], confidence_level=0.9, kind="confidence").round(0)
         array([[194., 218.]])
         """
-        self._check_kind_of_interval(kind, PromiseKind, groups, sample_weight)
+        self._check_kind_of_interval(kind, options.PromiseKind, groups, sample_weight)
         if kind == "prediction" or kind == "confidence":
             return self.predict_distribution(X, kind).interval(confidence_level)
         if kind == "conformal":
@@ -224,7 +200,7 @@ class RegressionMethods:
 
     def _left_out_interval(self, X, confidence_level, kind):
         """Jackknife+ or CV+ intervals, from the fits without some rows."""
-        check_fitted(self)
+        checks.check_fitted(self)
         name, needed = LEFT_OUT[kind]
         if not hasattr(self, name):
             raise ValueError(f"kind={kind!r} needs {needed}.")
@@ -246,10 +222,10 @@ class RegressionMethods:
         self,
         X_cal: MatrixLike,
         y_cal: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
-        score: ScoreName = "distribution",
+        score: options.ScoreName = "distribution",
         bins: int | ArrayLike | None = None,
     ) -> Self:
         """Learn from held-out rows how wide intervals must be to reach their nominal coverage.
@@ -292,8 +268,9 @@ class RegressionMethods:
         """
         X_cal, y_cal, sample_weight, groups = calibration_rows(self, X_cal, y_cal, sample_weight, groups)
         distribution, m = self.predict_distribution(X_cal), len(self.model_.loss.by_output)
-        y = check_table_of(y_cal, (len(distribution), m)) if m else check_observations(y_cal, len(distribution))
-        weight = checked_weight(sample_weight, X_cal)
+        n = len(distribution)
+        y = checks.check_table_of(y_cal, (n, m)) if m else checks.check_observations(y_cal, n)
+        weight = checks.checked_weight(sample_weight, X_cal)
         held_out = HeldOut(distribution, distribution.latent.f, y, weight, groups, "calibration")
         conformal = tuple(calibrate(own, score, bins) for own in held_out.outputs)
         warn_of_training_rows(self, X_cal, y, weight)
@@ -305,9 +282,9 @@ class RegressionMethods:
         self,
         X: MatrixLike,
         quantiles: Levels = (0.05, 0.5, 0.95),
-        kind: QuantileKind = "prediction",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        kind: options.QuantileKind = "prediction",
+        groups: PerRow = None,
+        sample_weight: PerRow = None,
     ) -> FloatArray:
         """Quantiles for a new observation, or for the mean function.
 
@@ -331,15 +308,15 @@ class RegressionMethods:
         >>> RibbonRegressor().fit(X, y).predict_quantiles(X[:1], [0.1, 0.5, 0.9]).round(0)
         array([[128., 206., 284.]])
         """
-        levels, _ = check_levels(quantiles, "quantiles")
-        self._check_kind_of_interval(kind, QuantileKind, groups, sample_weight)
+        levels, _ = checks.check_levels(quantiles, "quantiles")
+        self._check_kind_of_interval(kind, options.QuantileKind, groups, sample_weight)
         if kind == "conformal":
             return self._calibrated(conformal_bounds, X, levels, groups, sample_weight)
         return self.predict_distribution(X, kind).quantile(levels)
 
     def _calibrated(self, function, X, *asked):
         """Return ``function(calibration, distribution, *asked)``, output by output."""
-        check_fitted(self)
+        checks.check_fitted(self)
         if not hasattr(self, "conformal_"):
             raise NotFittedError("kind='conformal' needs calibration rows: call conformalize(X_cal, y_cal) first.")
         distribution = self.predict_distribution(X)
@@ -348,7 +325,7 @@ class RegressionMethods:
 
     def _check_kind_of_interval(self, kind, kinds, groups, sample_weight):
         """Refuse unknown kinds, and groups or weights with other kinds than "conformal"."""
-        check_name(kind, "kind", get_args(kinds))
+        checks.check_name(kind, "kind", get_args(kinds))
         if kind != "conformal" and not (groups is None and sample_weight is None):
             raise ValueError(f"groups and sample_weight are for kind='conformal'; do not pass them with kind={kind!r}.")
 
@@ -373,17 +350,13 @@ class RegressionMethods:
         >>> RibbonRegressor().fit(X, y).predict_std(X[:2], kind="epistemic").round(1)
         array([7. , 6.7])
         """
-        check_name(kind, "kind", ("total", "epistemic", "aleatoric"))
+        checks.check_name(kind, "kind", ("total", "epistemic", "aleatoric"))
         epistemic, aleatoric = self.predict_distribution(X).standard_errors()
         return {"epistemic": epistemic, "aleatoric": aleatoric, "total": np.hypot(epistemic, aleatoric)}[kind]
 
     @lazily
     def predict_samples(
-        self,
-        X: MatrixLike,
-        n_samples: int = 100,
-        kind: IntervalKind = "prediction",
-        random_state: RandomState = None,
+        self, X: MatrixLike, n_samples: int = 100, kind: IntervalKind = "prediction", random_state: RandomState = None
     ) -> FloatArray:
         """Draw new observations or the mean function; each draw is one function evaluated at all rows.
 
@@ -433,17 +406,12 @@ class RegressionMethods:
         """
         import pandas as pd
 
-        level = check_single_level(confidence_level)
+        level = checks.check_single_level(confidence_level)
         distribution = self.predict_distribution(X)
         epistemic, aleatoric = distribution.standard_errors()
         lower, upper = np.moveaxis(distribution.interval(level), -1, 0)
-        columns = {
-            "prediction": self._predict_mean(X),
-            "std_epistemic": epistemic,
-            "std_aleatoric": aleatoric,
-            "lower": lower,
-            "upper": upper,
-        }
+        columns = {"prediction": self._predict_mean(X), "std_epistemic": epistemic, "std_aleatoric": aleatoric}
+        columns |= {"lower": lower, "upper": upper}
         if not self.model_.loss.by_output:
             return pd.DataFrame(columns, index=index_of(X))
         names = pd.MultiIndex.from_product([self.output_names_, columns], names=["output", "column"])
@@ -654,17 +622,17 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     estimator: BaseEstimator | None = None
     _: KW_ONLY
     alpha: float = 1.0
-    curvature: CurvatureName | Curvature = "auto"
+    curvature: options.CurvatureName | Curvature = "auto"
     damping: float | Literal["auto"] = "auto"
-    noise: NoiseName | float | FloatArray | Noise = "auto"
-    law: LawName | NoiseLaw | Sequence[LawName | NoiseLaw] = "auto"
-    correction: Correction = "auto"
-    predictive: PredictiveName = "gaussian"
+    noise: options.NoiseName | float | FloatArray | Noise = "auto"
+    law: options.LawName | NoiseLaw | Sequence[options.LawName | NoiseLaw] = "auto"
+    correction: options.Correction = "auto"
+    predictive: options.PredictiveName = "gaussian"
     n_draws: int = 100
     clip_scores: float | None = None
     clip_steps: float | None = None
-    weight_type: WeightType = "frequency"
-    held_out: HeldOutName | int | BaseCrossValidator | Iterable = "auto"
+    weight_type: options.WeightType = "frequency"
+    held_out: options.HeldOutName | int | BaseCrossValidator | Iterable = "auto"
     store_loo: bool = False
     n_jobs: int | None = None
     random_state: RandomState = None
@@ -674,13 +642,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         return LinearRegression()
 
     @ignoring_underflow
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 
         Parameters
@@ -699,7 +661,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         -------
         self : RibbonRegressor
         """
-        names, y = getattr(y, "columns", None), check_target(self, y)
+        names, y = getattr(y, "columns", None), checks.check_target(self, y)
         settings = Settings.from_regressor(self, y)
         base = self._fit_base_model(X, y, sample_weight, groups)
         return self._fit_around(settings, base, (X, y, sample_weight, groups), names)
@@ -754,7 +716,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         >>> ribbon.output("Waist").predict_interval(X[:1]).round(0)
         array([[31., 39.]])
         """
-        check_fitted(self)
+        checks.check_fitted(self)
         if not self.model_.loss.by_output:
             raise ValueError("There is only one output; use the Ribbon itself.")
         j, model = output_position(self.output_names_, output), self.model_
@@ -789,8 +751,5 @@ def left_out(settings, fitted, training, y):
     columns = zip(record.outputs, training.outputs, model.outputs, strict=True)
     jackknives = tuple(Jackknife.from_held_out(*column, fitted["noise_"]) for column in columns)
     residuals = np.stack([own.residuals for own in record.outputs], axis=1)
-    return {
-        "_loo_": record,
-        "_jackknife_": jackknives if model.loss.by_output else jackknives[0],
-        "loo_residuals_": residuals.reshape(record.y.shape),
-    }
+    jackknife = jackknives if model.loss.by_output else jackknives[0]
+    return {"_loo_": record, "_jackknife_": jackknife, "loo_residuals_": residuals.reshape(record.y.shape)}

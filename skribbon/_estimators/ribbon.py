@@ -1,7 +1,5 @@
 """Shared by all Ribbons: the first pass, the ribbon, raw predictions, and checks against refits."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,35 +11,20 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 
+from .._core import thresholds
 from .._core.crossed import crossed_ribbon
 from .._core.findings import found
 from .._core.rows import Moments, row_blocks, weighed
-from .._core.thresholds import (
-    EASY_LEVERAGE,
-    HELD_OUT_PARAMETERS_PER_ROW,
-    MAX_PARAMETERS_PER_ROW,
-    NETWORK_WORK,
-    SAME_GRADIENT,
-    SAME_ROWS,
-    SINGLE_ROW_TOL,
-    STATIONARITY_LIMIT,
-    UNDETERMINED_TOL,
-)
 from .._core.training import Training, damped, is_flexible, is_network, limited, may_have_memorized
 from .._core.units import NO_CLIP, Clip
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
 from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy, is_name
 from .._utils.compat import limit_blas
-from .._utils.typing import FloatArray, MatrixLike, RandomState
+from .._utils.typing import FloatArray, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import is_frozen, may_be_network
 from ..curvature import LastLayer, machine_bytes, resolve_curvature
-from ..exceptions import (
-    CalibrationWarning,
-    FlexibleModelWarning,
-    WeightWarning,
-    warn_user,
-)
+from ..exceptions import CalibrationWarning, FlexibleModelWarning, WeightWarning, warn_user
 from ..models.base import raw_and_covariance, raw_predictions, training_rows
 from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
@@ -53,7 +36,8 @@ def first_pass(ribbon, settings, rows):
     """Training of the rows after the first pass, without damping."""
     model, n = rows.model, rows.n_rows if rows.in_memory else 0  # on Dask, a pass costs more than its arithmetic
     p, rank = len(model.theta), model.loss.curvature_rank
-    few = model.has_layers and EASY_LEVERAGE * n * rank <= p and n * rank * p**2 + 10 * p**3 > NETWORK_WORK
+    costly = n * rank * p**2 + 10 * p**3 > thresholds.NETWORK_WORK
+    few = model.has_layers and thresholds.EASY_LEVERAGE * n * rank <= p and costly
     if few and is_name(settings.curvature, "auto") and settings.learns and may_be_refitted(ribbon, rows):
         curvature = LastLayer(settings.damping)  # refits correct the size of its covariance
     else:
@@ -74,7 +58,8 @@ def settled(ribbon, training, whole, unseen=None):
     report, network, excused = training.findings.report, is_network(whole), True
     if unseen is not None:
         limits = automatic and training.curvature.factors_again and network
-        training = replace(limited(training, HELD_OUT_PARAMETERS_PER_ROW) if limits else training, scaled=True)
+        training = limited(training, thresholds.HELD_OUT_PARAMETERS_PER_ROW) if limits else training
+        training = replace(training, scaled=True)
         if network:
             report("undamped", training.parameters_per_row, damping=training.curvature.damping)
     else:
@@ -84,13 +69,13 @@ def settled(ribbon, training, whole, unseen=None):
         if memorized or network:
             n_parameters = len(whole.theta) / (training.n * whole.loss.curvature_rank)
             per_row = training.parameters_per_row if whole is training.rows.model else n_parameters
-            limit, effect = EASY_LEVERAGE, "90% intervals can cover 40% to 80% of new rows"
+            limit, effect = thresholds.EASY_LEVERAGE, "90% intervals can cover 40% to 80% of new rows"
             if classes:
-                limit, effect = MAX_PARAMETERS_PER_ROW, "probabilities can be far too certain"
+                limit, effect = thresholds.MAX_PARAMETERS_PER_ROW, "probabilities can be far too certain"
             words = {"n_parameters": n_parameters, "effect": effect, "cure": _cure(ribbon, training)}
             report("memorized", per_row, limit, memorized, **words)
         training = damped(training) if automatic and flexible else training
-    if not excused or known["stationarity_"] <= STATIONARITY_LIMIT:
+    if not excused or known["stationarity_"] <= thresholds.STATIONARITY_LIMIT:
         report("convergence", known["stationarity_"], cure=whole.cure)
     return training, known | {"model_": training.curvature.view(whole), "curvature_": training.curvature}
 
@@ -149,7 +134,7 @@ def loo_record(settings, fitted, training, y, predict):
     ``predict(latent)`` returns predictive distributions. Warns about overparameterized networks.
     """
     per_row, rows = training.parameters_per_row, training.rows
-    if not rows.model.is_linear and per_row > MAX_PARAMETERS_PER_ROW:
+    if not rows.model.is_linear and per_row > thresholds.MAX_PARAMETERS_PER_ROW:
         warn_user(
             f"The network has {per_row:.2f} effective parameters per row, so loo_score_ is too optimistic. Try: scores "
             "of rows that it was not trained on, from RibbonCV.",
@@ -211,8 +196,8 @@ def warn_of_reach(model, ribbon, X):
 def reach(model, ribbon, X):
     """Findings about prepared rows X: along undetermined directions, and by a single training row each."""
     known = {"n": X.shape[0], "noun": "rows", "effect": "intervals are too narrow"}
-    far = _count_beyond(model, X, ribbon.undetermined, UNDETERMINED_TOL)
-    leaning = _count_beyond(model, X, ribbon.single, SINGLE_ROW_TOL)
+    far = _count_beyond(model, X, ribbon.undetermined, thresholds.UNDETERMINED_TOL)
+    leaning = _count_beyond(model, X, ribbon.single, thresholds.SINGLE_ROW_TOL)
     return found("undetermined", far, **known), found("single_row", leaning, **known)
 
 
@@ -371,8 +356,8 @@ class BaseRibbon(Wrapper):
         self,
         X: MatrixLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         *,
         n_refits: int = 5,
         random_state: RandomState = None,
@@ -408,10 +393,8 @@ class BaseRibbon(Wrapper):
         [0.98, 0.98, 0.99]
         """
         rows = self._rows_again(X, y, sample_weight, groups)
-        rng = check_random_state(random_state)
-        return compare_with_refits(
-            rows, self.curvature_, self.ribbon_.alpha, check_count(n_refits, "n_refits"), rng, verbose
-        )
+        n_refits, rng = check_count(n_refits, "n_refits"), check_random_state(random_state)
+        return compare_with_refits(rows, self.curvature_, self.ribbon_.alpha, n_refits, rng, verbose)
 
     def _rows_again(self, X, y, sample_weight, groups):
         """Training rows passed again; refuses another number of observations or groups."""
@@ -436,7 +419,7 @@ class BaseRibbon(Wrapper):
         training = Training.from_rows(_centred(rows, curvature), curvature, correction, clip)
         asked = getattr(self.curvature, "damping", self.damping)
         before = training if asked == curvature.damping else training.at_damping(asked)  # as at the fit, before damping
-        if abs(before.stationarity - self.stationarity_) > SAME_GRADIENT * (1 + self.stationarity_):
+        if abs(before.stationarity - self.stationarity_) > thresholds.SAME_GRADIENT * (1 + self.stationarity_):
             raise ValueError(
                 "X_train, y_train, sample_weight and groups must be those that the estimator was fitted on: their "
                 f"gradient was {self.stationarity_:.2g} standard errors, and is now {before.stationarity:.2g}."
@@ -461,7 +444,7 @@ def are_training_rows(estimator, X, y, weight):
     model = estimator.model_
     moments = training_rows(model, validated(estimator, X), y, weight).sum(_score_moments)
     mean, error = moments.g_bar + model.penalty_gradient, moments.standard_error
-    return bool((error > 0).any() and np.mean((mean[error > 0] / error[error > 0]) ** 2) < SAME_ROWS**2)
+    return bool((error > 0).any() and np.mean((mean[error > 0] / error[error > 0]) ** 2) < thresholds.SAME_ROWS**2)
 
 
 def _score_moments(block):

@@ -79,9 +79,7 @@ def _of_calendar(times: Any, length: str) -> Any:
     import pandas as pd
 
     if not pd.api.types.is_datetime64_any_dtype(times):
-        raise ValueError(
-            f"length={length!r} is a time offset, but times_or_n contains no dates; pass a number of rows."
-        )
+        raise ValueError(f"length={length!r} is a time offset, but times_or_n contains no dates; pass a row count.")
     try:
         offset: Any = pd.tseries.frequencies.to_offset(length)
     except ValueError as error:

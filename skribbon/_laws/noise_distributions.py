@@ -8,7 +8,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, stdtr, stdtrit
 
 from .._utils.compat import cached_property
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, PerRow
 from .base import Law, LocationScale, Normal, Student
 
 TAIL, TAIL_SCALE = 3.0, 1.5  # degrees of freedom and scale of empirical tails: heavy, with a finite variance
@@ -153,7 +153,7 @@ class EmpiricalLaw(NoiseLaw):
     """
 
     z: ArrayLike
-    weight: ArrayLike | None = None
+    weight: PerRow = None
     share: float = 1.0
     n: float = field(init=False)
     name = "empirical"

@@ -124,9 +124,7 @@ def group_codes(groups, n):
     from pandas import factorize  # recognizes missing labels of any kind
 
     if np.ndim(groups) == 0 or np.shape(groups)[1:] not in ((), (1,)):
-        raise ValueError(
-            f"groups must be a sequence of {n} labels, one for each row of X, got shape {np.shape(groups)}."
-        )
+        raise ValueError(f"groups must be a sequence of {n} labels, one per row of X, got shape {np.shape(groups)}.")
     groups = np.asarray(groups).ravel()
     if len(groups) != n:
         raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")

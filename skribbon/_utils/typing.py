@@ -9,11 +9,13 @@ from scipy import sparse
 
 FloatArray: TypeAlias = NDArray[np.float64]
 MatrixLike: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray  # X: arrays, data frames, sparse matrices
+PerRow: TypeAlias = ArrayLike | None  # a weight, label or target for each row, or None
+Names: TypeAlias = Sequence[str] | None
 RandomState: TypeAlias = int | np.random.RandomState | None
 Levels: TypeAlias = float | Sequence[float] | FloatArray  # one probability, or several
 Scorer: TypeAlias = Callable[..., float]  # (estimator, X, y, sample_weight=None)
 
-MultiOutput: TypeAlias = Literal["uniform_average", "raw_values"] | ArrayLike  # how scores of outputs are averaged
+Outputs: TypeAlias = Literal["uniform_average", "raw_values"] | ArrayLike  # how scores of outputs are averaged
 
 Correction: TypeAlias = Literal["auto", "HC0", "HC1", "HC2", "HC3"]
 CurvatureName: TypeAlias = Literal[

@@ -35,7 +35,7 @@ from .._predict.target import TargetScale
 from .._utils.checks import check_count, check_name, check_target
 from .._utils.compat import ignoring_underflow, safe_indexing
 from .._utils.frames import as_series, is_polars
-from .._utils.typing import MatrixLike, RandomState
+from .._utils.typing import MatrixLike, PerRow, RandomState
 from .._utils.unwrap import innermost, is_frozen
 from ..exceptions import RibbonWarning, warn_user
 from ..models import AutogradClassifier, AutogradRegressor
@@ -169,7 +169,7 @@ class WeightedFit(Wrapper):
     """Estimator with sample weights; a subclass writes ``_fitted(X, y, sample_weight)``, its fitted attributes."""
 
     @ignoring_underflow
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> Self:
         """Fit the base model and the distribution of its parameters.
 
         Parameters

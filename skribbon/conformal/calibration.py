@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 from .._predict.predictive import Predictive
 from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes
-from .._utils.typing import ClassScoreName, FloatArray, Levels
+from .._utils.typing import ClassScoreName, FloatArray, Levels, PerRow
 from ..exceptions import CalibrationWarning, warn_user
 
 TAIL = 1e-8  # below this tail probability scores grow linearly: 1 - F has only eight digits there, and fewer beyond
@@ -22,10 +22,7 @@ ROUNDING = 1e-10  # relative error allowed to sums of weights and probabilities,
 
 # ---------------------------------------------------------------------- ranks
 def conformal_quantile(
-    scores: ArrayLike,
-    confidence_level: Levels,
-    sample_weight: ArrayLike | None = None,
-    test_weight: ArrayLike = 1.0,
+    scores: ArrayLike, confidence_level: Levels, sample_weight: PerRow = None, test_weight: ArrayLike = 1.0
 ) -> FloatArray:
     r"""Score that a new row exceeds with a probability of at most one minus the level.
 
@@ -279,7 +276,7 @@ class Calibration:
     randomized: bool = False
 
     @classmethod
-    def from_labels(cls, score: str, scores: FloatArray, weight: ArrayLike | None, groups: ArrayLike | None) -> Self:
+    def from_labels(cls, score: str, scores: FloatArray, weight: PerRow, groups: PerRow) -> Self:
         """Build from scores, optionally in labelled groups.
 
         Parameters
@@ -301,7 +298,7 @@ class Calibration:
         return cls(score, scores, weight, labels=pd.Index(labels), group=code)
 
     @classmethod
-    def from_spread(cls, score: str, scores: FloatArray, weight: ArrayLike | None, std: FloatArray, bins: Any) -> Self:
+    def from_spread(cls, score: str, scores: FloatArray, weight: PerRow, std: FloatArray, bins: Any) -> Self:
         """Build from scores in bins of the predicted standard deviation.
 
         Parameters
@@ -327,9 +324,7 @@ class Calibration:
         whole = cls.from_labels(score, scores, weight, np.searchsorted(edges, std))
         return replace(whole, edges=edges)
 
-    def groups_of(
-        self, groups: ArrayLike | None, n: int, std: Callable[[], FloatArray] | None = None
-    ) -> NDArray[np.intp] | None:
+    def groups_of(self, groups: PerRow, n: int, std: Callable[[], FloatArray] | None = None) -> NDArray[np.intp] | None:
         """Group positions of the rows to predict.
 
         Parameters
@@ -360,11 +355,7 @@ class Calibration:
         return code
 
     def thresholds(
-        self,
-        confidence_level: Levels,
-        n: int,
-        group: NDArray[np.intp] | None = None,
-        test_weight: ArrayLike | None = None,
+        self, confidence_level: Levels, n: int, group: NDArray[np.intp] | None = None, test_weight: PerRow = None
     ) -> FloatArray:
         """Largest scores allowed in the intervals or sets of the rows to predict.
 

@@ -290,12 +290,8 @@ class LastLayer(DenseCurvature):
         return block.C if block.model.exact_is_psd else super().of_loss(block)
 
 
-CURVATURES: dict[str, type[Curvature]] = {
-    "hessian": Hessian,
-    "ggn": GaussNewton,
-    "fisher": EmpiricalFisher,
-    "last_layer": LastLayer,
-}
+CURVATURES: dict[str, type[Curvature]] = {"hessian": Hessian, "ggn": GaussNewton, "fisher": EmpiricalFisher}
+CURVATURES["last_layer"] = LastLayer
 
 
 def resolve_curvature(

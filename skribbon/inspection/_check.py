@@ -1,7 +1,5 @@
 """One table of everything that can be checked about a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
@@ -17,7 +14,7 @@ from .._core.findings import PREMISES, Finding, found, uniformity
 from .._core.thresholds import NEGLIGIBLE_TAIL
 from .._estimators.base_model import targets_of
 from .._estimators.ribbon import are_training_rows, reach
-from .._utils.typing import MatrixLike
+from .._utils.typing import MatrixLike, PerRow
 from ..exceptions import noted_warnings
 from ..metrics import pit_values
 from ..models.base import raw_and_covariance
@@ -94,12 +91,12 @@ class CheckReport:
 def check(
     ribbon: BaseEstimator,
     X: MatrixLike | None = None,
-    y: ArrayLike | None = None,
+    y: PerRow = None,
     *,
     X_train: MatrixLike | None = None,
-    y_train: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    y_train: PerRow = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
 ) -> CheckReport:
     """Check everything at once: what fit found, and with more rows coverage, extrapolation and the linear step.
 

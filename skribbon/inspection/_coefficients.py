@@ -15,7 +15,7 @@ from scipy.stats import f as fisher
 from sklearn.base import BaseEstimator
 
 from .._utils.checks import check_single_level, listed
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, Names
 from .._utils.unwrap import fitted_leaf
 from ..models.layers import LastLayer
 from ..models.linear import LinearPredictor, LocationScale
@@ -23,11 +23,7 @@ from ._functional import Functional, fitted_ribbon
 
 
 def coefficients(
-    ribbon: BaseEstimator,
-    confidence_level: float = 0.9,
-    *,
-    exponentiate: bool = False,
-    feature_names: Sequence[str] | None = None,
+    ribbon: BaseEstimator, confidence_level: float = 0.9, *, exponentiate: bool = False, feature_names: Names = None
 ) -> pd.DataFrame:
     """Coefficients of a linear base model, or parameters of your own function, with standard errors and intervals.
 
@@ -83,7 +79,7 @@ def contrast(
     value: ArrayLike = 0.0,
     confidence_level: float = 0.9,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Names = None,
 ) -> pd.DataFrame:
     """Linear combinations of coefficients, each with its own standard error, test and interval.
 
@@ -114,11 +110,7 @@ def contrast(
 
 
 def wald_test(
-    ribbon: BaseEstimator,
-    hypothesis: str | ArrayLike,
-    value: ArrayLike = 0.0,
-    *,
-    feature_names: Sequence[str] | None = None,
+    ribbon: BaseEstimator, hypothesis: str | ArrayLike, value: ArrayLike = 0.0, *, feature_names: Names = None
 ) -> pd.DataFrame:
     """Wald's test that several linear combinations of coefficients have given values, all at once.
 
@@ -193,7 +185,7 @@ class Terms:
     own: bool = False  # whether they are parameters of a user's function
 
     @classmethod
-    def of(cls, estimator: BaseEstimator, asking: str, feature_names: Sequence[str] | None = None) -> Self:
+    def of(cls, estimator: BaseEstimator, asking: str, feature_names: Names = None) -> Self:
         """Read the coefficients of a fitted estimator, or raise if its model has none."""
         inner = fitted_ribbon(estimator, asking, several=True)
         model = inner.model_
@@ -287,7 +279,7 @@ def is_formula(model: Any) -> bool:
     return hasattr(model, "tree") and not getattr(model.f, "is_network", False)
 
 
-def _names(estimator: Any, model: Any, d: int, feature_names: Sequence[str] | None) -> list[str]:
+def _names(estimator: Any, model: Any, d: int, feature_names: Names) -> list[str]:
     """Names of all d coefficients, the intercept last."""
     columns = getattr(model, "columns", None)  # the features that a selection has left
     n_features = d - model.intercept
@@ -380,9 +372,7 @@ def _read_side(text, tokens, terms):
     except (SyntaxError, RecursionError, MemoryError):
         raise _unreadable(text, terms, words or "an empty side") from None
     except ArithmeticError:
-        raise _unreadable(
-            text, terms, words, "a hypothesis is linear in its terms, with finite numbers, unlike"
-        ) from None
+        raise _unreadable(text, terms, words, "a hypothesis is linear in its terms, with finite numbers, not") from None
 
 
 def _evaluate(node, d):

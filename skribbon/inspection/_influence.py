@@ -17,7 +17,7 @@ from .._core.units import moved
 from .._utils.checks import check_count, check_name
 from .._utils.compat import cached_property
 from .._utils.frames import index_of, polars_in_polars_out
-from .._utils.typing import FloatArray, MatrixLike
+from .._utils.typing import FloatArray, MatrixLike, PerRow
 from ..curvature import machine_bytes
 from ..exceptions import LeverageWarning, warn_user
 from ._coefficients import Terms
@@ -35,8 +35,8 @@ def influence(
     X_train: MatrixLike,
     y_train: ArrayLike,
     X: MatrixLike,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
     *,
     scale: Scale = "prediction",
     top: int | None = None,
@@ -96,8 +96,8 @@ def variance_contributions(
     X_train: MatrixLike,
     y_train: ArrayLike,
     X: MatrixLike,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
     *,
     share: bool = True,
     scale: Scale = "prediction",
@@ -149,8 +149,8 @@ def leave_out(
     y_train: ArrayLike,
     rows: ArrayLike,
     X: MatrixLike,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
     *,
     scale: Scale = "prediction",
 ) -> pd.DataFrame:
@@ -199,8 +199,8 @@ def influence_measures(
     ribbon: BaseEstimator,
     X_train: MatrixLike,
     y_train: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: PerRow = None,
+    groups: PerRow = None,
     *,
     dfbetas: bool = False,
 ) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 
 from .._utils.checks import check_count, check_in_memory, check_name, check_single_level, listed
 from .._utils.frames import as_series, index_of, is_polars, polars_in_polars_out, with_column
-from .._utils.typing import IntervalKind, MatrixLike
+from .._utils.typing import IntervalKind, MatrixLike, PerRow
 from ._functional import Groups, Inferred, Means, Response, difference, infer_means, infer_rows, log_ratio
 from ._population import sample_of
 
@@ -31,13 +31,13 @@ def predictions(
     *,
     aggregate: Literal["mean", "sum"] | None = "mean",
     kind: IntervalKind = "confidence",
-    weights: ArrayLike | None = None,
+    weights: PerRow = None,
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
     population: bool = False,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    y: PerRow = None,
+    sample_weight: PerRow = None,
     groups: Any = None,
 ) -> pd.DataFrame:
     r"""Mean or total of the predictions over groups of rows, with its uncertainty.
@@ -150,13 +150,13 @@ def comparisons(
     *,
     transform: Literal["difference", "ratio"] = "difference",
     aggregate: Literal["mean"] | None = "mean",
-    weights: ArrayLike | None = None,
+    weights: PerRow = None,
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
     population: bool = False,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    y: PerRow = None,
+    sample_weight: PerRow = None,
     groups: Any = None,
 ) -> pd.DataFrame:
     """How predictions change when one column changes and all others stay the same, averaged over rows.
@@ -213,13 +213,13 @@ def slopes(
     by: Any = None,
     *,
     aggregate: Literal["mean"] | None = "mean",
-    weights: ArrayLike | None = None,
+    weights: PerRow = None,
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
     population: bool = False,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    y: PerRow = None,
+    sample_weight: PerRow = None,
     groups: Any = None,
 ) -> pd.DataFrame:
     """How fast predictions change along one numeric column, averaged over rows.
@@ -230,8 +230,8 @@ def slopes(
 
     Parameters
     ----------
-    ribbon, X, column, by, aggregate, weights, statistic, confidence_level, class_, population, y, sample_weight, \
-            groups : see :func:`~skribbon.inspection.comparisons`
+    ribbon, X, column, by, aggregate, weights, statistic : see :func:`~skribbon.inspection.comparisons`
+    confidence_level, class_, population, y, sample_weight, groups : see :func:`~skribbon.inspection.comparisons`
 
     Returns
     -------
@@ -273,13 +273,13 @@ def partial_dependence(
     grid_resolution: int = 50,
     percentiles: tuple[float, float] = (0.05, 0.95),
     custom_values: Mapping[Any, ArrayLike] | None = None,
-    weights: ArrayLike | None = None,
+    weights: PerRow = None,
     statistic: Literal["mean", "median"] = "mean",
     confidence_level: float = 0.9,
     class_: Any = None,
     population: bool = False,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    y: PerRow = None,
+    sample_weight: PerRow = None,
     groups: Any = None,
 ) -> pd.DataFrame:
     """Mean prediction over all rows with one column set to each value of a grid, with its uncertainty.
@@ -404,9 +404,7 @@ def _grid(column: Column, resolution: int, low: float, high: float) -> list[Any]
         return levels
     ends = mquantiles(column.values.dropna().to_numpy(dtype=float), [low, high])
     if ends[0] == ends[1]:
-        raise ValueError(
-            f"percentiles={low, high} of {column.name} are the same value; set them further apart, or custom_values."
-        )
+        raise ValueError(f"percentiles={low, high} of {column.name} are equal; set others, or custom_values.")
     return np.linspace(ends[0], ends[1], resolution).tolist()
 
 
@@ -471,9 +469,7 @@ def column_position(names: list[Any], width: int, column: Any, parameter: str) -
     try:
         position = operator.index(column)
     except TypeError:
-        raise ValueError(
-            f"{parameter} must be the name or position of one column, got {column!r}; pass one at a time."
-        ) from None
+        raise ValueError(f"{parameter} must be the name or position of one column, got {column!r}.") from None
     if not -width <= position < width:
         raise ValueError(f"{parameter}={column} is out of range: X has {width} columns.")
     return position % width
@@ -556,7 +552,7 @@ def _categories(transformers: Any) -> list[Any]:
     return found
 
 
-def grouped(X: Any, by: Any, weights: ArrayLike | None, aggregate: str) -> Groups:
+def grouped(X: Any, by: Any, weights: PerRow, aggregate: str) -> Groups:
     """Group the rows of X by ``by``, with the weight of each row in the mean or sum."""
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     weight = given = _checked_weights(weights, n, aggregate)
@@ -582,7 +578,7 @@ def _codes(X, by, n):
     return list(labels), codes.astype(np.intp)
 
 
-def _checked_weights(weights: ArrayLike | None, n: int, aggregate: str) -> NDArray[np.float64]:
+def _checked_weights(weights: PerRow, n: int, aggregate: str) -> NDArray[np.float64]:
     """Check weights (n,), ones if None: finite, and not negative in a mean."""
     if weights is None:
         return np.ones(n)

@@ -1,17 +1,14 @@
 """Coefficients of several fits side by side, as text, HTML, Markdown and LaTeX."""
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from sklearn.base import BaseEstimator
 
 from .._utils.checks import check_count, check_levels, listed
-from .._utils.typing import Levels
+from .._utils.typing import Levels, Names
 from ._coefficients import by_term, coefficients, facts_of
 from ._functional import fitted_ribbon
 
@@ -89,7 +86,7 @@ class RegressionTable:
 
 
 def regression_table(
-    *ribbons: BaseEstimator, names: Sequence[str] | None = None, digits: int = 3, stars: Levels | None = None
+    *ribbons: BaseEstimator, names: Names = None, digits: int = 3, stars: Levels | None = None
 ) -> RegressionTable:
     """Coefficients of several fits side by side, with standard errors in parentheses.
 

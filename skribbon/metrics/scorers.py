@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from .._utils.checks import check_name, check_single_level
-from .._utils.typing import MatrixLike, MultiOutput, Scorer
+from .._utils.typing import MatrixLike, Outputs, PerRow, Scorer
 from .._utils.unwrap import last_step
 from . import scores
-from .scores import Weights, average
+from .scores import average
 
 
 def _require(estimator, method, scorer):
@@ -38,7 +38,7 @@ class ModelScorer:
     def __init__(self, score):
         self._score, self.__name__, self.__doc__ = score, score.__name__, score.__doc__
 
-    def __call__(self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: Weights = None) -> float:
+    def __call__(self, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> float:
         """Score the predictions of ``estimator`` for X.
 
         Parameters
@@ -107,7 +107,7 @@ def make_interval_scorer(
     metric: Literal["coverage", "coverage_error", "interval_score", "width"] = "coverage",
     *,
     confidence_level: float = 0.9,
-    multioutput: MultiOutput = "uniform_average",
+    multioutput: Outputs = "uniform_average",
 ) -> Scorer:
     """Scorer of prediction intervals at a level of your choice.
 

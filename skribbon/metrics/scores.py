@@ -1,6 +1,6 @@
 """Scores of intervals, prediction sets, predictive distributions and class probabilities."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 
 from .._laws.numerics import energy_scores, points_crps
 from .._utils.checks import check_levels, check_single_level
-from .._utils.typing import FloatArray, MatrixLike, MultiOutput, RandomState
-
-Weights: TypeAlias = ArrayLike | None  # one weight per row, or equal weights
+from .._utils.typing import FloatArray, MatrixLike, Outputs, PerRow, RandomState
 
 
 def check_observed(y_true):
@@ -55,11 +53,7 @@ def average(values, sample_weight, multioutput="uniform_average"):
 
 
 def interval_coverage_score(
-    y_true: ArrayLike,
-    y_interval: ArrayLike,
-    *,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    y_true: ArrayLike, y_interval: ArrayLike, *, sample_weight: PerRow = None, multioutput: Outputs = "uniform_average"
 ) -> float | FloatArray:
     r"""Fraction of observations inside their interval.
 
@@ -87,11 +81,7 @@ def interval_coverage_score(
 
 
 def mean_interval_width(
-    y_true: ArrayLike,
-    y_interval: ArrayLike,
-    *,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    y_true: ArrayLike, y_interval: ArrayLike, *, sample_weight: PerRow = None, multioutput: Outputs = "uniform_average"
 ) -> float | FloatArray:
     """Mean width of the intervals; ``y_true`` is ignored, so that all metrics share one signature.
 
@@ -118,8 +108,8 @@ def mean_interval_score(
     y_interval: ArrayLike,
     *,
     confidence_level: float = 0.9,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    sample_weight: PerRow = None,
+    multioutput: Outputs = "uniform_average",
 ) -> float | FloatArray:
     r"""Winkler's interval score: the width, plus a penalty for the distance by which an observation misses.
 
@@ -154,7 +144,7 @@ def as_weights(sample_weight, n):
 
 
 def coverage_by_group(
-    y_true: ArrayLike, y_interval: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
+    y_true: ArrayLike, y_interval: ArrayLike, groups: ArrayLike, *, sample_weight: PerRow = None
 ) -> tuple[NDArray[Any], FloatArray, FloatArray]:
     """Fraction of observations inside their interval, group by group.
 
@@ -189,7 +179,7 @@ def coverage_by_group(
 
 
 def coverage_by_width(
-    y_true: ArrayLike, y_interval: ArrayLike, *, n_bins: int = 5, sample_weight: Weights = None
+    y_true: ArrayLike, y_interval: ArrayLike, *, n_bins: int = 5, sample_weight: PerRow = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fraction of observations inside their interval, in bins of width with equally many rows.
 
@@ -243,7 +233,7 @@ def _confidences(y_true, y_proba, labels):
 
 
 def set_coverage_score(
-    y_true: ArrayLike, y_set: ArrayLike, *, labels: ArrayLike | None = None, sample_weight: Weights = None
+    y_true: ArrayLike, y_set: ArrayLike, *, labels: ArrayLike | None = None, sample_weight: PerRow = None
 ) -> float:
     """Fraction of rows whose class is in their set.
 
@@ -274,7 +264,7 @@ def set_coverage_score(
     return average((y_set & own).any(axis=1), sample_weight)
 
 
-def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: Weights = None) -> float:
+def mean_set_size(y_true: ArrayLike, y_set: ArrayLike, *, sample_weight: PerRow = None) -> float:
     """Mean number of classes in a set; ``y_true`` is ignored, so that all metrics share one signature.
 
     Parameters
@@ -355,8 +345,8 @@ def gaussian_nll(
     y_pred: ArrayLike,
     y_std: ArrayLike,
     *,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    sample_weight: PerRow = None,
+    multioutput: Outputs = "uniform_average",
 ) -> float | FloatArray:
     r"""Mean negative log density of a normal prediction.
 
@@ -389,8 +379,8 @@ def crps_gaussian(
     y_pred: ArrayLike,
     y_std: ArrayLike,
     *,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    sample_weight: PerRow = None,
+    multioutput: Outputs = "uniform_average",
 ) -> float | FloatArray:
     r"""Mean continuous ranked probability score of a normal prediction.
 
@@ -416,11 +406,7 @@ def crps_gaussian(
 
 
 def crps_samples(
-    y_true: ArrayLike,
-    y_samples: ArrayLike,
-    *,
-    sample_weight: Weights = None,
-    multioutput: MultiOutput = "uniform_average",
+    y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: PerRow = None, multioutput: Outputs = "uniform_average"
 ) -> float | FloatArray:
     r"""Mean continuous ranked probability score of predictive draws.
 
@@ -456,7 +442,7 @@ def _with_draws(y_true, y_samples):
     return y_true, draws
 
 
-def energy_score(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: Weights = None) -> float:
+def energy_score(y_true: ArrayLike, y_samples: ArrayLike, *, sample_weight: PerRow = None) -> float:
     r"""Mean energy score of joint predictive draws of several outputs.
 
     .. math:: \frac1n \sum_i \mathrm{E}\|Y_i - y_i\| - \tfrac12 \mathrm{E}\|Y_i - Y_i'\|
@@ -522,7 +508,7 @@ def coverage_curve(
     y: ArrayLike,
     *,
     confidence_levels: ArrayLike | None = None,
-    sample_weight: Weights = None,
+    sample_weight: PerRow = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Nominal against empirical coverage of central prediction intervals.
 
@@ -559,7 +545,7 @@ def reliability_curve(
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     labels: ArrayLike | None = None,
-    sample_weight: Weights = None,
+    sample_weight: PerRow = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean confidence and accuracy of the predicted class, in bins of confidence.
 
@@ -618,7 +604,7 @@ def expected_calibration_error(
     n_bins: int = 15,
     strategy: Literal["uniform", "quantile"] = "uniform",
     labels: ArrayLike | None = None,
-    sample_weight: Weights = None,
+    sample_weight: PerRow = None,
 ) -> float:
     r"""Mean distance between confidence and accuracy over bins of confidence.
 

@@ -19,7 +19,7 @@ from .._core.rows import Groups, Rows, row_blocks
 from .._core.thresholds import NEGLIGIBLE_GRADIENT
 from .._utils.checks import check_no_dates
 from .._utils.compat import cached_property
-from .._utils.typing import FloatArray, MatrixLike
+from .._utils.typing import FloatArray, MatrixLike, PerRow
 from ..exceptions import warn_user
 from .losses import Loss
 
@@ -541,7 +541,7 @@ def polish(
     estimator: BaseEstimator,
     X: ArrayLike,
     y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: PerRow = None,
     *,
     max_iter: int = 200,
     tol: float = 1e-8,

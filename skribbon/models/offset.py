@@ -1,7 +1,5 @@
 """GLMs with an offset: a column of X that enters the linear predictor with coefficient one."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import partial
@@ -20,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from .._utils.checks import check_fitted, checked_weight, listed
 from .._utils.compat import VersionedEstimator
-from .._utils.typing import FloatArray, MatrixLike
+from .._utils.typing import FloatArray, MatrixLike, PerRow
 from .base import as_parametric, polish, with_theta
 from .linear import GLM, LinearPredictor, LinearTangent, logistic_penalty, tweedie_loss
 
@@ -90,7 +88,7 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         self.offset = offset
         self.exposure = exposure
 
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> Self:
         """Fit the base model, given the offset.
 
         Parameters
@@ -174,7 +172,7 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         log_odds = self.decision_function(X)
         return np.column_stack([expit(-log_odds), expit(log_odds)])
 
-    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> float:
         """Share of the deviance that the model explains, D²; for a classifier, its accuracy.
 
         Parameters

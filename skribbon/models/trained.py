@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._utils.checks import check_count, checked_weight, class_targets
 from .._utils.compat import VersionedEstimator
-from .._utils.typing import FloatArray
+from .._utils.typing import FloatArray, PerRow
 from ..exceptions import warn_user
 from .base import is_whole, polish, takes_outputs
 from .losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
@@ -67,7 +67,7 @@ class TrainedEstimator(StoresFunctions, VersionedEstimator):
 
     _call = "f(params, X)"  # what users write, for messages
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: PerRow = None) -> Self:
         """Minimise the training objective.
 
         Parameters
@@ -112,9 +112,7 @@ class TrainedEstimator(StoresFunctions, VersionedEstimator):
         if self.early_stopping and self.solver != "adam":
             raise ValueError("early_stopping=True needs solver='adam'; set l2 instead to keep solver='lbfgs' smooth.")
         if self.early_stopping and self.polish:
-            raise ValueError(
-                "early_stopping=True stops short of a minimum on purpose and polish=True goes there; choose one."
-            )
+            raise ValueError("early_stopping=True stops short of a minimum, which polish=True goes to; choose one.")
 
     def _adam(self, objective, rng):
         theta, validation = objective.model.theta, None

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._estimators.cv import CLASSIFICATION, RibbonCV
 from .._utils.checks import check_count, check_levels, listed
 from .._utils.compat import check_sample_weight
-from .._utils.typing import MatrixLike, PromiseKind
+from .._utils.typing import MatrixLike, PerRow, PromiseKind
 from ..metrics import interval_coverage_score
 from ..metrics.scores import binned, calibration_error
 from . import _drawing as draw
@@ -74,7 +74,7 @@ class CoverageDisplay:
         *,
         confidence_levels: ArrayLike | None = None,
         kind: PromiseKind = "prediction",
-        sample_weight: ArrayLike | None = None,
+        sample_weight: PerRow = None,
         band_level: float = 0.95,
         output: Any = None,
         name: str | None = None,
@@ -120,7 +120,7 @@ class CoverageDisplay:
         y_intervals: ArrayLike,
         *,
         confidence_levels: ArrayLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: PerRow = None,
         band_level: float = 0.95,
         n_calibration: int | None = None,
         name: str | None = None,
@@ -260,7 +260,7 @@ class ReliabilityDisplay:
         pos_label: Any = None,
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
-        sample_weight: ArrayLike | None = None,
+        sample_weight: PerRow = None,
         band_level: float = 0.95,
         name: str | None = None,
         ax: Axes | None = None,
@@ -302,7 +302,7 @@ class ReliabilityDisplay:
         labels: ArrayLike | None = None,
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
-        sample_weight: ArrayLike | None = None,
+        sample_weight: PerRow = None,
         band_level: float = 0.95,
         name: str | None = None,
         ax: Axes | None = None,

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from .._utils.checks import check_count, check_levels
-from .._utils.typing import MatrixLike
+from .._utils.typing import MatrixLike, Names, PerRow
 from ..inspection import CheckReport, coefficients, influence_measures, partial_dependence
 from ..inspection._coefficients import without_steps
 from ..inspection._functional import fitted_ribbon
@@ -85,7 +85,7 @@ class CoefficientDisplay:
         intercept: bool = False,
         pos_label: Any = None,
         output: Any = None,
-        feature_names: Sequence[str] | None = None,
+        feature_names: Names = None,
         confidence_level: float = 0.9,
         max_coefficients: int = 30,
         name: str | None = None,
@@ -146,10 +146,9 @@ class CoefficientDisplay:
         blue, light = draw.bright(self.ax_, draw.BLUE), draw.grey(self.ax_, 0.5)
         (self.zero_,) = self.ax_.plot([0, 0], [-0.7, n - 0.4], color=draw.grey(self.ax_), lw=1, ls=":")
         bars, points = [], []
-        for rows, colour, face, label in (
-            (clear, blue, blue, "excludes zero"),
-            (~clear, light, draw.tint(self.ax_, light, 0), "includes zero"),
-        ):
+        open_ = draw.tint(self.ax_, light, 0)
+        looks = (clear, blue, blue, "excludes zero"), (~clear, light, open_, "includes zero")
+        for rows, colour, face, label in looks:
             bar = draw.keywords({"color": colour, "lw": 2}, bar_kw, "collections.LineCollection")
             bars.append(self.ax_.hlines(height[rows], lower[rows], upper[rows], **bar))
             look = {"color": colour, "marker": "o", "ms": min(5.5, 0.6 * step), "mfc": face, "ls": ""}
@@ -222,7 +221,7 @@ class PartialDependenceDisplay:
         output: Any = None,
         grid_resolution: int = 50,
         percentiles: tuple[float, float] = (0.05, 0.95),
-        weights: ArrayLike | None = None,
+        weights: PerRow = None,
         confidence_level: float = 0.9,
         name: str | None = None,
         ax: Any = None,
@@ -386,8 +385,8 @@ class InfluenceDisplay:
         X_train: MatrixLike,
         y_train: ArrayLike,
         *,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        sample_weight: PerRow = None,
+        groups: PerRow = None,
         n_labels: int = 5,
         name: str | None = None,
         ax: Axes | None = None,

@@ -237,10 +237,9 @@ class IntervalDisplay:
         inside = draw.bright(self.ax_, draw.BLUE) if self.curve is None else draw.grey(self.ax_)  # a band is blue
         outside, faint, small = draw.bright(self.ax_, draw.VERMILION), 0.45 if crowded else 0.85, 0.75 if crowded else 1
         artists = []
-        for rows, label, look in (
-            (covered, "covered", {"color": inside, "marker": "o", "ms": 4 * small, "alpha": faint}),
-            (~covered, "missed", {"color": outside, "marker": "^", "ms": 5.5 * small, "alpha": 0.9}),
-        ):
+        hit = {"color": inside, "marker": "o", "ms": 4 * small, "alpha": faint}
+        miss = {"color": outside, "marker": "^", "ms": 5.5 * small, "alpha": 0.9}
+        for rows, label, look in ((covered, "covered", hit), (~covered, "missed", miss)):
             mine = shown[rows[shown]]
             look |= {"label": f"{label} ({rows.sum():,})", "ls": "", "mew": 0, "rasterized": crowded}
             artists.append(draw.line(self.ax_, position[mine], self.y_true[mine], point_kw, **look))

@@ -11,15 +11,7 @@ from autograd.tracer import isbox
 from ..._utils.typing import RandomState
 from ..architectures import Architecture, Tree, leaves_of, map_leaves, mlp, open_nest, spread
 from ..losses import Loss
-from ..trained import (
-    FEW,
-    Objective,
-    RegressionLoss,
-    TrainedEstimator,
-    check_rows_are_separate,
-    check_start,
-    columns_of,
-)
+from ..trained import FEW, Objective, RegressionLoss, TrainedEstimator, check_rows_are_separate, check_start, columns_of
 from .derivatives import AutogradLoss, AutogradModel, Looped, check_supplied
 
 

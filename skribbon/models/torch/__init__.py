@@ -18,19 +18,9 @@ except ImportError as error:
     raise ImportError(f"skribbon.models.torch needs PyTorch: pip install 'skribbon[torch]' ({error}).") from error
 
 from ..._utils.typing import RandomState
+from .. import trained
 from ..base import as_parametric, with_theta
 from ..losses import Loss
-from ..trained import (
-    FEW,
-    Classification,
-    Objective,
-    Regression,
-    RegressionLoss,
-    TrainedEstimator,
-    check_rows_are_separate,
-    check_start,
-    columns_of,
-)
 from .derivatives import TWO_LOGITS, TorchModel, tensor
 
 __all__ = ["TorchClassifier", "TorchRegressor"]
@@ -45,7 +35,7 @@ def seeded(rng):
 
 
 @dataclass(repr=False, eq=False)
-class TorchEstimator(TrainedEstimator):
+class TorchEstimator(trained.TrainedEstimator):
     """Base of TorchRegressor and TorchClassifier; a subclass knows its targets and losses."""
 
     _functions = ("module", "module_")
@@ -53,7 +43,7 @@ class TorchEstimator(TrainedEstimator):
 
     module: torch.nn.Module | Callable[[int, int], torch.nn.Module] | None = None
     _: KW_ONLY
-    loss: RegressionLoss | Loss = "squared_error"
+    loss: trained.RegressionLoss | Loss = "squared_error"
     weight_decay: float = 0.0
     solver: Literal["lbfgs", "adam"] = "lbfgs"
     polish: bool = False
@@ -80,17 +70,17 @@ class TorchEstimator(TrainedEstimator):
         outputs = self.loss_.n_outputs if self.loss_.output_map is None else len(self.loss_.output_map)
         with seeded(rng):
             module = self._initial(X.shape[1], outputs)
-        some, whole = X[:FEW], deepcopy(module).to("cpu", torch.float64).eval()
+        some, whole = X[: trained.FEW], deepcopy(module).to("cpu", torch.float64).eval()
 
         def call(_, Z):
             return whole(tensor(Z)).detach().numpy()
 
-        self.n_columns_ = columns_of(self._call, call, None, some)
+        self.n_columns_ = trained.columns_of(self._call, call, None, some)
         self.loss_ = self._checked_loss(self.loss_, self.n_columns_, t)
-        check_rows_are_separate(self._call, call, None, some)
+        trained.check_rows_are_separate(self._call, call, None, some)
         model = self._model(module)
         if not self.fitted:  # which has converged, and a pass over all rows takes long
-            check_start(self._call, Objective(model, X, t, np.ones(len(t))), model.theta)
+            trained.check_start(self._call, trained.Objective(model, X, t, np.ones(len(t))), model.theta)
         model.tangent(X[:2]).scores(np.ones((len(X[:2]), model.loss.n_outputs)))  # raises before the training
         return model
 
@@ -154,7 +144,7 @@ def update_statistics(model, Z, theta):
         part.momentum = momentum
 
 
-class TorchRegressor(Regression, TorchEstimator):
+class TorchRegressor(trained.Regression, TorchEstimator):
     r"""Regression with a torch module.
 
     Minimises
@@ -233,7 +223,7 @@ class TorchRegressor(Regression, TorchEstimator):
 
 
 @dataclass(repr=False, eq=False)
-class TorchClassifier(Classification, TorchEstimator):
+class TorchClassifier(trained.Classification, TorchEstimator):
     """Classification with a torch module.
 
     The module returns logits: (n, K) for K classes, as for ``torch.nn.CrossEntropyLoss``; for two classes also (n,) or
