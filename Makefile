@@ -6,9 +6,8 @@ STAMP := .venv/.installed
 FLOOR := .venv-floor
 NIGHTLY := .venv-nightly
 TORCHED := .venv-torch
-# A CPU build: the wheels of the package index bring gigabytes of CUDA packages on Linux. With the address of an index of
-# CPU builds, such as https://download.pytorch.org/whl/cpu, in TORCH_INDEX, or a folder of wheels that pip knows, pip takes
-# torch 2.13.0+cpu for this version.
+# A CPU build is enough: other wheels bring gigabytes of CUDA packages on Linux. TORCH_INDEX may be the address of an index
+# of CPU builds, from which pip takes 2.13.0+cpu for this version.
 TORCH ?= torch==2.13.0
 # What other versions could break. Pages and doctests print numbers of the newest versions and stay out.
 FLOOR_TESTS := tests/conformal tests/core tests/curvature tests/estimators tests/inspection tests/laws tests/metrics \
@@ -57,7 +56,7 @@ nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (m
 	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
 torch: $(TORCHED)/.installed ## Test torch modules in an environment of their own, and compare with laplace-torch (minutes)
-	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch skribbon/models/torch
+	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch_modules skribbon/models/torch
 	$(NO_WINDOW) $(ONE_THREAD) $(TORCHED)/bin/python examples/torch_module.py
 	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch.py
 
@@ -105,6 +104,7 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(BIN)/python benchmarks/bench_classifiers.py report
 	$(BIN)/python benchmarks/bench_calibration.py adult
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_populations.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py
 
 networks: $(STAMP) ## Measure calibration of networks as people train them, by a written protocol (two hours; resumes)

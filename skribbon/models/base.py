@@ -31,6 +31,8 @@ POLISH = f"Try: skribbon.models.polish, or lbfgs with a larger max_iter and with
 class Tangent:
     """Model linearized at a block of rows: f (n, k), and products with its Jacobian, which subclasses make cheaper."""
 
+    model: Any  # of a subclass with products of the Hessian alone
+
     def __init__(self, f: FloatArray, J: FloatArray) -> None:
         self.f, self._J = f, J
 
@@ -81,7 +83,10 @@ class Tangent:
 
     def hessian(self, C: FloatArray, u: FloatArray) -> FloatArray:
         """Sum over rows of J_i' C_i J_i + sum_k u_ik d2f_ik, (p, p), for symmetric C (n, k, k) and u (n, k)."""
-        raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+        if type(self).hessian_product is Tangent.hessian_product:
+            raise TypeError(f"{type(self).__name__} has no exact Hessian; use curvature='ggn' or 'fisher'.")
+        H = self.hessian_product(C, u, np.eye(len(self.model.theta)))
+        return (H + H.T) / 2
 
     def hessian_product(self, C: FloatArray, u: FloatArray, V: FloatArray) -> FloatArray:
         """Product of :meth:`hessian` and V (p, r)."""
@@ -470,8 +475,8 @@ def register_late(estimator):
 
 def is_supported(estimator):
     """Whether :func:`as_parametric` knows the estimator's type."""
-    register_late(estimator)
-    return as_parametric.dispatch(type(estimator)) is not as_parametric.dispatch(object)
+    known = as_parametric.dispatch(type(estimator)) is not as_parametric.dispatch(object)
+    return known or (register_late(estimator) and is_supported(estimator))
 
 
 @singledispatch

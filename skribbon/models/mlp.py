@@ -105,10 +105,6 @@ class PerceptronTangent(LayeredTangent):
         return D.transpose(0, 2, 1)
 
     # ------------------------------------------------------------------ second derivatives
-    def hessian(self, C, u):
-        H = self.hessian_product(C, u, np.eye(self._p))
-        return (H + H.T) / 2
-
     def hessian_product(self, C, u, V):
         return np.concatenate([self._hessian_products(C, u, V[:, cols].T.copy()) for cols in self._columns(V)]).T
 

@@ -335,7 +335,7 @@ def test_non_numeric_regression_target_is_refused(Ribbon, y):
 class Network(RegressorMixin, BaseEstimator):
     """Stand-in for a network class of another library."""
 
-    __module__ = "skorch.regressor"
+    __module__ = "keras.models"
 
     def fit(self, X, y):
         return self
@@ -350,7 +350,7 @@ class Network(RegressorMixin, BaseEstimator):
         (SVR(), r"no second derivative: take LogisticRegression or HuberRegressor"),
         (GaussianProcessRegressor(), r"error bars of its own"),
         (RibbonCV(), r"a Ribbon already"),
-        (Network(), r"TorchRegressor\(module\) or TorchClassifier\(module\) of skribbon.models.torch"),
+        (Network(), r"Write the network as a torch module.* skribbon.AutogradRegressor"),
         (QuantileRegressor(), r"a smooth loss in a fixed set of parameters"),
     ],
     ids=lambda value: type(value).__name__,

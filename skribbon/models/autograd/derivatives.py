@@ -288,10 +288,6 @@ class AutogradTangent(Tangent):
         )(self._leaves)
         return of_loss + np.stack([join(product(split(v))) for v in V.T], axis=1)
 
-    def hessian(self, C, u):
-        H = self.hessian_product(C, u, np.eye(len(self.model.theta)))
-        return (H + H.T) / 2
-
 
 def _pushforward(function, leaves):
     """Function v to df/dtheta' v (n, k): forward mode, or reverse over reverse if a primitive has no forward rule."""

@@ -228,10 +228,6 @@ class TorchTangent(Tangent):
 
         return self.vjp(C @ self.jvp(V)) + self._by_direction(product, V)
 
-    def hessian(self, C, u):
-        H = self.hessian_product(C, u, np.eye(len(self.model.theta)))
-        return (H + H.T) / 2
-
 
 class WideTangent(TorchTangent):
     """Tangent of a module with many parameters: products by forward and reverse mode, without the Jacobian."""

@@ -118,6 +118,7 @@ def test_dropout_and_batch_norm_train_in_batches_and_predict_in_evaluation_mode(
     """Also if the last batch has a single row."""
     network = TorchRegressor(noisy(), solver="adam", batch_size=149, max_iter=30, learning_rate=0.02, random_state=0)
     network.fit(X, Y)
+    assert not network.module_.training
     assert_allclose(network.predict(X)[:3], network.predict(X[:3]), rtol=1e-12)
     hidden = network.module_[0](torch.tensor(X)).detach().numpy()
     assert_allclose(network.module_[1].running_mean, hidden.mean(axis=0), rtol=1e-9, atol=1e-12)
