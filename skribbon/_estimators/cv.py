@@ -274,7 +274,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         found = folds.split_positions(self.cv, X, y, groups, is_classifier(self), split_params, sample_weight)
         classes = np.unique(y) if is_classifier(self) else np.zeros(0)
         for k, (train, test) in enumerate(found, start=1):
-            if len(missing := np.setdiff1d(classes, y[train])):
+            if len(classes) and len(missing := np.setdiff1d(classes, y[train])):
                 raise ValueError(
                     f"The training rows of fold {k} of {len(found)} have no example of class {missing.tolist()}; use "
                     "fewer folds, or a stratified cv."

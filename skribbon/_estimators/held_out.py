@@ -32,7 +32,7 @@ from .folds import Fold, split_positions
 from .ribbon import may_be_refitted
 from .temperature import scaling_rows
 
-MOST_REACH = 2**23  # floats of the roots of covariances at training rows, for their reach: 64 MB
+MOST_REACH = 2**20  # floats of the derivatives along which the reach of training rows is computed: 8 MB
 SCRAMBLED = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it permutes keys
 
 
@@ -275,7 +275,8 @@ def last_findings(fitted, training, unseen):
         report_dependence(training, unseen)
     X, model, ribbon = training.rows.around(), fitted["model_"], fitted["ribbon_"]
     X = X[:: 1 + X.shape[0] * model.loss.n_outputs * ribbon.root.shape[1] // MOST_REACH]
-    largest = (model.tangent(model.rows(X)).jvp(ribbon.root) ** 2).sum(axis=2).max(axis=0)
+    moves = model.tangent(model.rows(X)).jvp(ribbon.root)
+    largest = np.einsum("nkr,nkr->nk", moves, moves).max(axis=0)
     reach = np.column_stack(np.broadcast_arrays(largest, X.shape[0], ribbon.alpha))
     return {"_findings_": tuple(training.findings.values()), "_reach_": reach}
 

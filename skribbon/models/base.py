@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from importlib import import_module
+from textwrap import fill
 from typing import Any, Self
 
 import numpy as np
@@ -634,7 +635,8 @@ def refusal(estimator, registry):
     fits = (advice for starts, advice in ADVICE.items() if any(module.startswith(starts) for module in modules))
     known = {cls.__name__ for cls in registry if cls is not object}
     known |= {"Lasso", "AutogradRegressor", "AutogradClassifier", *LATE}  # an ElasticNet; and some that register late
+    supported = fill(f"Supported, with their subclasses: {', '.join(sorted(known))}.", 120)
     return (
-        f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\nSupported, with their subclasses, are "
-        f"{', '.join(sorted(known))} and what you register with skribbon.models.as_parametric.register."
+        f"{type(estimator).__name__} is not supported. {next(fits, OWN)}\n{supported}\nRegister others with "
+        "skribbon.models.as_parametric.register."
     )

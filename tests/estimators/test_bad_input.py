@@ -360,7 +360,7 @@ def test_unsupported_models_are_refused_before_fitting(inside, words, monkeypatc
     with pytest.raises(TypeError, match=f"^{type(inside).__name__} is not supported. .*{words}") as caught:
         RibbonRegressor(make_pipeline(StandardScaler(), inside)).fit(X, Y)
     lines = str(caught.value).splitlines()
-    assert any(line.startswith("  GLMs: PoissonRegressor, ") for line in lines)
+    assert any("PoissonRegressor, " in line for line in lines)
     assert max(map(len, lines)) < 260
 
 
