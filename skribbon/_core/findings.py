@@ -24,7 +24,7 @@ PREMISES = {
     "linearization": ("relative error of linear steps against refits", thresholds.LINEARIZATION_ERROR, None),
     "noise": ("error of the predictive distribution function", None, None),
     "coverage": ("share of held-out rows that are missed", None, None),
-    "coverage by width": ("the same in the fifth by width with the most", None, None),
+    "coverage by width": ("share missed in the fifth of rows by width that is furthest off", None, None),
     "extrapolation": ("rows less certain than all training rows", None, None),
     "undetermined": ("rows along undetermined directions", 0, warn.UndeterminedDirectionWarning),
     "single_row": ("rows that depend on a single training row", 0, warn.LeverageWarning),
@@ -64,7 +64,7 @@ TEXTS = {
     "noise='auto' and law='auto', or RibbonCV.",
     "coverage": "{number:.0%} of the held-out rows {what}, not {expected:.0%}. Try: RibbonCV, or conformalize.",
     "coverage by width": "In part {k} of {n} by width, {number:.0%} of the held-out rows {what}, not {expected:.0%}. "
-    "Try: noise='auto' and law='auto', or conformalize.",
+    "Try: RibbonCV, or conformalize with bins.",
     "extrapolation": "{number} of {n} rows have a larger epistemic variance than any training row, so their intervals "
     "rely on the model alone. Try: train on rows like these, or do not predict them.",
     "undetermined": "{number} of {n} {noun} depend on directions that the training data do not determine, so their "

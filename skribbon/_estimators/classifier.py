@@ -479,10 +479,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     --------
     >>> X, y = load_iris(return_X_y=True)
     >>> ribbon = RibbonClassifier(LogisticRegression(max_iter=1000)).fit(X, y)
-    >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(2)
-    array([[[0.  , 0.  ],
-            [0.22, 0.61],
-            [0.39, 0.78]]])
+    >>> ribbon.predict_proba_interval(X[70:71], confidence_level=0.9).round(1)
+    array([[[0. , 0. ],
+            [0.2, 0.6],
+            [0.4, 0.8]]])
     """
 
     estimator: BaseEstimator | None = None

@@ -276,7 +276,8 @@ def last_findings(fitted, training, unseen):
     X, model, ribbon = training.rows.around(), fitted["model_"], fitted["ribbon_"]
     X = X[:: 1 + X.shape[0] * model.loss.n_outputs * ribbon.root.shape[1] // MOST_REACH]
     moves = model.tangent(model.rows(X)).jvp(ribbon.root)
-    largest = np.einsum("nkr,nkr->nk", moves, moves).max(axis=0)
+    with np.errstate(over="ignore"):
+        largest = np.einsum("nkr,nkr->nk", moves, moves).max(axis=0)
     reach = np.column_stack(np.broadcast_arrays(largest, X.shape[0], ribbon.alpha))
     return {"_findings_": tuple(training.findings.values()), "_reach_": reach}
 

@@ -421,7 +421,7 @@ class BaseRibbon(Wrapper):
         before = training if asked == curvature.damping else training.at_damping(asked)  # as at the fit, before damping
         if abs(before.stationarity - self.stationarity_) > thresholds.SAME_GRADIENT * (1 + self.stationarity_):
             raise ValueError(
-                "X_train, y_train, sample_weight and groups must be those that the estimator was fitted on: their "
+                "Training rows X, y, sample_weight and groups must be those that the estimator was fitted on: their "
                 f"gradient was {self.stationarity_:.2g} standard errors, and is now {before.stationarity:.2g}."
             )
         return training

@@ -127,7 +127,10 @@ def group_codes(groups, n):
         raise ValueError(f"groups must be a sequence of {n} labels, one per row of X, got shape {np.shape(groups)}.")
     groups = np.asarray(groups).ravel()
     if len(groups) != n:
-        raise ValueError(f"groups must have a label for each of the {n} rows of X, got {len(groups)}.")
+        raise ValueError(
+            f"groups must have a label for each of the {n} rows of X, got {len(groups)}; if groupings cross, pass a "
+            "tuple of arrays."
+        )
     code, _ = factorize(groups)
     if (code < 0).any():
         raise ValueError(
@@ -141,7 +144,7 @@ def group_labels(groups):
     """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays; None if None."""
     if groups is None:
         return None
-    if isinstance(groups, tuple) and all(np.ndim(labels) == 1 for labels in groups):
+    if isinstance(groups, tuple) and groups and all(np.ndim(labels) == 1 for labels in groups):
         if len(lengths := set(map(len, groups))) != 1:
             raise ValueError(f"groups is a tuple of arrays of labels, whose lengths differ: {sorted(lengths)}.")
         groups = np.column_stack([np.asarray(labels, dtype=object) for labels in groups])
@@ -152,7 +155,7 @@ def group_labels(groups):
 def crossed_codes(groups, n):
     """Numbers of each row's groups, (n, k), the grouping with the fewest groups first; nested ones are left out."""
     labels = group_labels(groups)
-    columns = labels.T if labels.ndim == 2 else [groups]
+    columns = labels.T if labels.ndim == 2 else [labels]
     kept = []
     for code in sorted((group_codes(column, n) for column in columns), key=np.max):
         size = code.max() + 1

@@ -17,7 +17,7 @@ from .._estimators.ribbon import are_training_rows, reach
 from .._utils.typing import MatrixLike, PerRow
 from ..exceptions import noted_warnings
 from ..metrics import pit_values
-from ..models.base import raw_and_covariance
+from ..models.base import class_indices, raw_and_covariance
 from ._functional import fitted_ribbon
 
 # Premises that share a line of the table, which shows the worst finding; others have a line of their own.
@@ -165,7 +165,7 @@ def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
         distribution, u = estimator.predict_distribution(X), y if classes else pit_values(estimator, X, y)
     if classes:
         P, what = distribution.mean(), "are of another class than predicted"
-        missed, width = estimator.classes_[P.argmax(axis=1)] != y, 1 - P.max(axis=1)
+        missed, width = P.argmax(axis=1) != class_indices(estimator.classes_, y), 1 - P.max(axis=1)
         expected = width
     else:
         what, expected = f"lie outside their {level:.0%} intervals", np.full(n, 1 - level)

@@ -94,14 +94,17 @@ class Inferred:
         """Join the estimates of several pieces."""
         return cls(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(cls)))
 
-    def with_part(self, variance: FloatArray, df: Any = np.inf, correlation: Any = 0.0) -> Inferred:
-        """Add a part of a variance (m,), known if ``df`` is infinite; degrees of freedom by Welch and Satterthwaite."""
+    def with_part(self, variance: FloatArray, df: Any = np.inf, correlation: Any = 0.0, most: Any = np.inf) -> Inferred:
+        """Add a part of a variance (m,), known if ``df`` is infinite.
+
+        Degrees of freedom, at most ``most``, by Welch and Satterthwaite.
+        """
         own = self.std_error**2
         known = np.where(np.isfinite(variance), np.maximum(variance, 0.0), 0.0)
         total = np.maximum(own + variance + 2 * correlation * np.sqrt(own * known), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             df = np.maximum(total, own) ** 2 / (own**2 / self.df + variance**2 / df)
-        return replace(self, std_error=np.sqrt(total), df=np.where(np.isnan(df), np.inf, df))
+        return replace(self, std_error=np.sqrt(total), df=np.minimum(np.where(np.isnan(df), np.inf, df), most))
 
     def warn(self, noun: str = "estimates") -> Self:
         """Warn if standard errors are unknown or too small."""

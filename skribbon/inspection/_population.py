@@ -68,6 +68,8 @@ class Sample:
         estimator, training = response.estimator, None
         average = checked_weight(sample_weight, X)
         weight = average if getattr(estimator, "weight_type", "frequency") == "frequency" else np.sign(average)
+        if groups is None and getattr(estimator, "n_groups_", None) is not None:
+            raise ValueError("groups is missing, but the Ribbon was fitted with it: pass the groups of these rows too.")
         code = checked_groups(groups, len(average), weight)
         if y is not None:
             training = training_again(f"{asking}(population=True, y=...)", estimator, (X, y, sample_weight, groups))
@@ -76,11 +78,8 @@ class Sample:
         parts = [(some, None if training is None else some.training(training)) for some in cells]
         return cls(weight, average, response, parts or [(None, training)])
 
-    def __len__(self):
-        return len(self.weight)
-
-    def part(self, groups: Groups, pairs: Any, gradient: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Variance and degrees of freedom of sampling, and its correlation with the fit, (m K,) each.
+    def part(self, groups: Groups, pairs: Any, gradient: FloatArray) -> tuple[Any, ...]:
+        """Variance and degrees of freedom of sampling, correlation with the fit, (m K,) each, and most degrees in all.
 
         ``groups`` are those of the averages, ``pairs`` the derivatives (m, K) of the estimates in some Means with these
         Means, and ``gradient`` (m K, p) the derivatives of the estimates in the parameters.
@@ -95,7 +94,8 @@ class Sample:
             share = np.where(inside, per_copy[:, None], 0.0)
             pieces.append(self._part(np.where(inside, own[:, output], 0.0), share, gradient[some]))
         variance, df, correlation = map(np.concatenate, zip(*pieces, strict=True))
-        return variance, df, correlation
+        units = min(min(cells.counts) if cells else n for cells, _ in self.parts)
+        return variance, df, correlation, np.inf if self.parts[0][1] is None else units - 1.0
 
     def _part(self, own, share, gradient):
         """Part of s estimates, (s,) each, from what rows add to them, (n, s), and their shares in averages, (n, s)."""
@@ -104,10 +104,10 @@ class Sample:
             influences = np.zeros_like(own) if training is None else self._influences(training, gradient)
             values = np.hstack([own, influences])
             if cells is None:
-                units, squares, shares = n, n / (n + 1) * _products(_weighted(np.sqrt(w), values)), np.sqrt(w) * share.T
+                units, squares, shares = n, n / (n + 1) * _products(np.sqrt(w)[:, None] * values), np.sqrt(w) * share.T
             else:
-                units, sums = min(cells.counts), cells.sums(_weighted(w, values))
-                squares, shares = cells.variance * cells.centred(sums, _products), cells.sums(_weighted(w, share)).T
+                units, sums = min(cells.counts), cells.sums(w[:, None] * values)
+                squares, shares = cells.variance * cells.centred(sums, _products), cells.sums(w[:, None] * share).T
             effective = 1 / np.square(shares).sum(axis=1)  # number of rows, or groups, by Kish
             rate = effective / np.maximum(effective - 1, 1e-9)
             total += squares / n**2 * np.stack([rate, np.ones_like(rate), np.sqrt(rate)])
@@ -124,10 +124,6 @@ class Sample:
         D = training.H_r.solve(gradient.T)
         along = rows.map(partial(along_functionals, D, corrected), max(rows.model.row_width, D.shape[1]))
         return (centre @ D if rows.groups is None else 0.0) - along  # sums over cells are centred themselves
-
-
-def _weighted(weight, values):
-    return weight[:, None] * values
 
 
 def _products(values):

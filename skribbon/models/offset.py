@@ -104,18 +104,19 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         -------
         self : WithOffset
         """
-        Z, y = validate_data(self, X, y, **NUMBERS)
-        weight = checked_weight(sample_weight, Z)
-        Z, offset = self._split(Z, check=False)
         leaf = clone(self.estimator)
-        if isinstance(leaf, GLM):
-            self.estimator_ = _fit_glm(leaf, Z, y, offset, weight)
-            return self
-        if not isinstance(leaf, lm.LogisticRegression) or hasattr(leaf, "Cs") or logistic_penalty(leaf)[1]:
+        logistic = isinstance(leaf, lm.LogisticRegression) and not hasattr(leaf, "Cs") and not logistic_penalty(leaf)[1]
+        if not (logistic or isinstance(leaf, GLM)):
             raise TypeError(
                 f"WithOffset does not take {leaf!r}. Supported are PoissonRegressor, GammaRegressor, TweedieRegressor "
                 "and LogisticRegression without an L1 penalty. In a pipeline, put WithOffset around the last step."
             )
+        Z, y = validate_data(self, X, y, **NUMBERS)
+        weight = checked_weight(sample_weight, Z)
+        Z, offset = self._split(Z, check=False)
+        if not logistic:
+            self.estimator_ = _fit_glm(leaf, Z, y, offset, weight)
+            return self
         tol = leaf.tol
         leaf.set_params(tol=1e100).fit(Z, y, sample_weight=weight).set_params(tol=tol)  # a start for Newton steps
         if len(leaf.classes_) > 2:
@@ -194,9 +195,14 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         if (self.offset is None) == (self.exposure is None):
             raise ValueError("Set one of offset and exposure: the name or position of a column of X.")
         column, d = self.exposure if self.offset is None else self.offset, self.n_features_in_
+        if np.ndim(column):
+            raise ValueError("offset and exposure must be the name or position of a column of X, not its values.")
         names = [*getattr(self, "feature_names_in_", ()), *range(d), *range(-d, 0)]
         if column not in names:
-            raise ValueError(f"X has no column {column!r} for offset or exposure; its columns are {listed(names[:d])}.")
+            raise ValueError(
+                f"X has no column {column!r} for offset or exposure; its columns are {listed(names[:d])}. After "
+                "transformers, give the position, or use set_output(transform='pandas')."
+            )
         return names.index(column) % d, self.offset is None
 
     def _split(self, X, check=True):
@@ -220,7 +226,7 @@ def offset_of(X, position, is_exposure):
     column = X[:, [position]]
     column = (column.toarray() if sparse.issparse(column) else column).astype(np.float64)
     if is_exposure and not (column > 0).all():
-        raise ValueError(f"{(column <= 0).sum()} of {len(column)} exposures are not positive; drop these rows.")
+        raise ValueError(f"{(column <= 0).sum()} of {len(column)} exposures are not positive; do not scale them.")
     return np.log(column) if is_exposure else column
 
 
