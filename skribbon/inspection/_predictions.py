@@ -415,11 +415,7 @@ def _averaged(X, by, weights, aggregate, sample=None, allowed=("mean",)) -> tupl
     if sample is not None:
         if aggregate != "mean":
             raise ValueError("population=True is about averages; use aggregate='mean'.")
-        given = (
-            sample.average
-            if weights is None
-            else sample.average * _checked_weights(weights, len(sample.weight), "mean")
-        )
+        given = sample.average * _checked_weights(weights, len(sample.weight), "mean")
         groups = grouped(X, by, given, "mean")
         return groups, partial(sample.part, groups)
     if aggregate is not None:
