@@ -51,7 +51,7 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         Labels of a classifier.
     n_features_in_ : int
         Number of columns of X, with the offset.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of these columns, if all are strings.
 
     Notes
