@@ -9,11 +9,14 @@ not 240 observations. What happens to an interval that counts them as 240, and t
 # %%
 # A simulated study: forty patients, of whom half get a treatment, come three to ten times. Each has a level of his own,
 # which no column tells. The treatment belongs to the patient, the week to the visit.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from skribbon import RibbonRegressor
+from skribbon.exceptions import DependentRowsWarning
 from skribbon.inspection import coefficients
 from skribbon.metrics import interval_coverage_score
 
@@ -32,8 +35,12 @@ visits, score, patient = simulate(40, rng)
 
 # %%
 # The same least squares twice. ``groups`` changes no coefficient: each patient gets one weight of the bootstrap, in
-# place of one for each visit, so what his visits have in common counts once.
-rows = RibbonRegressor(noise="dof").fit(visits, score)
+# place of one for each visit, so what his visits have in common counts once. Without ``groups``, ``fit`` warns, because
+# residuals of neighbouring rows are correlated.
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    rows = RibbonRegressor(noise="dof").fit(visits, score)
+print("\n".join(str(warning.message) for warning in heard))
 groups = RibbonRegressor(noise="dof").fit(visits, score, groups=patient)
 shown = ["term", "estimate", "std_error", "df", "conf_low", "conf_high"]
 print(f"{len(visits)} visits of {groups.n_groups_} patients")
@@ -46,6 +53,7 @@ print("visits of a patient together", coefficients(groups)[shown].round(2), sep=
 #
 # Who is right? Two hundred studies, of which we know the truth. Prediction intervals are asked about new visits of
 # patients whom the fit has never seen.
+warnings.simplefilter("ignore", DependentRowsWarning)
 fits = {"visits independent": False, "groups=patient": True}
 effects = {name: [] for name in fits}
 held = {name: [] for name in fits}

@@ -8,12 +8,15 @@ schools take part in really known as well as a thousand rows suggest?
 
 # %%
 # Thirty schools; half of them in the programme, which does nothing at all here.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import Ridge
 
 from skribbon import RibbonRegressor
+from skribbon.exceptions import DependentRowsWarning
 from skribbon.inspection import coefficients
 
 PROGRAMMES = 60
@@ -30,6 +33,7 @@ def effect(table):
     return table.set_index("term").loc["programme", ["conf_low", "conf_high"]].astype(float)
 
 
+warnings.simplefilter("ignore", DependentRowsWarning)  # fit without groups warns of what we are about to see
 pupils, marks, school = study(np.random.default_rng(0))
 for name, groups in (("rows", None), ("schools", school)):
     low, high = effect(coefficients(RibbonRegressor(Ridge()).fit(pupils, marks, groups=groups)))
