@@ -9,6 +9,8 @@ which cases to leave to somebody else?
 
 # %%
 # Tumours, malignant or benign, from ten measurements, trained on a hundred patients only.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -19,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import RibbonClassifier
+from skribbon.exceptions import DependentRowsWarning
 from skribbon.plotting import ProbabilityIntervalDisplay
 
 data = load_breast_cancer(as_frame=True)
@@ -50,6 +53,9 @@ def doubts(ribbon, X):
         "nearer end of interval": -np.where(plain > 0.5, lower - 0.5, 0.5 - upper),
         "width of interval": upper - lower,
     }
+
+
+warnings.simplefilter("ignore", DependentRowsWarning)  # a false alarm in about 3 of 1,000 shuffled tables
 
 
 def splits(n_train):
