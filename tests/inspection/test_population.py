@@ -200,6 +200,14 @@ def test_draws_tuned_alpha_transforms_and_other_estimators():
         predictions(laplace, X, population=True, y=Y)
 
 
+def test_degrees_of_freedom_are_at_most_those_of_the_units():
+    grouped = RibbonRegressor(products(LinearRegression()), noise="dof").fit(X, Y, groups=(GROUP, OTHER))
+    table = comparisons(grouped, X, "t", population=True, y=Y, groups=(GROUP, OTHER))
+    assert 1 <= table["df"][0] <= 29  # 30 groups in the smaller grouping
+    rows = RibbonRegressor(products(LinearRegression()), noise="dof").fit(X, Y)
+    assert comparisons(rows, X, "t", population=True, y=Y)["df"][0] <= N - 1
+
+
 # ---------------------------------------------------------------------- bad input
 def test_what_has_no_population_is_refused():
     ribbon = RibbonRegressor(LinearRegression()).fit(X, Y)
@@ -215,5 +223,7 @@ def test_what_has_no_population_is_refused():
         predictions(ribbon, X[1:], population=True, y=Y[1:])
     with pytest.raises(ValueError, match="must be those that the estimator was fitted on"):
         predictions(ribbon, X, population=True, y=Y[::-1])
+    with pytest.raises(ValueError, match="groups is missing, but the Ribbon was fitted with it"):
+        predictions(RibbonRegressor(LinearRegression()).fit(X, Y, groups=GROUP), X, population=True)
     with pytest.raises(ValueError, match="weights must be 300 finite numbers"):
         predictions(ribbon, X, population=True, weights=[1.0])
