@@ -123,7 +123,7 @@ def test_refits_at_product_weights_spread_as_the_covariance_says():
 
 def test_nested_groupings_add_nothing():
     one = RibbonRegressor(Ridge()).fit(X, Y, groups=A)
-    for nested in ((A, A), (A, np.arange(N)), (A, A * GB + B), pd.DataFrame({"a": A, "b": A}), A[:, None]):
+    for nested in ((A,), (A, A), (A, np.arange(N)), (A, A * GB + B), pd.DataFrame({"a": A, "b": A}), A[:, None]):
         two = RibbonRegressor(Ridge()).fit(X, Y, groups=nested)
         np.testing.assert_allclose(two.covariance_, one.covariance_, rtol=1e-10)
         assert two.n_groups_ == GA
@@ -174,6 +174,8 @@ def test_what_needs_one_grouping_is_refused():
         influence(ribbon, X, Y, X[:1], groups=(A, B))
     with pytest.raises(ValueError, match="predictive='newton' takes one grouping"):
         RibbonRegressor(Ridge(), predictive="newton").fit(X, Y, groups=(A, B))
+    with pytest.raises(ValueError, match="if groupings cross, pass a tuple of arrays"):
+        RibbonRegressor(Ridge()).fit(X, Y, groups=("firm", "year"))
     with pytest.raises(ValueError, match="lengths differ"):
         RibbonRegressor(Ridge()).fit(X, Y, groups=(A, B[:-1]))
     with pytest.raises(ValueError, match="groups must have a label for each of the 240 rows"):

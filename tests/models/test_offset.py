@@ -450,3 +450,14 @@ def test_missing_offset_is_refused():
     fitted = ribbon(POISSON).fit(NUMBERS, COUNTS)
     with pytest.raises(ValueError, match="300 of 300 exposures are not positive"):
         fitted.predict_interval(NUMBERS.assign(years=0.0))
+
+
+def test_values_of_the_exposure_and_whole_pipelines_are_refused():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    table = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30), "years": np.ones(30)})
+    with pytest.raises(ValueError, match="name or position of a column of X, not its values"):
+        WithOffset(PoissonRegressor(), exposure=table["years"]).fit(table, np.ones(30))
+    with pytest.raises(TypeError, match="put WithOffset around the last step"):
+        WithOffset(make_pipeline(StandardScaler(), PoissonRegressor()), exposure="years").fit(table, np.ones(30))
