@@ -3,11 +3,6 @@
 ORDER = (
     "plot_first_interval.py",
     "plot_which_interval.py",
-    "plot_trial_categories.py",
-    "plot_trial_groups.py",
-    "plot_trial_skewed.py",
-    "plot_trial_ten_classes.py",
-    "plot_trial_parquet_folder.py",
     "plot_guarantee.py",
     "plot_prediction_sets.py",
     "plot_tuning_alpha.py",

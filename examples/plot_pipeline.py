@@ -1,13 +1,13 @@
 """
-Pipelines and tables of mixed columns
-=====================================
+Tables with categories and missing values
+=========================================
 
-My data are a DataFrame with text columns and missing values: what now? A whole
-:class:`~sklearn.pipeline.Pipeline` is a base model. Wrap it, and intervals come for raw rows.
+How do I get intervals for a DataFrame with text columns and missing values? Wrap the whole
+:class:`~sklearn.pipeline.Pipeline`. Intervals then come for raw rows.
 """
 
 # %%
-# Rents of simulated flats: numbers, one of them missing now and then, a district, and an identifier as the index.
+# The data are rents of simulated flats. The year of construction is sometimes missing, and few flats are on the island.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -18,11 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skribbon import RibbonRegressor
-from skribbon.metrics import interval_coverage_score
-from skribbon.plotting import IntervalDisplay, UncertaintyDecompositionDisplay
+from skribbon.metrics import coverage_by_group, interval_coverage_score
+from skribbon.plotting import IntervalDisplay
 
 rng = np.random.default_rng(0)
-n = 900
+n = 1600
 flats = pd.DataFrame(
     {
         "area": rng.gamma(9, 8, n).round(),
@@ -36,38 +36,48 @@ rent = np.exp(2.9 + 0.9 * np.log(flats["area"]) + 0.002 * (flats["year"] - 1960)
 flats.loc[rng.random(n) < 0.1, "year"] = np.nan
 
 # %%
-# Transformers first, the model last. Rents are positive and their spread grows with them, so the logarithm is modelled;
-# interval ends are mapped back.
+# Transformers come first and the model last. The model predicts the logarithm of the rent, because rents are positive
+# and their spread grows with their mean. Interval bounds are mapped back to euros.
 columns = make_column_transformer(
     (FunctionTransformer(np.log, feature_names_out="one-to-one"), ["area"]),
     (make_pipeline(SimpleImputer(), StandardScaler()), ["year"]),
     (OneHotEncoder(handle_unknown="ignore"), ["district"]),
 )
 base = TransformedTargetRegressor(make_pipeline(columns, Ridge(alpha=0.1)), func=np.log, inverse_func=np.exp)
-train, test = flats[:600], flats[600:]
+train, test, rent_test = flats[:600], flats[600:], rent[600:]
 ribbon = RibbonRegressor(base).fit(train, rent[:600])
 
 # %%
-# The table keeps the index, so it can be joined to the flats.
+# ``predict_frame`` keeps the index, so you can join the result to the flats.
 table = ribbon.predict_frame(test)
-coverage = interval_coverage_score(rent[600:], table[["lower", "upper"]])
-print(f"coverage of {len(test)} new flats: {coverage:.3f}")
-shown = ["area", "district", "prediction", "lower", "upper"]
-print(test.join(table.round(0)).groupby("district").head(1)[shown])
+print(test.join(table[["prediction", "lower", "upper"]].round(0)).groupby("district").head(1).drop(columns="year"))
 
 # %%
-# There are few flats on the island, and the epistemic part says so.
-by_district = (table["std_epistemic"] / table["prediction"]).groupby(test["district"]).mean()
-counts = train["district"].value_counts()
-print(pd.DataFrame({"training flats": counts, "epistemic std / prediction": by_district.round(3)}))
+# Check the coverage on new flats, overall and by district. The 17 flats on the island are too few to judge theirs.
+interval = table[["lower", "upper"]]
+print(f"90% intervals cover {interval_coverage_score(rent_test, interval):.1%} of {len(test):,} new flats")
+names, covered, rows = coverage_by_group(rent_test, interval, test["district"])
+print(pd.DataFrame({"covered": covered.round(2), "new flats": rows.astype(int)}, index=names))
 
 # %%
-# Left: new flats and their intervals. Right: both parts of the uncertainty by district.
+# The intervals widen with the rent, as the spread does.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4))
-IntervalDisplay.from_estimator(ribbon, test, rent[600:], ax=axes[0])
-UncertaintyDecompositionDisplay.from_estimator(ribbon, test, feature="district", ax=axes[1])
+figure, ax = plt.subplots(figsize=(5.6, 4.2))
+IntervalDisplay.from_estimator(ribbon, test, rent_test, ax=ax)
+ax.set(xlabel="predicted rent (euros per month)", ylabel="observed rent (euros per month)")
+ax.set_title(f"Intervals widen with the rent and cover {interval_coverage_score(rent_test, interval):.0%}")
 
 # %%
-# Next: from such a table to decisions, in the notebook ``examples/regression.ipynb``; categories that were never seen,
+# Few training flats are on the island, so its mean is the least certain: the epistemic part is the largest there.
+share = (table["std_epistemic"] / table["prediction"]).groupby(test["district"]).mean().sort_values()
+counts = train["district"].value_counts()
+figure, ax = plt.subplots(figsize=(5.6, 2.4))
+bars = ax.barh([f"{name} ({counts[name]} flats)" for name in share.index], 100 * share)
+ax.bar_label(bars, fmt="%.1f%%", padding=3)
+ax.set(xlabel="epistemic standard deviation (% of the rent)", xlim=(0, 115 * share.max()))
+ax.set_title("The mean rent is least certain on the island")
+
+# %%
+# Next: categories that were never observed,
 # :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.
+plt.show()

@@ -1,13 +1,13 @@
 """
-All the labels that it may be
-=============================
+Sets of labels
+==============
 
-*Which labels can be ruled out?* A classifier names one label, and is sometimes wrong. A prediction set names as many as
-it takes to contain the true one as often as promised: one if the picture is clear, several if it is not.
+Which labels can be ruled out? A prediction set lists as many labels as needed to contain the true label with the
+probability you ask for: one label if the picture is clear, several if it is not.
 """
 
 # %%
-# Handwritten digits, and few of them: 300 to learn from, 400 to calibrate on, which the promise rests on.
+# Handwritten digits: 300 pictures to fit, 400 to calibrate the sets, the others to check them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -27,33 +27,45 @@ ribbon = RibbonClassifier(model).fit(X, y).conformalize(X_cal, y_cal)
 print(f"accuracy {ribbon.score(X_new, y_new):.3f}")
 
 # %%
-# The higher the promise, the larger the sets; and the promise is kept, whatever the classifier is worth.
+# A higher level gives larger sets. The sets reach each level on average over pictures, even if the
+# classifier's probabilities are wrong.
 for level in (0.9, 0.95, 0.99):
     sets = ribbon.predict_set(X_new, level)
     covered, size = set_coverage_score(y_new, sets, labels=ribbon.classes_), mean_set_size(y_new, sets)
-    print(f"{level:.0%} promised: {covered:.3f} of the true labels held, {size:.2f} labels on average")
+    print(f"level {level:.0%}: {covered:.3f} of the sets contain the true label; {size:.2f} labels on average")
 
 # %%
-# Left: how many labels the sets of 99% hold. Right: some pictures that need more than one, with their sets; the true
-# label is in bold.
+# How large are the 99% sets?
 sets = ribbon.predict_set(X_new, 0.99)
-counts = np.bincount(sets.sum(axis=1))
+share = np.bincount(sets.sum(axis=1), minlength=11)[1:] / len(sets)
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplot_mosaic(
-    [["size", "a", "b", "c", "d"], ["size", "e", "f", "g", "h"]],
-    figsize=(9.5, 3.8),
-    width_ratios=[2.2, 1, 1, 1, 1],
-)
-axes["size"].bar(np.arange(len(counts)), counts / len(sets), color="C0", alpha=0.8)
-axes["size"].set_title(f"{counts[1] / len(sets):.0%} of the pictures need one label")
-axes["size"].set(xlabel="labels in the set", ylabel="share of pictures", xticks=np.arange(len(counts)))
-unsure = np.flatnonzero(sets.sum(axis=1) > 1)[:8]
-for name, row in zip("abcdefgh", unsure, strict=True):
-    axes[name].imshow(X_new[row].reshape(8, 8), cmap="gray_r")
-    axes[name].set_axis_off()
-    labels = [rf"$\bf{{{k}}}$" if k == y_new[row] else str(k) for k in ribbon.classes_[sets[row]]]
-    axes[name].set_title(" ".join(labels), fontsize=11)
+figure, ax = plt.subplots(figsize=(5.6, 3.2))
+bars = ax.bar(np.arange(1, 11), 100 * share)
+ax.bar_label(bars, fmt="%.0f%%")
+ax.set(xlabel="labels in the 99% set", ylabel="pictures (%)", xticks=np.arange(1, 11))
+ax.set_title(f"{share[0]:.0%} of the pictures need only one label")
 
 # %%
-# Next: the same for numbers, :ref:`sphx_glr_auto_examples_plot_guarantee.py`.
+# Some pictures with more than one label in their set. The true label is bold.
+figure, axes = plt.subplots(2, 4, figsize=(5.6, 3.2))
+for ax, row in zip(axes.flat, np.flatnonzero(sets.sum(axis=1) > 1), strict=False):
+    ax.imshow(X_new[row].reshape(8, 8), cmap="gray_r")
+    ax.set_axis_off()
+    labels = [rf"$\bf{{{k}}}$" if k == y_new[row] else str(k) for k in ribbon.classes_[sets[row]]]
+    ax.set_title(" ".join(labels), loc="center")
+
+# %%
+# Probabilities have intervals too. Take the picture whose largest probability is the least certain.
+proba, interval = ribbon.predict_proba(X_new), ribbon.predict_proba_interval(X_new)
+row = np.ptp(interval, axis=2).max(axis=1).argmax()
+figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.8), width_ratios=[1, 2.6])
+left.imshow(X_new[row].reshape(8, 8), cmap="gray_r")
+left.set_axis_off()
+right.bar(range(10), proba[row], color=np.where(sets[row], "C0", "0.8"))
+right.vlines(range(10), *interval[row].T, color="0.3", lw=1.5)
+right.set(xticks=range(10), xlabel="digit (blue: in the 99% set)", ylabel="probability with 90% interval", ylim=(0, 1))
+right.set_title("Wide intervals: this picture is unclear")
+
+# %%
+# Next: guaranteed intervals of a regression, :ref:`sphx_glr_auto_examples_plot_guarantee.py`.
 plt.show()
