@@ -17,7 +17,7 @@ MIN_INFLUENTIAL_LEVERAGE = 0.02  # leverage from which a row counts by itself in
 MOST_INFLUENTIAL = 1000  # most such rows, and longest table in which all rows do: 8 MB per 1,000 columns
 FEWEST_GROUPS = 8  # fewest groups without a warning: intervals reach nominal coverage; doc/user_guide/groups.md
 
-# ---------------------------------------------------------------------- minima, doc/user_guide/limits.md
+# ---------------------------------------------------------------------- minima, doc/user_guide/troubleshooting.md
 STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns, by judgement
 STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
 NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
@@ -82,7 +82,7 @@ KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the
 NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond bounds of 90% intervals below which fit never warns of the family
 KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
 
-# ---------------------------------------------------------------------- predictions, doc/user_guide/limits.md
+# ---------------------------------------------------------------------- predictions, doc/user_guide/troubleshooting.md
 NORMAL_SHARE = 1.5e-3  # epistemic share of the variance, per df, below which it is normal: 90% widths change by 0.14%
 UNDETERMINED_TOL = 1e-3  # warn if a row moves farther along an undetermined direction; training rows move by about one
 SINGLE_ROW_TOL = 0.5  # warn if one training row, or group, determines more than this share of a prediction
