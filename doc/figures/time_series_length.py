@@ -34,7 +34,9 @@ def draw():
         ax.axhline(truth, color="0.3", ls="--", lw=1)
         ax.text(1, truth * 1.03, "true standard deviation", color="0.3", va="bottom")
         ax.plot(LENGTHS, mean, "o-")
-        ax.annotate("rows as\nindependent", (1, mean[0]), (1.5, 0.5 * mean[0]), va="center", arrowprops={"arrowstyle": "-"})
+        ax.annotate(
+            "rows as\nindependent", (1, mean[0]), (1.5, 0.5 * mean[0]), va="center", arrowprops={"arrowstyle": "-"}
+        )
         ax.set(xscale="log", ylim=(0, 1.3 * truth), xlabel="days per block", ylabel="standard error")
         ax.set_xticks(LENGTHS, LENGTHS)
         ax.minorticks_off()
