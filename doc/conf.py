@@ -7,9 +7,11 @@ from pathlib import Path
 
 from docutils import nodes
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 import cheat_sheet
+import pictures
 from gallery_order import ORDER
 
 import skribbon
@@ -40,6 +42,10 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+autosummary_context = {  # scikit-learn documents these
+    "inherited_from_scikit_learn": ["get_params", "set_params", "get_metadata_routing", "set_callbacks"]
+    + [f"set_{method}_request" for method in ("fit", "predict", "predict_proba", "score")]
+}
 autodoc_mock_imports = [name for name in ("skorch", "torch") if find_spec(name) is None]  # an extra, not needed here
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_inherit_docstrings = True
@@ -79,7 +85,6 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "show_prev_next": False,
     "secondary_sidebar_items": {"**": ["page-toc"]} | {f"auto_examples/{Path(name).stem}": [] for name in ORDER},
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -115,8 +120,9 @@ def keep_numbers_together(app, doctree, docname):
 
 def setup(app):
     """Connect the three above; draw what pages show."""
-    generated = Path(__file__).parent / "generated"
+    generated = HERE / "generated"
     cheat_sheet.draw(generated)
+    pictures.draw(generated)
     (generated / "cheat_sheet.inc").write_text(cheat_sheet.as_markdown(), encoding="utf-8")
     app.connect("doctree-resolved", keep_numbers_together)
     app.connect("missing-reference", link_scikit_learn)
