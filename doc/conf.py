@@ -7,8 +7,7 @@ from pathlib import Path
 
 from docutils import nodes
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import cheat_sheet
 import pictures
@@ -120,7 +119,7 @@ def keep_numbers_together(app, doctree, docname):
 
 def setup(app):
     """Connect the three above; draw what pages show."""
-    generated = HERE / "generated"
+    generated = Path(__file__).parent / "generated"
     cheat_sheet.draw(generated)
     pictures.draw(generated)
     (generated / "cheat_sheet.inc").write_text(cheat_sheet.as_markdown(), encoding="utf-8")
