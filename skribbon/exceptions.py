@@ -208,15 +208,22 @@ ONCE = DependentRowsWarning, FewGroupsWarning, WeightWarning  # raised by the fi
 _COLLECTED: ContextVar[list | None] = ContextVar("collected", default=None)
 
 
+def guide_place(category):
+    """Sentence that names the place of a warning in the user guide; empty for warnings of other packages."""
+    if not issubclass(category, RibbonWarning):
+        return ""
+    return f" See: user guide, troubleshooting#{re.sub(r'(?<!^)(?=[A-Z])', '-', category.__name__).lower()}."
+
+
 def warn_user(message, category):
-    """Warn at the line outside skribbon that led here, unless warnings are collected."""
+    """Warn at the line outside skribbon that led here, with the place in the user guide, or collect the warning."""
     if (collected := _COLLECTED.get()) is not None:
         collected.append((category, message))
         return
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("skribbon", "functools"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1)
+    warnings.warn(message.removesuffix(place := guide_place(category)) + place, category, stacklevel=level + 1)
 
 
 @contextmanager

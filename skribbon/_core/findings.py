@@ -30,7 +30,7 @@ PREMISES = {
     "single_row": ("rows that depend on a single training row", 0, warn.LeverageWarning),
 }
 CAPPED = (
-    f"Leverages above {thresholds.MAX_LEVERAGE} are taken as {thresholds.MAX_LEVERAGE}: intervals there are a guess, "
+    f"Leverages above {thresholds.MAX_LEVERAGE} count as {thresholds.MAX_LEVERAGE}, so intervals there are unreliable, "
     "also of kind 'jackknife+'. Try: a stronger penalty of the base model{other}."
 )
 # What happened, what it does to intervals, and after "Try:" what to do.
@@ -39,15 +39,15 @@ TEXTS = {
     "minimum, so intervals may be off centre and of the wrong width. {cure}",
     "memorized": "The network has {n_parameters:.2g} parameters per row and may have memorized its rows, which a "
     "single fit does not show: {effect}. Try: {cure}.",
-    "undamped": "damping={damping} leaves {number:.2f} effective parameters per row, so that held-out rows cannot tell "
-    "the size of intervals, which may be too narrow. Try: damping='auto'.",
+    "undamped": "damping={damping} leaves {number:.2f} effective parameters per row, so held-out rows cannot determine "
+    "the width of intervals, which may be too narrow. Try: damping='auto'.",
     "saturated": f"The model has as many effective parameters as there are observations. {CAPPED}",
     "leverage": f"{{number}} of {{n}} {{what}}. {CAPPED}",
     "groups": "With only {number:.0f} groups and {p:.3g} effective parameters, cluster-robust intervals may be too "
     "narrow. Try: more groups, fewer columns, or a stronger penalty of the base model.",
     "separation": "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
-    "penalise the base model more, e.g. LogisticRegression(C=0.1).",
-    "plain": "temperature='auto' needs refits without some of the rows, because {reason}, and cannot make them: "
+    "increase the penalty, e.g. LogisticRegression(C=0.1).",
+    "plain": "temperature='auto' needs refits without some of the rows, because {reason}, but cannot refit it: "
     "probabilities are those of the base model and may be far too certain. Try: a base model that is not frozen, rows "
     "in memory, or RibbonCV(FrozenEstimator(ribbon)) on rows that it was not trained on.",
     "family": "The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5% "
@@ -70,7 +70,7 @@ TEXTS = {
     "undetermined": "{number} of {n} {noun} depend on directions that the training data do not determine, so their "
     "{effect}. Try: drop collinear or constant columns, or train on rows like these.",
     "single_row": "{number} of {n} {noun} depend on a single training row or group each, whose error is unknown, so "
-    "their {effect}. Try: merge rare categories, drop outliers, or penalise the base model.",
+    "their {effect}. Try: merge rare categories, drop outliers, or penalize the base model.",
 }
 
 

@@ -174,7 +174,7 @@ class Dense(Factor):
             if indefinite:
                 smallest = _smallest_eigenvalue(self.matrix)
                 raise CurvatureError(
-                    f"The penalised curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is "
+                    f"The penalized curvature is indefinite: its smallest eigenvalue is {smallest:.3g}. The model is "
                     "not at a minimum of its training loss. Use curvature='ggn', which is never indefinite, or damping "
                     f"greater than {-1.1 * smallest:.3g}, or train to convergence."
                 )

@@ -54,7 +54,7 @@ def minimise(rows, max_iter=200, tol=1e-8, verbose=0):
     p = len(rows.model.theta)
     if p > MAX_PARAMETERS:
         raise ValueError(
-            f"The model has {p} parameters; exact minimisation factors p x p matrices and is meant for at most "
+            f"The model has {p} parameters; exact minimization factors p x p matrices and is meant for at most "
             f"{MAX_PARAMETERS}. Train longer with solver='lbfgs' and a smaller tol instead."
         )
     point = start = _evaluate(rows)

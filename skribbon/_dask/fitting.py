@@ -59,10 +59,10 @@ def _check_base(leaf):
     name = type(leaf).__name__
     if isinstance(leaf, RidgeCV):
         if leaf.cv is not None or leaf.scoring is not None or getattr(leaf, "alpha_per_target", False):
-            raise TypeError("RidgeCV chooses its penalty on a Dask table by leave-one-out alone: leave cv and scoring.")
+            raise TypeError("On a Dask table RidgeCV chooses its penalty by leave-one-out; do not set cv or scoring.")
         return
     if name.endswith("CV"):
-        raise TypeError(f"{name} would choose its penalty on a sample; choose it in memory, and fit the model with it.")
+        raise TypeError(f"{name} would choose its penalty on a sample; choose it in memory, then fit with it.")
     selects = getattr(leaf, "positive", False) or np.any(getattr(leaf, "l1_ratio", None) or 0.0)
     if selects or with_theta.dispatch(type(leaf)) is with_theta.dispatch(object):
         known = sorted(cls.__name__ for cls in with_theta.registry if cls not in (object, Pipeline, FrozenEstimator))
@@ -169,7 +169,7 @@ def fit_transformer(transformer, parts, sample):
         return computed(reduce(delayed(_partially_fitted), parts, delayed(transformer)), parts)
     name = type(transformer).__name__
     raise TypeError(
-        f"{name} has no partial_fit, so that it cannot learn from one partition of a Dask table after the other. Fit "
+        f"{name} has no partial_fit, so it cannot be fitted partition by partition on a Dask table. Fit "
         f"it on a sample in memory, and put FrozenEstimator({name}(...).fit(X_sample)) in its place."
     )
 
@@ -202,7 +202,7 @@ def _fit_encoder(encoder, parts, sample):
     """Fit an encoder to the categories of all partitions."""
     if isinstance(encoder.categories, str):
         if encoder.min_frequency is not None or encoder.max_categories is not None:
-            raise TypeError("Encoders that count rows must be fitted to a sample before: use FrozenEstimator(encoder).")
+            raise TypeError("Encoders that count rows must be fitted on a sample: use FrozenEstimator(encoder).")
         found = computed(over_partitions(partial(_categories, encoder), parts, "categories"), parts)
         columns = zip(*(categories for categories in found if categories is not None), strict=True)
         encoder.set_params(categories=[np.unique(np.concatenate(column)) for column in columns])
@@ -216,7 +216,7 @@ def _categories(encoder, X, k):
 def _fit_imputer(imputer, parts, sample):
     """Fit an imputer to the means of all partitions."""
     if imputer.add_indicator:
-        raise TypeError("SimpleImputer(add_indicator=True) on a Dask table must come fitted, as a FrozenEstimator.")
+        raise TypeError("SimpleImputer(add_indicator=True) needs a sample on Dask: use FrozenEstimator(imputer).")
     imputer.fit(sample)
     if imputer.strategy == "mean":
         tasks = over_partitions(partial(_observed_sums, imputer.missing_values), parts, "means")

@@ -22,7 +22,7 @@ def lazily_predicted(estimator, method, X, arguments):
     columns = {name: single_column(name, arguments[name]) for name in given}
     arguments = {name: value for name, value in arguments.items() if name not in given}
     if arguments.get("return_cov"):
-        raise ValueError("return_cov is over all rows together, and X is a Dask collection; ask for some rows of it.")
+        raise ValueError("return_cov needs rows in memory, but X is a Dask collection; pass some of its rows.")
     if arguments.get("return_std"):
         mean = lazily_predicted(estimator, method, X, {**arguments, "return_std": False})
         return mean, lazily_predicted(estimator, "predict_std", X, {"kind": "total"})

@@ -183,7 +183,7 @@ def _prepare(model, labels, part, k=0):
         return None, np.zeros(0), np.zeros(0), None
     y = model.encode_target(part.y)
     if not np.isfinite(y).all():
-        raise ValueError("y has values that its transformer cannot take; clean it before.")
+        raise ValueError("y has values outside its transformer's domain; drop them.")
     return model.prepare(part.X), y, part.weights, None if labels is None else labels.get_indexer(part.label)
 
 

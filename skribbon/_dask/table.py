@@ -135,7 +135,7 @@ def _numbers(y):
     """Targets of a regressor as finite numbers, (n,)."""
     values = _as_numbers(y, "y must hold numbers for a regressor")
     if y.dtype.kind in "mM":
-        raise ValueError("y must hold numbers for a regressor, and holds times.")
+        raise ValueError("y holds times, but a regressor needs numbers; convert it, e.g. to seconds.")
     _check_rows(~np.isfinite(values), "y contains {value} at row {row} of this partition; drop it before.", values)
     return values
 
@@ -299,7 +299,7 @@ def folds_of(table, n_folds, classifier, whole_partitions=False):
         train, test = (replace(table, parts=parts) for parts in sides)
         held = test.survey(classifier, check_features=False)
         if not held.total > 0 or not held.total < survey.total:
-            raise ValueError(f"All rows on one side of fold {fold + 1} have a weight of zero, or there are none.")
+            raise ValueError(f"One side of fold {fold + 1} has no rows of positive weight; use fewer folds.")
         part = test.take(held, some_of(held.n_rows, HELD_OUT_ROWS))
         found.append((train, part, survey.n_rows - held.n_rows, held.n_rows))
     return found
@@ -320,12 +320,12 @@ def _rule(table, survey, n_folds, classifier, whole_partitions):
     if whole_partitions:
         n_parts = len(table.parts)
         if n_parts < n_folds:
-            raise ValueError(f"cv='partitions' needs at least {n_folds} partitions, and there are {n_parts}.")
+            raise ValueError(f"cv='partitions' needs at least {n_folds} partitions, got {n_parts}; repartition X.")
         return partial(by_partition, n_parts, n_folds)
     if table.grouped:
         return partial(by_group, _balanced(survey.groups, n_folds))
     if survey.n_rows < n_folds:
-        raise ValueError(f"There are {survey.n_rows} rows, too few for {n_folds} folds.")
+        raise ValueError(f"There are {survey.n_rows} rows, too few for {n_folds} folds; use fewer folds.")
     if not classifier:
         sizes = np.full(n_folds, survey.n_rows // n_folds) + (np.arange(n_folds) < survey.n_rows % n_folds)
         return partial(by_row, survey.starts, np.cumsum(sizes))

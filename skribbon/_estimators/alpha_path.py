@@ -199,8 +199,8 @@ def warn_at_edge(path, search):
         return
     else:
         reason = (
-            f"The largest alpha, {alphas[-1]:g}, is best: intervals are noise alone, as is right for a simple model of "
-            "many rows. Try: a splitter that keeps related rows together, if held-out rows are not new."
+            f"The largest alpha, {alphas[-1]:g}, is best: intervals show noise alone, as is right for a simple model "
+            "of many rows. Try: groups= in fit if rows are related, so that folds keep them together."
         )
     warn_user(reason, AlphaEdgeWarning)
 

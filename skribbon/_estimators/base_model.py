@@ -119,7 +119,7 @@ def parametric_model(estimator, y, weight):
     if not np.isfinite(model.theta).all():
         raise ValueError(
             f"The fitted parameters of {type(leaf).__name__} are not finite, e.g. because all counts are zero and "
-            "there is no penalty. Check the target, scale the columns of X, or penalise the model."
+            "there is no penalty. Check the target, scale the columns of X, or penalize the model."
         )
     return replace(model, inputs=leaf) if hasattr(leaf, "n_features_in_") else model
 

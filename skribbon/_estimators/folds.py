@@ -169,7 +169,7 @@ def leave_one_out_fold(ribbon, X, y, sample_weight, fit_params):
     if not model.is_linear and per_row > EASY_LEVERAGE:
         raise ValueError(
             f"cv='loo' needs at most {EASY_LEVERAGE} effective parameters per row, and this network has {per_row:.2g}: "
-            "it would keep what it learnt from a row that is left out. Use folds, cv=5."
+            "its prediction without a row would still depend on that row. Use folds, cv=5."
         )
     if is_classifier(own) and not reaches(model.loss, own._raw(own._prepared(X)), record.f, record.y, weight):
         raise ValueError(

@@ -56,7 +56,7 @@ class MemberWarning(RibbonWarning):
     """Some members could not be trained, and were left out.
 
     Raised by ``fit`` with the number of failures and their reasons; predictions use the other members. If many fail,
-    scale the features, or penalise the base model more.
+    scale the features, or penalize the base model more.
     """
 
 
@@ -121,7 +121,7 @@ class MemberRegression(MemberPredictions, RegressionMethods):
         noise = resolve_noise(self.noise)
         if isinstance(noise, DofNoise | LooNoise):
             raise ValueError(
-                f"noise={self.noise!r} is made of the leverages of a single fit, and {type(self).__name__} has none; "
+                f"noise={self.noise!r} needs the leverages of a single fit, and {type(self).__name__} has none; "
                 "use noise='train', 'heteroskedastic' or a number."
             )
         return noise
@@ -240,7 +240,7 @@ class Retraining(WeightedFit):
         check_count(self.n_members, "n_members")
         leaf, _ = innermost(self._get_estimator())
         if self._trains_again and is_frozen(leaf):
-            raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass what is inside it.")
+            raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass the model inside.")
 
     def _report(self, outcomes):
         if self.verbose:
@@ -301,7 +301,7 @@ def survivors(outcomes):
     if failed:
         reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
-        warn_user(f"{len(failed)} of {n} members failed, so intervals leave them out: {listed}.", MemberWarning)
+        warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}. Try: scale X, y.", MemberWarning)
     warned = {}  # the first message of every member that warned, by category
     for outcome in outcomes:
         for category, message in dict(reversed(outcome.warnings)).items():
@@ -524,7 +524,7 @@ def dirichlet(frequencies, alpha, rng):
 
 
 def reoptimise(rows):
-    """Minimise the objective with the weights of ``rows`` from the current parameters, and return the model."""
+    """Minimize the objective with the weights of ``rows`` from the current parameters, and return the model."""
     theta, report = minimise(rows)
     if not report.converged:
         warn_user(

@@ -196,7 +196,7 @@ class Hessian(DenseCurvature):
 
 
 class GaussNewton(DenseCurvature):
-    r"""Generalised Gauss-Newton matrix, or expected Hessian; never indefinite.
+    r"""Generalized Gauss-Newton matrix, or expected Hessian; never indefinite.
 
     .. math:: H = \frac1n \sum_i J_i' \,\mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i
 

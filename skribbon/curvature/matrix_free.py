@@ -67,7 +67,7 @@ class ConjugateGradients(Factor):
     def to_dense(self):
         p = len(self.diagonal)
         if p > EXACT_COLUMNS:
-            raise MemoryError(f"A dense array of {p} x {p} numbers is what curvature='matrix_free' avoids.")
+            raise MemoryError(f"curvature='matrix_free' has no dense array of {p} x {p} numbers; use curvature='ggn'.")
         return self._product(np.eye(p))
 
 
@@ -169,7 +169,7 @@ def conjugate_gradients(product, B, precondition, tol, max_iter, verbose=0):
         curvature = np.einsum("pm,pm->m", P, Q)
         if (curvature <= 0).any():
             raise CurvatureError(
-                f"The penalised curvature is indefinite: a direction has curvature {curvature.min():.3g}. Use "
+                f"The penalized curvature is indefinite: a direction has curvature {curvature.min():.3g}. Use "
                 "MatrixFree(matrix='ggn'), which is never indefinite, or damping, or train to convergence."
             )
         step = rho[active] / curvature

@@ -34,7 +34,7 @@ class DiagonalFactor(Factor):
 
 
 class Diagonal(Curvature):
-    r"""Diagonal of the generalised Gauss-Newton matrix: p numbers, and no correlation between parameters.
+    r"""Diagonal of the generalized Gauss-Newton matrix: p numbers, and no correlation between parameters.
 
     .. math:: H = \mathrm{diag}\left(\frac1n \sum_i J_i' \,
               \mathrm{E}\left[\frac{\partial^2 \ell_i}{\partial f^2}\right] J_i\right)
@@ -109,7 +109,7 @@ class LowRankPlusDiagonal(Factor):
 
 
 class LowRank(Curvature):
-    r"""Leading eigenpairs of the generalised Gauss-Newton matrix plus the diagonal of what they leave.
+    r"""Leading eigenpairs of the generalized Gauss-Newton matrix plus the diagonal of what they leave.
 
     .. math:: H = U \Lambda U' + \mathrm{diag}(d)
 

@@ -30,7 +30,7 @@ def coefficients(
     Parameters of a function f(params, X) of :class:`~skribbon.AutogradRegressor` have the names of their nest: "K",
     "rates.in", or "W[0, 1]" in an array. Coefficients of a linear model belong to the features that it sees, after the
     transformers of a pipeline, and are on the scale of the link or of the transformed target; with two classes they are
-    log odds of the second. In a penalised model a coefficient is about the minimiser of the penalised expected loss,
+    log odds of the second. In a penalized model a coefficient is about the minimizer of the penalized expected loss,
     not about an unbiased effect.
 
     Parameters
@@ -160,7 +160,7 @@ def _wald(root: FloatArray, error: FloatArray) -> tuple[float, int]:
     """Wald statistic error' (root root')^- error and its rank, in units of standard errors."""
     std = np.sqrt((root**2).sum(axis=1))
     if not np.all(std > 0):
-        raise ValueError("hypothesis: a combination of coefficients has no variance at all; there is nothing to test.")
+        raise ValueError("hypothesis: a combination of coefficients has no variance; leave it out.")
     z, scaled = error / std, root / std[:, None]
     values, vectors = np.linalg.eigh(scaled @ scaled.T)
     kept = values > 1e-9  # a smaller eigenvalue is rounding: its constraint repeats others
@@ -492,9 +492,9 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
             "and comparisons show how its predictions change along a column."
         )
         return Summary(facts, None, note)
-    note = "A coefficient estimates the minimiser of the expected loss, which is not penalised."
+    note = "A coefficient estimates the minimizer of the expected loss, which is not penalized."
     if np.any(inner.model_.l2) or np.any(inner.model_.penalty_gradient):
-        note = "A coefficient estimates the minimiser of the penalised expected loss, not an unbiased effect."
+        note = "A coefficient estimates the minimizer of the penalized expected loss, not an unbiased effect."
     return Summary(facts, coefficients(inner, level), note)
 
 

@@ -358,7 +358,7 @@ def _warn_if_certain(certain, by_rows):
     if certain:
         warn_user(
             f"{certain} training {'rows' if by_rows else 'groups'} alone determine a direction of the parameters, so "
-            "their influence is understated. Try: merge rare categories, or penalise the base model.",
+            "their influence is understated. Try: merge rare categories, or penalize the base model.",
             LeverageWarning,
         )
 

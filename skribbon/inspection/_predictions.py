@@ -539,7 +539,7 @@ class Column:
                 raise ValueError(f"values of the numeric column {self.name} must be numbers, got {value!r}.")
             if not self.is_numeric and value not in known:
                 found = listed([repr(level) for level in self.levels])
-                raise ValueError(f"values: {value!r} is no value of {self.name} that the model knows; X has {found}.")
+                raise ValueError(f"values: {value!r} is not a known value of {self.name}; X has {found}.")
 
 
 def _categories(transformers: Any) -> list[Any]:
@@ -560,7 +560,7 @@ def grouped(X: Any, by: Any, weights: PerRow, aggregate: str) -> Groups:
     if aggregate == "mean":
         total = np.bincount(codes, weights=weight, minlength=len(labels))
         if not np.all(total > 0):
-            raise ValueError(f"weights of group {labels[int(np.argmin(total))]!r} add up to zero; it has no mean.")
+            raise ValueError(f"weights of group {labels[int(np.argmin(total))]!r} sum to zero; use aggregate='sum'.")
         weight = weight / total[codes]
     return Groups(labels, codes, weight, given)
 

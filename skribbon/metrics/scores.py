@@ -31,7 +31,7 @@ def check_intervals(y_true, y_interval, outputs=False):
     if y_interval.shape != (*y_true.shape, 2):
         raise ValueError(f"y_interval must have two columns, lower and upper, for each y_true, got {y_interval.shape}.")
     if np.isnan(y_interval).any():
-        raise ValueError("y_interval contains NaN.")
+        raise ValueError("y_interval contains NaN; drop these rows.")
     lower, upper = y_interval[..., 0], y_interval[..., 1]
     if (lower > upper).any():
         raise ValueError("y_interval has a lower bound above its upper bound.")

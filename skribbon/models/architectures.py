@@ -97,7 +97,7 @@ class Architecture:
         Returns
         -------
         nest of float
-            Like ``params``: 1.0 for penalised parameters, 0.0 for others.
+            Like ``params``: 1.0 for penalized parameters, 0.0 for others.
         """
         return map_leaves(lambda leaf: float(np.ndim(leaf) >= 2), params)
 
@@ -374,7 +374,7 @@ class monotone(Architecture):
 
     .. math:: f = \tanh(x_{increasing} e^A + x_{rest} B + b)\, e^C + c;
 
-    for a decreasing feature change its sign. Only B is penalised, since log weights of zero are weights of one.
+    for a decreasing feature change its sign. Only B is penalized, since log weights of zero are weights of one.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class Tangent:
 class ParametricModel:
     r"""Fitted model as a differentiable function of a flat parameter vector.
 
-    The fitted parameters minimise
+    The fitted parameters minimize
 
     .. math:: \frac1n \sum_i \ell(f(x_i; \theta), y_i) + \tfrac12 \sum_j \mathrm{l2}_j \theta_j^2 ,
 
@@ -427,7 +427,7 @@ def training_rows(model, X, y, weight, group=None):
     """Rows of a model from the user's X and y, with ``group`` numbers (n_samples,), or (n_samples, k) if crossed."""
     t = model.encode_target(y)
     if not np.isfinite(t).all():
-        raise ValueError("y contains NaN or infinity, or values that its transformer cannot take; clean it before.")
+        raise ValueError("y contains NaN or infinity, or values outside its transformer's domain; drop them.")
     if group is None:
         return Rows(model, model.prepare(X), t, weight)
     first, factors = (group, None) if group.ndim == 1 else (group[:, 0], group)

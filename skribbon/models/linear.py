@@ -168,7 +168,7 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     if np.ndim(estimator.coef_) > 1 and takes_outputs(estimator):  # fitted by least squares
         loss = SquaredErrors(len(coef))
     elif len(coef) > 1 and loss.output_map is None:
-        raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
+        raise TypeError(f"{estimator!r} was fitted with several outputs; fit it to one column of y.")
     if drop_zeros:  # an L1 penalty or sign constraint has a kink there
         columns = np.flatnonzero(coef[0])
         if len(columns) < coef.shape[1]:
@@ -183,7 +183,7 @@ def linear_model(estimator, loss, l2, l1=0.0, drop_zeros=False, **fields):
     Theta = np.column_stack([coef, np.broadcast_to(estimator.intercept_, len(coef))]) if intercept else coef
     Theta = Theta if loss.output_map is None else loss.output_map.T @ Theta
     if not Theta.size:
-        raise ValueError(f"{name} has no parameter left: every coefficient is zero. Penalise less.")
+        raise ValueError(f"{name} has no parameter left: every coefficient is zero. Use a weaker penalty.")
     penalties = np.reshape(l2, (-1, 1)) * penalised * np.ones_like(Theta)
     gradient = (penalties * Theta + l1 * penalised * np.sign(Theta)).ravel()
     fields |= {"loss": loss, "l2": penalties.ravel(), "penalty_gradient": gradient, "columns": columns}
@@ -308,7 +308,7 @@ def _(estimator, model, theta):
     return estimator
 
 
-# ---------------------------------------------------------------------- generalised linear models and classifiers
+# ---------------------------------------------------------------------- generalized linear models and classifiers
 def tweedie_loss(estimator, y):
     """Loss of a GLM with the targets y, maybe counts."""
     default = 1 if isinstance(estimator, lm.PoissonRegressor) else 2
@@ -365,7 +365,7 @@ def _(estimator, y, sample_weight):
     if l1_ratio > 0 and model.theta[-1] == 0:  # the L1 penalty selected the intercept away too
         theta, penalties, gradient = model.theta[:-1], model.l2[:-1], model.penalty_gradient[:-1]
         return replace(model, theta=theta, l2=penalties, penalty_gradient=gradient, intercept=False)
-    # liblinear fits the intercept as the weight of a constant column, intercept_scaling, and penalises that weight
+    # liblinear fits the intercept as the weight of a constant column, intercept_scaling, and penalizes that weight
     scale = estimator.intercept_scaling
     weight = model.theta[-1] / scale
     model.l2[-1] = l2 / scale**2

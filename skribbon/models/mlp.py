@@ -156,7 +156,7 @@ def _(estimator):
 def _(estimator, y, sample_weight):
     if estimator.n_outputs_ > 1:
         if not takes_outputs(estimator):
-            raise TypeError(f"{estimator!r} was fitted with several outputs; skribbon needs a single one of it.")
+            raise TypeError(f"{estimator!r} was fitted with several outputs; fit it to one column of y.")
         return _perceptron(estimator, SquaredErrors(estimator.n_outputs_), sample_weight)
     loss = Tweedie(1, "log", is_whole(y)) if estimator.out_activation_ == "exp" else Tweedie()
     return _perceptron(estimator, loss, sample_weight)
@@ -168,7 +168,7 @@ def _(estimator, y, sample_weight):
         raise ValueError(f"y has one class only, {estimator.classes_[0]!r}; a classifier needs at least two.")
     if estimator.out_activation_ == "logistic":
         if estimator.n_outputs_ > 1:
-            raise TypeError("MLPClassifier was fitted with several labels per row; skribbon needs a single one.")
+            raise TypeError("MLPClassifier was fitted with several labels per row; fit one for each label.")
         return _perceptron(estimator, Bernoulli(), sample_weight, classes=estimator.classes_)
     loss = Categorical(estimator.n_outputs_)
     return _perceptron(estimator, loss, sample_weight, classes=estimator.classes_, output_map=loss.basis)

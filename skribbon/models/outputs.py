@@ -44,8 +44,8 @@ class ColumnByColumn:
             alike = np.allclose(alone.transform(some[:, j]), t[:, j], rtol=1e-9)
             if not alike or not np.allclose(alone.inverse_transform(t[:, j]), back[:, j], rtol=1e-9):
                 raise TypeError(
-                    f"{transformer!r} mixes the columns of y, so that no interval of one of them can be carried back. "
-                    "Use a transformer that takes each column for itself, such as StandardScaler or np.log1p."
+                    f"{transformer!r} mixes the columns of y, so intervals of one output cannot be transformed back. "
+                    "Use a transformer of single columns, such as StandardScaler or np.log1p."
                 )
         return found
 

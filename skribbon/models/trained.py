@@ -1,4 +1,4 @@
-"""Estimators that minimise a loss of their raw prediction by its gradient: targets, losses, solvers and checks."""
+"""Estimators that minimize a loss of their raw prediction by its gradient: targets, losses, solvers and checks."""
 
 import pickle
 from contextlib import suppress
@@ -68,7 +68,7 @@ class TrainedEstimator(StoresFunctions, VersionedEstimator):
     _call = "f(params, X)"  # what users write, for messages
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: PerRow = None) -> Self:
-        """Minimise the training objective.
+        """Minimize the training objective.
 
         Parameters
         ----------

@@ -415,7 +415,7 @@ def _one_event(y_true: NDArray, y_proba: NDArray, labels: ArrayLike | None, pos_
     if labels is None and y_proba.ndim == 1 and set(found.tolist()) <= {0, 1}:
         classes = np.array([0, 1])
     if not np.isin(found, classes).any():
-        raise ValueError(f"y_true holds none of the classes {listed(classes)}; is it encoded?")
+        raise ValueError(f"y_true has none of the classes {listed(classes)}; pass the labels of the fit.")
     if y_proba.ndim == 2 and y_proba.shape[1] != len(classes):
         raise ValueError(f"y_proba has {y_proba.shape[1]} columns for {len(classes)} classes; name them with labels=.")
     if y_proba.ndim == 2 and y_proba.shape[1] > 2 and pos_label is None:

@@ -170,7 +170,7 @@ def test_weights_are_routed(estimator):
     [
         (DeepEnsembleRegressor(n_members=0), "n_members must be an integer >= 1, got 0"),
         (BootstrapRegressor(n_members=2.5), "n_members must be an integer >= 1, got 2.5"),
-        (BootstrapRegressor(noise="dof"), "noise='dof' is made of the leverages of a single fit"),
+        (BootstrapRegressor(noise="dof"), "noise='dof' needs the leverages of a single fit"),
         (BayesianBootstrapRegressor(noise="loo"), "use noise='train', 'heteroskedastic' or a number"),
         (BootstrapRegressor(noise="guess"), "noise must be"),
         (BayesianBootstrapRegressor(alpha=0), "alpha must be a finite number > 0, got 0"),

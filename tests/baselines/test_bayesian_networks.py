@@ -29,7 +29,7 @@ def test_missing_numpyro_error(estimator, monkeypatch):
     [
         (NutsRegressor(n_draws=1), "n_draws must be an integer >= 2, got 1"),
         (SviRegressor(prior_scale=0), "prior_scale must be a number > 0, got 0"),
-        (SviRegressor(noise="dof"), "noise='dof' is made of the leverages"),
+        (SviRegressor(noise="dof"), "noise='dof' needs the leverages"),
     ],
 )
 def test_messages(estimator, message):

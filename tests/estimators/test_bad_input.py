@@ -428,7 +428,7 @@ def finite(ribbon, X):
 
 @pytest.mark.parametrize("noise", ["dof", "loo"])
 def test_fewer_rows_than_columns(noise):
-    with pytest.warns(LeverageWarning, match=r"Leverages above 0\.99 are taken as 0\.99: intervals there are a guess"):
+    with pytest.warns(LeverageWarning, match=r"above 0\.99 count as 0\.99, so intervals there are unreliable"):
         ribbon = RibbonRegressor(noise=noise).fit(X[:3, :], Y[:3])
     with pytest.warns(UndeterminedDirectionWarning, match="of 4 rows"):
         assert finite(ribbon, X[3:7])

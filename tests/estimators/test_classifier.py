@@ -526,7 +526,7 @@ def test_with_alpha_refuses_an_automatic_temperature():
 def test_separated_classes_warn_without_refits(K, settings):
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = (X @ [[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])[:, :K].argmax(axis=1)
-    with pytest.warns(SeparationWarning, match="almost perfectly separated.*penalise the base model more"):
+    with pytest.warns(SeparationWarning, match="almost perfectly separated.*increase the penalty"):
         sure = RibbonClassifier(LogisticRegression(C=1e5, **TIGHT), **settings).fit(X, y)
     P = sure.estimator_.predict_proba(X)
     assert np.sum((P - np.eye(K)[y]) ** 2) < 0.05 * np.sum(P * (1 - P))  # what it says is so

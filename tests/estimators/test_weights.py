@@ -323,7 +323,7 @@ def test_fractional_frequencies_raise_one_warning_per_fit():
     with pytest.warns(WeightWarning, match="0.09 observations, not of 90 rows") as caught:
         plain.fit(X, Y, np.full(N, 1e-3))  # small sums of weights are the cause of large leverages
     assert LeverageWarning not in [one.category for one in caught]
-    with pytest.warns(WeightWarning, match=r"inverse propensities\.$"):  # without 'exposure', which classifiers refuse
+    with pytest.warns(WeightWarning, match=r"inverse propensities\. See: "):  # classifiers refuse 'exposure'
         RibbonClassifier().fit(X, LABEL, W)
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon.baselines import BootstrapRegressor, LaplaceClassifier, LaplaceRegressor
-from skribbon.exceptions import DependentRowsWarning, RibbonWarning
+from skribbon.exceptions import DependentRowsWarning, RibbonWarning, guide_place
 from skribbon.inspection import CheckReport, check
 
 N, M = 400, 300  # training rows, held-out rows
@@ -265,7 +265,8 @@ def test_fit_warns_with_the_words_of_check():
     with pytest.warns(DependentRowsWarning) as caught:
         ribbon.fit(X[train], SIGNAL[train] + autoregressive(N, 0.5))
     line = check(ribbon).table.loc["dependence"]
-    assert str(caught[0].message) == f"{line['finding']} Try: {line['what to do']}"
+    place = guide_place(caught[0].category)
+    assert str(caught[0].message) == f"{line['finding']} Try: {line['what to do']}{place}"
     assert all(word in line["what to do"] for word in ("groups=", "skribbon.time_blocks"))
 
 

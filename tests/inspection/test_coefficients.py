@@ -298,7 +298,7 @@ def test_summary_prints_the_fit_and_the_table():
     text = str(shown)
     for fact in ("Ridge(alpha=2.0)", "observations", "120", "effective parameters", "stationarity", "DofNoise"):
         assert fact in text
-    assert text.splitlines()[-1].startswith("A coefficient estimates the minimiser of the penalised expected loss")
+    assert text.splitlines()[-1].startswith("A coefficient estimates the minimizer of the penalized expected loss")
     assert f"{ribbon.effective_parameters_:.4g}" in text
     assert "groups" not in text
     html = shown._repr_html_()
@@ -307,7 +307,7 @@ def test_summary_prints_the_fit_and_the_table():
 
 
 def test_summary_of_other_models():
-    assert str(summary(least_squares())).endswith("which is not penalised.")
+    assert str(summary(least_squares())).endswith("which is not penalized.")
     network = summary(oracles.case("network").ribbon)
     assert network.table is None
     assert "slopes" in str(network)

@@ -438,7 +438,7 @@ BAD = {
     "two columns": (lambda: comparisons(C.ribbon, C.X, ["age", "income"]), "one column"),
     "unknown category": (
         lambda: comparisons(C.ribbon, C.X, "smoker", ("no", "often")),
-        "'often' is no value of smoker",
+        "'often' is not a known value of smoker",
     ),
     "one value": (lambda: comparisons(C.ribbon, C.X, "smoker", ("no",)), "at least two values of smoker"),
     "text for a number": (lambda: comparisons(C.ribbon, C.X, "age", ("young", "old")), "must be numbers, got 'young'"),
@@ -466,7 +466,7 @@ BAD = {
     "no features": (lambda: partial_dependence(C.ribbon, C.X, []), "at least one column"),
     "own grid": (
         lambda: partial_dependence(C.ribbon, C.X, "smoker", custom_values={"smoker": ["no", "often"]}),
-        "'often' is no value of smoker",
+        "'often' is not a known value of smoker",
     ),
     "a row": (lambda: comparisons(case("ridge").ribbon, [1.0, 2.0, 3.0], 0), "rows and columns"),
 }

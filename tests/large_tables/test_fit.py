@@ -365,7 +365,7 @@ def test_fitted_estimator_needs_no_dask(lazy, frame):
     [
         (ElasticNet(), "cannot be taken to its minimum"),
         (Ridge(positive=True), "cannot be taken to its minimum"),
-        (RidgeCV(cv=3), "leave-one-out alone"),
+        (RidgeCV(cv=3), "leave-one-out; do not set cv or scoring"),
         (make_pipeline(QuantileTransformer(), Ridge()), "FrozenEstimator\\(QuantileTransformer"),
         (
             make_pipeline(make_column_transformer((OneHotEncoder(min_frequency=2), ["a"])), Ridge()),
