@@ -210,9 +210,8 @@ _COLLECTED: ContextVar[list | None] = ContextVar("collected", default=None)
 
 def guide_place(category):
     """Sentence that names the place of a warning in the user guide; empty for warnings of other packages."""
-    if not issubclass(category, RibbonWarning):
-        return ""
-    return f" See: user guide, troubleshooting#{re.sub(r'(?<!^)(?=[A-Z])', '-', category.__name__).lower()}."
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", category.__name__).lower()
+    return f" See: user guide, troubleshooting#{name}." if issubclass(category, RibbonWarning) else ""
 
 
 def warn_user(message, category):
