@@ -39,7 +39,8 @@ class ConjugateGradients(Factor):
         if left > tol:
             warn_user(
                 f"Conjugate gradients stopped after {steps} steps with a relative residual of {left:.2g}, above "
-                f"tol={tol:g}, so intervals are too narrow along flat directions. Try: more damping or a larger max_iter.",
+                f"tol={tol:g}, so intervals are too narrow along flat directions. Try: damping, a stronger "
+                "penalty of the base model, or a larger max_iter of MatrixFree.",
                 SolverWarning,
             )
         return X

@@ -459,7 +459,7 @@ BAD = {
     "missing by": (lambda: predictions(C.ribbon, C.X, by=[None] * 12 + ["a"] * 12), "missing labels"),
     "short weights": (lambda: predictions(C.ribbon, C.X, weights=[1.0]), "weights must be 24 finite numbers"),
     "negative weights": (lambda: predictions(C.ribbon, C.X, weights=-np.ones(24)), "must not be negative"),
-    "zero weights": (lambda: predictions(C.ribbon, C.X, by="urban", weights=1.0 * C.X["urban"]), "add up to zero"),
+    "zero weights": (lambda: predictions(C.ribbon, C.X, by="urban", weights=1.0 * C.X["urban"]), "sum to zero"),
     "level": (lambda: slopes(C.ribbon, C.X, "age", confidence_level=90), "confidence_level"),
     "grid": (lambda: partial_dependence(C.ribbon, C.X, "age", grid_resolution=1), "grid_resolution"),
     "percentiles": (lambda: partial_dependence(C.ribbon, C.X, "age", percentiles=(0.9, 0.1)), "percentiles must"),
