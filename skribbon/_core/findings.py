@@ -55,8 +55,7 @@ TEXTS = {
     "intervals miss their level. Try: another family, or least squares on a transformed target.",
     "dependence": "Residuals of neighbouring {noun} have a correlation of {correlation:.2f} ({number:.1f} standard "
     "errors): {noun} depend on each other, or the model misses a trend along their order. Intervals of means and "
-    "coefficients are too narrow. Try: one label in groups= for {noun} that depend on each other; for a time series, "
-    "labels from skribbon.time_blocks.",
+    "coefficients are too narrow. Try: one label in groups= for {noun} of a unit, or labels from skribbon.time_blocks.",
     "linearization": "Linear steps differ from refits at the same weights by {number:.0%} (median), so widths are off. "
     "Try: predictive='newton', more penalty, or baselines.BootstrapRegressor.",
     "noise": "{low:.0%} of the held-out rows lie below their 5% quantiles, {high:.0%} above their 95% quantiles, and "
