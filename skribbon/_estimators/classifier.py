@@ -376,15 +376,10 @@ def _uniform(randomized, random_state, n):
 
 @dataclass(repr=False, eq=False)
 class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
-    r"""Class probabilities with their own uncertainty, from a single fit.
+    r"""Calibrated class probabilities, with intervals, for a differentiable classifier.
 
-    The base model is fitted once. The Bayesian bootstrap, linearized by influence functions, gives its parameters the
-    robust covariance
-
-    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
-
-    with :math:`H_r` the penalised curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The distribution
-    of the logits passes through the exact softmax.
+    Wrap a logistic regression, a neural network or a pipeline, and call ``fit``. The base model is fitted once; see
+    ``held_out`` for the cases in which it is refitted to choose the temperature.
 
     Parameters
     ----------
@@ -410,9 +405,10 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     curvature : str or Curvature, default="auto"
         The curvature H, as in :class:`RibbonRegressor`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and keeps undetermined directions fixed. The exception is a
-        network that was not trained to a minimum and has more than a quarter of an effective parameter per row: it gets
-        the smallest damping that leaves a quarter, with a warning.
+        Added to the diagonal of H_r. "auto" follows the rule in :class:`RibbonRegressor`, without the bound by the
+        variance of y. A network that is refitted because it may have memorized its rows keeps at most 0.5 effective
+        parameters per row. Any other network keeps at most 0.25 if it was not trained to a minimum or has more than
+        0.75, with a warning.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores, as in :class:`RibbonRegressor`, but "auto" is never HC3. With "HC1" and
         "HC2", intervals of probabilities use Student's t quantiles.
@@ -474,6 +470,38 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
+
+    See Also
+    --------
+    RibbonRegressor : Prediction intervals for a regressor.
+    RibbonCV : Choose alpha and temperature on held-out rows.
+    skribbon.inspection.coefficients : Table of coefficients with robust standard errors.
+    skribbon.inspection.check : Check the assumptions of a fit.
+    skribbon.baselines.BayesianBootstrapClassifier : Exact refits instead of linear steps.
+
+    Notes
+    -----
+    The Bayesian bootstrap, linearized by influence functions, gives the parameters the robust covariance
+
+    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+
+    with :math:`H_r` the penalized curvature and :math:`H_{F,c}` the covariance of the rows' gradients. The distribution
+    of the logits passes through the exact softmax.
+
+    User guide: :doc:`/user_guide/classification`, :doc:`/user_guide/networks`, :doc:`/user_guide/guarantees`.
+
+    References
+    ----------
+    * Gibson, G., Tipton, J., Rumsey, K. and Klein, N. Ribbon: Scalable Approximation and Robust Uncertainty
+      Quantification.
+    * Rubin, D. B. (1981). The Bayesian Bootstrap. Annals of Statistics 9.
+    * Newton, M. A. and Raftery, A. E. (1994). Approximate Bayesian Inference with the Weighted Likelihood Bootstrap.
+      Journal of the Royal Statistical Society B 56.
+    * White, H. (1980). A Heteroskedasticity-Consistent Covariance Matrix Estimator and a Direct Test for
+      Heteroskedasticity. Econometrica 48.
+    * Giordano, R., Stephenson, W., Liu, R., Jordan, M. I. and Broderick, T. (2019). A Swiss Army Infinitesimal
+      Jackknife. AISTATS.
+    * Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. Q. (2017). On Calibration of Modern Neural Networks. ICML.
 
     Examples
     --------

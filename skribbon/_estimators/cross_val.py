@@ -64,6 +64,15 @@ def cross_val_interval(
     ndarray of shape (n_samples, 2) or (n_samples, 2, L)
         In the order of the rows; for several outputs, as returned by ``predict_interval``.
 
+    See Also
+    --------
+    RibbonCV : Choose alpha on held-out rows.
+    skribbon.metrics.interval_coverage_score : Coverage of the intervals.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
     Examples
     --------
     >>> from skribbon import RibbonRegressor, cross_val_interval

@@ -469,21 +469,11 @@ class RegressionMethods:
 
 @dataclass(repr=False, eq=False)
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
-    r"""Prediction intervals for a differentiable regressor, from one fit; a network may get a few refits.
+    r"""Prediction intervals and standard errors for a differentiable regressor, from one fit (a few for networks).
 
-    The base model is fitted once; see ``held_out`` for networks. Refits at weights
-    :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the Bayesian bootstrap, are replaced by one linear step
-    with influence functions,
-
-    .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
-
-    with :math:`g_i` the gradient of row i's loss and :math:`H_r` the penalised curvature. So the parameters have the
-    robust covariance
-
-    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
-
-    with :math:`H_{F,c}` the covariance of the :math:`g_i`. It gives each prediction an epistemic variance, to which
-    the observation noise is added.
+    Wrap a linear model, a GLM, a neural network or a pipeline, and call ``fit``. Predictions are those of the base
+    model. Standard errors are robust: they do not assume that the base model is right. The base model is fitted once;
+    see ``held_out`` for networks.
 
     Parameters
     ----------
@@ -495,16 +485,20 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
         times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
     curvature : str or Curvature, default="auto"
-        The curvature H: "hessian", "ggn" (generalised Gauss-Newton) or "fisher" (empirical Fisher), p x p arrays; for
+        The curvature H: "hessian", "ggn" (generalized Gauss-Newton) or "fisher" (empirical Fisher), p x p arrays; for
         larger models "kfac" (networks of dense layers), "low_rank", "diag", "last_layer" or "matrix_free". "auto"
         is the Hessian if it cannot be indefinite and Gauss-Newton otherwise; "last_layer" for a network with few rows
         that is refitted, if a dense curvature would take longer than training; it warns if memory or time require
         another approximation. See :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"
-        Added to the diagonal of H_r. "auto" adds nothing and keeps undetermined directions fixed. The exceptions are
-        networks. If held-out rows scale the covariance, see ``held_out``, the damping leaves at most half an effective
-        parameter per row. Otherwise a network that was not trained to a minimum gets 0.01 in units of the target's
-        variance, the equivalent of early stopping, or as much as leaves a quarter of an effective parameter per row.
+        Added to the diagonal of H_r. "auto" adds nothing, except to networks with many effective parameters per row,
+        and keeps directions fixed that the data do not determine. If held-out rows scale the covariance, see
+        ``held_out``, a network gets the smallest damping that leaves at most 0.5 effective parameters per row. Without
+        held-out rows, a network is damped if it was not trained to a minimum (``stationarity_`` above 0.2) or has more
+        than 0.75 effective parameters per row: the smallest damping that leaves at most 0.25, and with a dense
+        curvature, if not at a minimum, at least 0.01 times the variance of y. ``fit`` then raises a
+        :class:`~skribbon.exceptions.FlexibleModelWarning`. The curvatures "low_rank" and "matrix_free" are never damped
+        by "auto". ``curvature_.damping`` holds the result; 0.0 turns damping off.
     noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
@@ -606,6 +600,54 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X has feature names that are all strings.
+
+    See Also
+    --------
+    RibbonClassifier : Class probabilities with intervals.
+    RibbonCV : Choose alpha on held-out rows.
+    skribbon.inspection.coefficients : Table of coefficients with robust standard errors.
+    skribbon.inspection.check : Check the assumptions of a fit.
+    skribbon.baselines.BayesianBootstrapRegressor : Exact refits instead of linear steps.
+
+    Notes
+    -----
+    Refits at weights :math:`w \sim \mathrm{Dirichlet}(\alpha, \dots, \alpha)`, the Bayesian bootstrap, are replaced by
+    one linear step with influence functions,
+
+    .. math:: \Delta\theta_w = -H_r^{-1} \sum_i (w_i - 1/n)\, g_i,
+
+    with :math:`g_i` the gradient of row i's loss and :math:`H_r` the penalized curvature. So the parameters have the
+    robust covariance
+
+    .. math:: \mathrm{Cov}(\Delta\theta_w) = \frac{1}{n\alpha + 1} H_r^{-1} H_{F,c} H_r^{-1},
+
+    with :math:`H_{F,c}` the covariance of the :math:`g_i`. It gives each prediction an epistemic variance, to which
+    the observation noise is added.
+
+    User guide: :doc:`/user_guide/options`, :doc:`/user_guide/intervals`, :doc:`/user_guide/networks`,
+    :doc:`/user_guide/inference`.
+
+    References
+    ----------
+    * Gibson, G., Tipton, J., Rumsey, K. and Klein, N. Ribbon: Scalable Approximation and Robust Uncertainty
+      Quantification.
+    * Rubin, D. B. (1981). The Bayesian Bootstrap. Annals of Statistics 9.
+    * Newton, M. A. and Raftery, A. E. (1994). Approximate Bayesian Inference with the Weighted Likelihood Bootstrap.
+      Journal of the Royal Statistical Society B 56.
+    * White, H. (1980). A Heteroskedasticity-Consistent Covariance Matrix Estimator and a Direct Test for
+      Heteroskedasticity. Econometrica 48.
+    * MacKinnon, J. G. and White, H. (1985). Some Heteroskedasticity-Consistent Covariance Matrix Estimators with
+      Improved Finite Sample Properties. Journal of Econometrics 29.
+    * Bell, R. M. and McCaffrey, D. F. (2002). Bias Reduction in Standard Errors for Linear Regression with Multi-Stage
+      Samples. Survey Methodology 28.
+    * Schulam, P. and Saria, S. (2019). Can You Trust This Prediction? Auditing Pointwise Reliability After Learning.
+      AISTATS.
+    * Giordano, R., Stephenson, W., Liu, R., Jordan, M. I. and Broderick, T. (2019). A Swiss Army Infinitesimal
+      Jackknife. AISTATS.
+    * Alaa, A. M. and van der Schaar, M. (2020). Discriminative Jackknife: Quantifying Uncertainty in Deep Learning via
+      Higher-Order Influence Functions. ICML.
+    * Tailor, D., Correia, A. H. C., Nalisnick, E. and Louizos, C. (2025). Approximating Full Conformal Prediction for
+      Neural Network Regression with Gauss-Newton Influence. ICLR.
 
     Examples
     --------

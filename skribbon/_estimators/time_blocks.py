@@ -34,6 +34,14 @@ def time_blocks(
         A block number for each row. Rows with the same time in the same series are never separated. A last block with
         less than half the rows joins the block before it; blocks given by a time offset do not.
 
+    See Also
+    --------
+    RibbonRegressor.fit : Takes the labels as ``groups``.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/groups`.
+
     Examples
     --------
     >>> import pandas as pd

@@ -20,6 +20,16 @@ ROUNDING = 1e-6  # differences below this share of the largest residual, or of t
 class NoiseLaw:
     """Base class of noise distributions in units of the noise's scale.
 
+    See Also
+    --------
+    NormalLaw : Normal distribution.
+    StudentLaw : Student's t distribution.
+    EmpiricalLaw : Distribution of the residuals.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> X, y = load_diabetes(return_X_y=True)
@@ -63,6 +73,14 @@ class NoiseLaw:
 class NormalLaw(NoiseLaw):
     """Additive normal noise.
 
+    See Also
+    --------
+    StudentLaw : Heavier tails.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> from skribbon.noise import NormalLaw
@@ -90,6 +108,15 @@ class StudentLaw(NoiseLaw):
         Degrees of freedom, more than 2.
     variance : float, default=1.0
         Variance in units of the scale.
+
+    See Also
+    --------
+    NormalLaw : Lighter tails.
+    EmpiricalLaw : Any shape.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------
@@ -143,6 +170,14 @@ class EmpiricalLaw(NoiseLaw):
         Order statistics that represent the sample.
     log_score : ndarray
         Leave-one-out log density at each centre.
+
+    See Also
+    --------
+    StudentLaw : Heavy tails with one parameter.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------

@@ -63,6 +63,15 @@ class ClassProbabilities(Distribution):
     scaling : Scaling
         Temperature, bias and averaging of the classifier. A temperature above one is for the mean alone.
 
+    See Also
+    --------
+    Predictive : The distribution of an observation in regression.
+    RibbonClassifier.predict_distribution : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/classification`.
+
     Examples
     --------
     >>> X, y = load_iris(return_X_y=True)

@@ -103,6 +103,15 @@ class JointPredictive(TargetDistribution):
     correlation : ndarray of shape (m, m)
         Correlation of the noise.
 
+    See Also
+    --------
+    Predictive : The distribution of one output.
+    RibbonRegressor.predict_distribution : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/outputs`.
+
     Examples
     --------
     >>> X, y = load_linnerud(return_X_y=True)

@@ -289,6 +289,16 @@ class Predictive(TargetDistribution):
     kind : {"prediction", "confidence"}
         The distribution of an observation, or of the mean function.
 
+    See Also
+    --------
+    JointPredictive : The distribution of several outputs.
+    ClassProbabilities : The distribution of class probabilities.
+    RibbonRegressor.predict_distribution : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
     Examples
     --------
     >>> X, y = load_diabetes(return_X_y=True)

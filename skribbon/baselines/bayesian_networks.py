@@ -164,6 +164,18 @@ class NutsRegressor(_Nuts, RegressionNetwork):
     noise_ : Noise of the standardized y
     n_features_in_, feature_names_in_ : int and ndarray of shape (n_features,)
 
+    See Also
+    --------
+    SviRegressor : Faster, by variational inference.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Hoffman, M. D. and Gelman, A. (2014). The No-U-Turn Sampler. Journal of Machine Learning Research 15.
+
     Examples
     --------
     >>> from skribbon.baselines import NutsRegressor
@@ -186,6 +198,18 @@ class NutsClassifier(_Nuts, ClassificationNetwork):
     classes_ : ndarray of shape (K,)
     members_, model_, n_divergences_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.NutsRegressor`.
+
+    See Also
+    --------
+    SviClassifier : Faster, by variational inference.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Hoffman, M. D. and Gelman, A. (2014). The No-U-Turn Sampler. Journal of Machine Learning Research 15.
 
     Examples
     --------
@@ -239,6 +263,14 @@ class SviRegressor(_Svi, RegressionNetwork):
     members_, model_, noise_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.NutsRegressor`.
 
+    See Also
+    --------
+    NutsRegressor : Slower, by sampling.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
     Examples
     --------
     >>> from skribbon.baselines import SviRegressor
@@ -261,6 +293,14 @@ class SviClassifier(_Svi, ClassificationNetwork):
     classes_ : ndarray of shape (K,)
     members_, model_, loss_curve_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.SviRegressor`.
+
+    See Also
+    --------
+    NutsClassifier : Slower, by sampling.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
 
     Examples
     --------

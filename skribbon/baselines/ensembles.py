@@ -373,6 +373,14 @@ class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
     noise_ : Noise
     n_features_in_, feature_names_in_ : int and ndarray of shape (n_features,)
 
+    See Also
+    --------
+    BayesianBootstrapRegressor : Random weights instead of drawn rows.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/penalized`.
+
     Examples
     --------
     >>> from skribbon.baselines import BootstrapRegressor
@@ -400,6 +408,14 @@ class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
     classes_ : ndarray of shape (K,)
     members_, estimator_, model_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
+
+    See Also
+    --------
+    BayesianBootstrapClassifier : Random weights instead of drawn rows.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/classification`.
 
     Examples
     --------
@@ -473,6 +489,21 @@ class BayesianBootstrapRegressor(_BayesianBootstrap, RetrainedRegressor):
     members_, estimator_, model_, noise_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
+    See Also
+    --------
+    skribbon.RibbonRegressor : One linear step instead of refits.
+    BootstrapRegressor : Rows drawn with replacement.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
+    References
+    ----------
+    * Rubin, D. B. (1981). The Bayesian Bootstrap. Annals of Statistics 9.
+    * Newton, M. A. and Raftery, A. E. (1994). Approximate Bayesian Inference with the Weighted Likelihood Bootstrap.
+      Journal of the Royal Statistical Society B 56.
+
     Examples
     --------
     >>> from skribbon.baselines import BayesianBootstrapRegressor
@@ -499,6 +530,21 @@ class BayesianBootstrapClassifier(_BayesianBootstrap, RetrainedClassifier):
     classes_ : ndarray of shape (K,)
     members_, estimator_, model_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
+
+    See Also
+    --------
+    skribbon.RibbonClassifier : One linear step instead of refits.
+    BootstrapClassifier : Rows drawn with replacement.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/classification`.
+
+    References
+    ----------
+    * Rubin, D. B. (1981). The Bayesian Bootstrap. Annals of Statistics 9.
+    * Newton, M. A. and Raftery, A. E. (1994). Approximate Bayesian Inference with the Weighted Likelihood Bootstrap.
+      Journal of the Royal Statistical Society B 56.
 
     Examples
     --------
@@ -567,6 +613,20 @@ class DeepEnsembleRegressor(_DeepEnsemble, RetrainedRegressor):
     members_, estimator_, model_, noise_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
+    See Also
+    --------
+    MCDropoutRegressor : One network with dropout.
+    skribbon.RibbonRegressor : Intervals from one fit and a few refits.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Lakshminarayanan, B., Pritzel, A. and Blundell, C. (2017). Simple and Scalable Predictive Uncertainty Estimation
+      Using Deep Ensembles. NeurIPS.
+
     Examples
     --------
     >>> from skribbon.baselines import DeepEnsembleRegressor
@@ -594,6 +654,20 @@ class DeepEnsembleClassifier(_DeepEnsemble, RetrainedClassifier):
     classes_ : ndarray of shape (K,)
     members_, estimator_, model_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.DeepEnsembleRegressor`.
+
+    See Also
+    --------
+    MCDropoutClassifier : One network with dropout.
+    skribbon.RibbonClassifier : Probabilities from one fit and a few refits.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Lakshminarayanan, B., Pritzel, A. and Blundell, C. (2017). Simple and Scalable Predictive Uncertainty Estimation
+      Using Deep Ensembles. NeurIPS.
 
     Examples
     --------
@@ -654,6 +728,19 @@ class MCDropoutRegressor(RegressorMixin, _MCDropout, MemberRegression):
     estimator_, model_, noise_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.BootstrapRegressor`.
 
+    See Also
+    --------
+    DeepEnsembleRegressor : Several networks.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Gal, Y. and Ghahramani, Z. (2016). Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep
+      Learning. ICML.
+
     Examples
     --------
     >>> from skribbon.baselines import MCDropoutRegressor
@@ -682,6 +769,19 @@ class MCDropoutClassifier(ClassifierMixin, _MCDropout, MemberClassification):
     classes_ : ndarray of shape (K,)
     members_, dropout_, estimator_, model_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.MCDropoutRegressor`.
+
+    See Also
+    --------
+    DeepEnsembleClassifier : Several networks.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Gal, Y. and Ghahramani, Z. (2016). Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep
+      Learning. ICML.
 
     Examples
     --------

@@ -101,10 +101,10 @@ class _Laplace(WeightedFit):
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
-    r"""Laplace approximation, curvature only: :math:`((n / \sigma^2) H + \Lambda)^{-1}`, linearized predictions.
+    r"""Laplace approximation for regression: a normal posterior from the curvature alone, with linearized predictions.
 
-    H is the mean curvature of the loss, J'J / n for least squares, so the covariance is that of a correctly specified
-    Bayesian model: no sandwich corrects it if the model is wrong.
+    The covariance is :math:`((n / \sigma^2) H + \Lambda)^{-1}`, with H the mean curvature of the loss, J'J / n for
+    least squares. It is right for a correctly specified Bayesian model; no sandwich corrects it if the model is wrong.
 
     Parameters
     ----------
@@ -131,6 +131,18 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
         Mean log score of the held-out rows for every prior precision that was tried.
     ribbon_, covariance_, stationarity_, noise_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.RibbonRegressor`.
+
+    See Also
+    --------
+    skribbon.RibbonRegressor : The robust sandwich instead of the inverse curvature.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Daxberger, E. et al. (2021). Laplace Redux: Effortless Bayesian Deep Learning. NeurIPS.
 
     Examples
     --------
@@ -159,9 +171,10 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
 
 
 class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
-    r"""Laplace approximation, curvature only: logits with covariance :math:`J (n H + \Lambda)^{-1} J'`.
+    r"""Laplace approximation for classification: a normal posterior from the curvature alone, through the softmax.
 
-    The distribution of the logits is carried through the softmax itself, not through a linearization of it.
+    Logits have the covariance :math:`J (n H + \Lambda)^{-1} J'`. The distribution of the logits is carried through the
+    softmax itself, not through a linearization of it.
 
     Parameters
     ----------
@@ -176,6 +189,18 @@ class LaplaceClassifier(ClassifierMixin, ClassificationMethods, _Laplace):
     estimator_, model_, prior_precision_, prior_scores_ : estimator, ParametricModel, float and dict
     ribbon_, covariance_, stationarity_, n_features_in_, feature_names_in_
         As in :class:`~skribbon.baselines.LaplaceRegressor`.
+
+    See Also
+    --------
+    skribbon.RibbonClassifier : The robust sandwich instead of the inverse curvature.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Daxberger, E. et al. (2021). Laplace Redux: Effortless Bayesian Deep Learning. NeurIPS.
 
     Examples
     --------

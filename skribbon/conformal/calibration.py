@@ -44,6 +44,20 @@ def conformal_quantile(
     ndarray of shape (), (L,), (n,) or (n, L)
         Infinite if there are too few calibration rows for the level.
 
+    See Also
+    --------
+    Calibration : Scores of calibration rows.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/guarantees`.
+
+    References
+    ----------
+    * Vovk, V., Gammerman, A. and Shafer, G. (2005). Algorithmic Learning in a Random World. Springer.
+    * Tibshirani, R. J., Barber, R. F., Candès, E. J. and Ramdas, A. (2019). Conformal Prediction Under Covariate Shift.
+      NeurIPS.
+
     Examples
     --------
     >>> from skribbon.conformal import conformal_quantile
@@ -256,6 +270,21 @@ class Calibration:
         Whether the groups are the classes.
     randomized : bool
         Whether class scores are randomized.
+
+    See Also
+    --------
+    skribbon.RibbonRegressor.conformalize : Computes the scores.
+    conformal_quantile : The threshold of the scores.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/guarantees`.
+
+    References
+    ----------
+    * Vovk, V., Gammerman, A. and Shafer, G. (2005). Algorithmic Learning in a Random World. Springer.
+    * Tibshirani, R. J., Barber, R. F., Candès, E. J. and Ramdas, A. (2019). Conformal Prediction Under Covariate Shift.
+      NeurIPS.
 
     Examples
     --------

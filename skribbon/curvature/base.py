@@ -18,9 +18,7 @@ from ..exceptions import ApproximateCurvatureWarning, CurvatureError, warn_user
 
 
 class Curvature(BaseEstimator):
-    r"""A sum over rows and a way to solve with it.
-
-    .. math:: H_r = H + \mathrm{diag}(l2) + \mathrm{damping}\; I
+    r"""Base class of curvatures of the training loss; subclass it to add your own.
 
     A subclass implements ``of_block``, its sum over a block of rows (any object that adds), and ``factored``, which
     turns the mean of that plus a diagonal into a Factor, or ``factor`` if it needs more than one pass over the rows.
@@ -28,8 +26,23 @@ class Curvature(BaseEstimator):
     Parameters
     ----------
     damping : "auto" or float, default="auto"
-        Added to the diagonal, on the scale of the mean loss. "auto" adds nothing: directions that data and penalty
-        leave undetermined are kept fixed instead, so that uncertainty still grows away from the data.
+        Added to the diagonal, on the scale of the mean loss. "auto" adds nothing, except to networks with many
+        effective parameters per row: the parameter ``damping`` of :class:`~skribbon.RibbonRegressor` has the rule.
+
+    See Also
+    --------
+    Hessian : Exact Hessian, dense.
+    GaussNewton : Generalized Gauss-Newton matrix, dense.
+    KFAC : Kronecker products, for large networks.
+    MatrixFree : Products with vectors, for large models.
+
+    Notes
+    -----
+    The penalized curvature is
+
+    .. math:: H_r = H + \mathrm{diag}(l2) + \mathrm{damping}\; I
+
+    User guide: :doc:`/user_guide/curvature`.
 
     Examples
     --------
@@ -175,6 +188,14 @@ class Hessian(DenseCurvature):
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
 
+    See Also
+    --------
+    GaussNewton : Never indefinite.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
+
     Examples
     --------
     >>> from skribbon.curvature import Hessian
@@ -205,6 +226,15 @@ class GaussNewton(DenseCurvature):
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
 
+    See Also
+    --------
+    Hessian : Exact second derivative.
+    KFAC : Approximation for large networks.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
+
     Examples
     --------
     >>> from skribbon.curvature import GaussNewton
@@ -233,6 +263,14 @@ class EmpiricalFisher(DenseCurvature):
     ----------
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
+
+    See Also
+    --------
+    GaussNewton : Does not depend on the residuals.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
 
     Examples
     --------
@@ -267,6 +305,14 @@ class LastLayer(DenseCurvature):
     ----------
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
+
+    See Also
+    --------
+    KFAC : All layers of a large network.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`, :doc:`/user_guide/networks`.
 
     Examples
     --------

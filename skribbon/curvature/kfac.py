@@ -137,6 +137,19 @@ class KFAC(Curvature):
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
 
+    See Also
+    --------
+    LastLayer : The last layer alone.
+    MatrixFree : Any large model.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`, :doc:`/user_guide/networks`.
+
+    References
+    ----------
+    * Martens, J. and Grosse, R. (2015). Optimizing Neural Networks with Kronecker-factored Approximate Curvature. ICML.
+
     Examples
     --------
     >>> X = np.linspace(-2, 2, 20)[:, None]

@@ -95,6 +95,15 @@ class MatrixFree(Curvature):
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
 
+    See Also
+    --------
+    LowRank : Leading eigenpairs.
+    KFAC : Kronecker products, for networks.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
+
     Examples
     --------
     >>> from skribbon.curvature import MatrixFree

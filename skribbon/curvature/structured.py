@@ -46,6 +46,14 @@ class Diagonal(Curvature):
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
 
+    See Also
+    --------
+    LowRank : Keeps the leading correlations.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
+
     Examples
     --------
     >>> from skribbon.curvature import Diagonal
@@ -124,6 +132,15 @@ class LowRank(Curvature):
         Power iterations; each is one pass over the rows.
     damping : "auto" or float, default="auto"
         See :class:`Curvature`.
+
+    See Also
+    --------
+    Diagonal : The diagonal alone.
+    MatrixFree : No approximation of H.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/curvature`.
 
     Examples
     --------

@@ -43,6 +43,14 @@ class CheckReport:
         A row for each check, with the columns finding, number, threshold, verdict ("ok", "warning" or "not checked")
         and what to do.
 
+    See Also
+    --------
+    check : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/troubleshooting`.
+
     Examples
     --------
     >>> from skribbon.inspection import CheckReport, check
@@ -118,6 +126,14 @@ def check(
     -------
     CheckReport
         Its ``table`` has a row for each check, ``plot()`` draws it.
+
+    See Also
+    --------
+    skribbon.RibbonRegressor.check_linearization : Compare linear steps with refits.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/troubleshooting`.
 
     Examples
     --------

@@ -51,6 +51,25 @@ def coefficients(
         Columns class (with more than two, whose coefficients sum to zero), term (the intercept last), estimate,
         std_error, statistic, df, p_value, conf_low, conf_high.
 
+    See Also
+    --------
+    summary : Facts about the fit and coefficients.
+    wald_test : Test of several coefficients at once.
+    regression_table : Several fits side by side.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
+    References
+    ----------
+    * White, H. (1980). A Heteroskedasticity-Consistent Covariance Matrix Estimator and a Direct Test for
+      Heteroskedasticity. Econometrica 48.
+    * MacKinnon, J. G. and White, H. (1985). Some Heteroskedasticity-Consistent Covariance Matrix Estimators with
+      Improved Finite Sample Properties. Journal of Econometrics 29.
+    * Bell, R. M. and McCaffrey, D. F. (2002). Bias Reduction in Standard Errors for Linear Regression with Multi-Stage
+      Samples. Survey Methodology 28.
+
     Examples
     --------
     >>> from skribbon.inspection import coefficients
@@ -94,6 +113,15 @@ def contrast(
     DataFrame
         Columns term, estimate (of the combination), std_error, statistic, df, p_value, conf_low, conf_high.
 
+    See Also
+    --------
+    coefficients : Single coefficients.
+    wald_test : Test of several combinations at once.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
     Examples
     --------
     >>> from skribbon.inspection import contrast
@@ -132,6 +160,14 @@ def wald_test(
         p_value. The statistic has a chi-squared distribution if ``df`` is infinite. Otherwise it is Hotelling's:
         (nu - q + 1) / (nu q) times that, for the smallest degrees of freedom nu, with an F distribution on q and ``df``
         = nu - q + 1. A joint test of more than nu / 2 constraints still rejects too often.
+
+    See Also
+    --------
+    contrast : Each combination by itself.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------
@@ -416,6 +452,14 @@ class Summary:
     note : str
         What a coefficient estimates, or which functions to use instead.
 
+    See Also
+    --------
+    summary : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
     Examples
     --------
     >>> from skribbon.inspection import Summary
@@ -473,6 +517,15 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     Returns
     -------
     Summary
+
+    See Also
+    --------
+    coefficients : The table alone.
+    check : Check the assumptions of a fit.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------

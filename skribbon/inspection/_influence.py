@@ -74,6 +74,21 @@ def influence(
         A row per training row (its index, or position) or group, and a column per prediction, or per prediction and
         class. With ``top``, columns prediction, class, row (or group) and influence, the largest first.
 
+    See Also
+    --------
+    influence_measures : Leverages and distances of rows.
+    leave_out : Predictions without some rows.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/influence`.
+
+    References
+    ----------
+    * Koh, P. W. and Liang, P. (2017). Understanding Black-box Predictions via Influence Functions. ICML.
+    * Giordano, R., Stephenson, W., Liu, R., Jordan, M. I. and Broderick, T. (2019). A Swiss Army Infinitesimal
+      Jackknife. AISTATS.
+
     Examples
     --------
     >>> from skribbon.inspection import influence
@@ -123,6 +138,14 @@ def variance_contributions(
     DataFrame
         As in :func:`~skribbon.inspection.influence`; with ``top`` the last column is ``contribution``.
 
+    See Also
+    --------
+    influence : Influence on the prediction itself.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/influence`.
+
     Examples
     --------
     >>> from skribbon.inspection import variance_contributions
@@ -170,6 +193,19 @@ def leave_out(
     -------
     DataFrame
         With the index of X; columns class (for a classifier), prediction, left_out, and change = left_out - prediction.
+
+    See Also
+    --------
+    influence : Every row at once.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/influence`.
+
+    References
+    ----------
+    * Giordano, R., Stephenson, W., Liu, R., Jordan, M. I. and Broderick, T. (2019). A Swiss Army Infinitesimal
+      Jackknife. AISTATS.
 
     Examples
     --------
@@ -230,6 +266,19 @@ def influence_measures(
         studentised_residual, cooks_distance, dffits. Residuals are on the scale of the transformed target and after the
         link; for a classifier they are one minus the probability of the true class, and are not studentised. For
         groups, residuals are means over their rows. DFFITS is not defined for groups and for more than two classes.
+
+    See Also
+    --------
+    influence : Influence on each prediction.
+    skribbon.plotting.InfluenceDisplay : Plot of the result.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/influence`.
+
+    References
+    ----------
+    * Cook, R. D. (1977). Detection of Influential Observation in Linear Regression. Technometrics 19.
 
     Examples
     --------

@@ -95,6 +95,11 @@ def predictions(
         Columns term (the group, "all", or the row's index), class (with probabilities at the fitted parameters),
         estimate, std_error, statistic, df, p_value (missing for observations), conf_low, conf_high.
 
+    See Also
+    --------
+    comparisons : Differences between predictions.
+    slopes : Derivatives of predictions.
+
     Notes
     -----
     The mean of a transformed target depends on the noise distribution. Its standard error includes the uncertainty of
@@ -105,6 +110,8 @@ def predictions(
 
     Estimates are at the fitted parameters. Draws also vary the parameters, so with a convex inverse transform their
     mean is slightly larger: with a logarithm by half of the epistemic variance, relative to the mean.
+
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------
@@ -186,6 +193,15 @@ def comparisons(
         Columns term, contrast, group (if ``by``) or row, class (for a classifier), estimate, std_error, statistic, df,
         p_value, conf_low, conf_high.
 
+    See Also
+    --------
+    slopes : Derivatives instead of differences.
+    predictions : Means of predictions.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
     Examples
     --------
     >>> from skribbon.inspection import comparisons
@@ -237,6 +253,15 @@ def slopes(
     -------
     DataFrame
         As in :func:`~skribbon.inspection.comparisons`, with contrast "dY/dX".
+
+    See Also
+    --------
+    comparisons : Differences instead of derivatives.
+    predictions : Means of predictions.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------
@@ -307,6 +332,15 @@ def partial_dependence(
     DataFrame
         Columns term (the feature), value, class (for a classifier), estimate, std_error, statistic, df, p_value,
         conf_low, conf_high.
+
+    See Also
+    --------
+    skribbon.plotting.PartialDependenceDisplay : Plot of the result.
+    slopes : Derivatives of predictions.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------

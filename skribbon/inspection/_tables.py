@@ -27,6 +27,14 @@ class RegressionTable:
     n_facts : int
         Number of rows of facts.
 
+    See Also
+    --------
+    regression_table : Returns this object.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
     Examples
     --------
     >>> import pandas as pd
@@ -106,6 +114,14 @@ def regression_table(
     RegressionTable
         With methods ``to_html``, ``to_markdown`` and ``to_latex``. Below the coefficients are the model, the numbers of
         observations and of groups, and the kind of standard errors, such as HC1, or CR2 with groups.
+
+    See Also
+    --------
+    coefficients : Coefficients of one fit.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------

@@ -49,6 +49,14 @@ class Architecture:
     A subclass writes ``__call__(params, X)``, X (n, d) to f (n, k), in ``autograd.numpy``, and ``init``. Parameters are
     lists, tuples and dicts of float64 arrays; matrices are weights, vectors are biases.
 
+    See Also
+    --------
+    skribbon.AutogradRegressor : Fits an architecture or a function of yours.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
     Examples
     --------
     >>> from dataclasses import dataclass

@@ -127,6 +127,14 @@ class ParametricModel:
     cure : str
         Advice if the training gradient is not zero.
 
+    See Also
+    --------
+    as_parametric : Make one from a fitted estimator.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
     Examples
     --------
     >>> from skribbon.models import as_parametric
@@ -452,6 +460,14 @@ def as_parametric(estimator: BaseEstimator, y: NDArray[Any], sample_weight: Floa
     -------
     ParametricModel
 
+    See Also
+    --------
+    ParametricModel : The result.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
     Examples
     --------
     >>> from skribbon.models import as_parametric
@@ -570,6 +586,14 @@ def polish(
     -------
     estimator
         A copy at the minimum nearby.
+
+    See Also
+    --------
+    skribbon.exceptions.NotStationaryWarning : Raised if a model is not at its minimum.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/troubleshooting`.
 
     Examples
     --------

@@ -209,6 +209,14 @@ class Tweedie(Loss):
     counts : bool, default=True
         Whether observations of power 1 are whole numbers. Others, such as rates, have a distribution with a density.
 
+    See Also
+    --------
+    WithOffset : GLMs with an offset or exposure.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> from skribbon.models import Tweedie
@@ -279,6 +287,14 @@ class SquaredErrors(Loss):
     ----------
     n_outputs : int
 
+    See Also
+    --------
+    skribbon.RibbonRegressor : Takes models of several outputs.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/outputs`.
+
     Examples
     --------
     >>> from skribbon.models import SquaredErrors
@@ -318,6 +334,15 @@ class Huber(Loss):
     ----------
     epsilon : float
         In units of y.
+
+    See Also
+    --------
+    StudentT : A likelihood that is robust to outliers.
+    skribbon.AutogradRegressor : Takes a loss.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------
@@ -370,6 +395,15 @@ class StudentT(Loss):
     scale : float, default=1.0
         In units of y, fixed.
 
+    See Also
+    --------
+    Huber : A convex loss that is robust to outliers.
+    skribbon.AutogradRegressor : Takes a loss.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> from skribbon.models import StudentT
@@ -402,6 +436,15 @@ class GaussianNLL(Loss):
     r"""Normal log likelihood with f = (mean, log variance): the model predicts its own noise.
 
     .. math:: \ell = \tfrac12 \left(f_2 + (y - f_1)^2 e^{-f_2}\right)
+
+    See Also
+    --------
+    StudentT : Robust to outliers.
+    skribbon.AutogradRegressor : Takes a loss.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------

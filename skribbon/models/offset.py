@@ -54,6 +54,11 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Names of these columns, if all are strings.
 
+    See Also
+    --------
+    Tweedie : The loss of these models.
+    skribbon.RibbonRegressor : Intervals for these models.
+
     Notes
     -----
     In a pipeline, WithOffset is the last step, and the transformers before it keep the column of the offset::
@@ -66,6 +71,8 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
 
     With a log link, the base model is fitted by its own solver to ``y / exposure`` with weights ``sample_weight *
     exposure ** (2 - power)``, which has the same likelihood. A LogisticRegression is fitted by Newton steps.
+
+    User guide: :doc:`/user_guide/weights`.
 
     Examples
     --------

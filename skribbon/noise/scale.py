@@ -25,6 +25,16 @@ class Noise(BaseEstimator):
 
     To add a noise model, write ``fit`` and ``predict``, and pass an instance as ``noise=`` to RibbonRegressor.
 
+    See Also
+    --------
+    ConstantNoise : A given variance.
+    HeteroskedasticNoise : Noise that depends on x.
+    NoiseLaw : Shape of the noise distribution.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> from skribbon.noise import Noise
@@ -85,6 +95,15 @@ class ConstantNoise(Noise):
     ----------
     dispersion_ : float
 
+    See Also
+    --------
+    Noise : Base class.
+    DofNoise : Variance estimated from the residuals.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
@@ -107,6 +126,19 @@ class TrainNoise(ConstantNoise):
     r"""Sum of squared residuals divided by n - 1, as in the paper; too small for a flexible model.
 
     .. math:: \hat\sigma^2 = \frac{1}{n - 1} \sum_i r_i^2
+
+    See Also
+    --------
+    DofNoise : Allows for the number of parameters.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
+    References
+    ----------
+    * Gibson, G., Tipton, J., Rumsey, K. and Klein, N. Ribbon: Scalable Approximation and Robust Uncertainty
+      Quantification.
 
     Examples
     --------
@@ -132,6 +164,15 @@ class DofNoise(TrainNoise):
 
     With groups, it is the mean of :math:`r_i r_i^{(-g)}`, each residual times the residual without the row's group.
 
+    See Also
+    --------
+    LooNoise : From leave-one-out residuals.
+    HeteroskedasticNoise : Noise that depends on x.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
+
     Examples
     --------
     >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 3.0, 2.0, 4.0, 6.0])
@@ -151,6 +192,14 @@ class LooNoise(TrainNoise):
 
     which is noise *plus* estimation error, so the epistemic part is counted twice. With groups, each residual is from
     the fit without the row's group.
+
+    See Also
+    --------
+    DofNoise : From residuals and degrees of freedom.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------
@@ -194,6 +243,14 @@ class HeteroskedasticNoise(Noise):
         without each fold share an exponent. Empty if ``shrinkage_`` is 0.
     dispersion_ : float
         Mean of the squared residuals divided by 1 - h_i; if ``shrinkage_`` is 0, the dispersion of noise="dof".
+
+    See Also
+    --------
+    DofNoise : One variance for all rows.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/noise`.
 
     Examples
     --------
@@ -313,6 +370,14 @@ class JointNoise(Noise):
     noises : tuple of Noise
         Fitted, one per output.
     correlation : ndarray of shape (m, m)
+
+    See Also
+    --------
+    Noise : Noise of one output.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/outputs`.
 
     Examples
     --------

@@ -47,6 +47,15 @@ class CoverageDisplay:
     line_, diagonal_ : matplotlib Line2D
     band_ : matplotlib PolyCollection
 
+    See Also
+    --------
+    skribbon.metrics.coverage_curve : The numbers.
+    skribbon.metrics.coverage_band : The band.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
     Examples
     --------
     >>> from skribbon.plotting import CoverageDisplay
@@ -231,6 +240,15 @@ class ReliabilityDisplay:
     bars_, counts_ : matplotlib LineCollection
         Range of each bin's frequency by chance, and its number of rows.
     counts_ax_ : matplotlib Axes
+
+    See Also
+    --------
+    skribbon.metrics.reliability_curve : The numbers.
+    ProbabilityIntervalDisplay : Intervals of probabilities.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/classification`.
 
     Examples
     --------
@@ -446,6 +464,14 @@ class AlphaPathDisplay:
     figure_ : matplotlib Figure
     lines_, choices_, bands_ : lists of matplotlib Line2D, Line2D, and PolyCollection or None
         The mean over folds, the choice, and one standard deviation over folds, None for a single fold.
+
+    See Also
+    --------
+    skribbon.RibbonCV : Scores along alpha.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/alpha`.
 
     Examples
     --------

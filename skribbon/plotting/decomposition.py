@@ -38,6 +38,14 @@ class UncertaintyDecompositionDisplay:
     ax_, figure_ : matplotlib Axes and Figure
     lines_, points_ : dict of matplotlib Line2D, by part; no points of too many rows
 
+    See Also
+    --------
+    skribbon.RibbonRegressor.predict_std : The numbers.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
     Examples
     --------
     >>> from skribbon.plotting import UncertaintyDecompositionDisplay

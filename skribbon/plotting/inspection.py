@@ -50,6 +50,14 @@ class CoefficientDisplay:
         For intervals that exclude zero, and that contain it.
     zero_ : matplotlib Line2D
 
+    See Also
+    --------
+    skribbon.inspection.coefficients : The numbers.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
+
     Examples
     --------
     >>> from skribbon.plotting import CoefficientDisplay
@@ -192,6 +200,14 @@ class PartialDependenceDisplay:
     ax_, figure_ : matplotlib Axes and Figure
     lines_, bands_ : dict of matplotlib Line2D, and of PolyCollection or LineCollection
         By term: curves and bands, or the points and bars of categories.
+
+    See Also
+    --------
+    skribbon.inspection.partial_dependence : The numbers.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/inference`.
 
     Examples
     --------
@@ -348,6 +364,14 @@ class InfluenceDisplay:
         Positions of the labelled rows, the most influential first, and of the rows that are drawn.
     ax_, figure_ : matplotlib Axes and Figure
     points_, labels_, zero_ : tuple of two matplotlib PathCollection, list of Annotation, and Line2D
+
+    See Also
+    --------
+    skribbon.inspection.influence_measures : The numbers.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/influence`.
 
     Examples
     --------

@@ -48,6 +48,15 @@ class IntervalDisplay:
     beyond_ : tuple of two matplotlib Line2D, or empty
         Observations above and below the axis, at its edge.
 
+    See Also
+    --------
+    skribbon.RibbonRegressor.predict_interval : The numbers.
+    CoverageDisplay : Coverage at all levels.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/intervals`.
+
     Examples
     --------
     >>> from skribbon.plotting import IntervalDisplay
@@ -305,6 +314,15 @@ class ProbabilityIntervalDisplay:
     ax_, figure_ : matplotlib Axes and Figure
     bars_, points_ : tuples of two matplotlib LineCollection and Line2D
         For rows of the class, and for the others.
+
+    See Also
+    --------
+    skribbon.RibbonClassifier.predict_proba_interval : The numbers.
+    ReliabilityDisplay : Calibration of probabilities.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/classification`.
 
     Examples
     --------

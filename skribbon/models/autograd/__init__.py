@@ -81,6 +81,15 @@ class AutogradRegressor(Regression, AutogradEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
+    See Also
+    --------
+    AutogradClassifier : Classification with your own function.
+    skribbon.models.mlp : A network that is ready to use.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
+
     Examples
     --------
     >>> from skribbon import AutogradRegressor
@@ -133,6 +142,15 @@ class AutogradClassifier(Classification, AutogradEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The other attributes are those of :class:`AutogradRegressor`.
+
+    See Also
+    --------
+    AutogradRegressor : Regression with your own function.
+    skribbon.models.mlp : A network that is ready to use.
+
+    Notes
+    -----
+    User guide: :doc:`/user_guide/networks`.
 
     Examples
     --------
