@@ -1,4 +1,4 @@
-"""The cheat sheet: everyday calls on one page, as a web page and as SVG and PDF; ``make doc`` makes all three."""
+"""Cheat sheet of everyday calls, as a web page, SVG and PDF; ``make doc`` makes all three."""
 
 from pathlib import Path
 
@@ -6,45 +6,45 @@ BOXES = (
     (
         "Fit",
         (
-            ("any scikit-learn model with a smooth loss", "ribbon = RibbonRegressor(Ridge()).fit(X, y)"),
+            ("a linear model, GLM or network", "ribbon = RibbonRegressor(Ridge()).fit(X, y)"),
             ("a pipeline goes inside", "RibbonRegressor(make_pipeline(StandardScaler(), Ridge()))"),
             ("classes", "RibbonClassifier(LogisticRegression()).fit(X, y)"),
-            ("a model that is already fitted", "RibbonRegressor(FrozenEstimator(model)).fit(X, y)"),
+            ("an already fitted model", "RibbonRegressor(FrozenEstimator(model)).fit(X, y)"),
             ("a function of your own", "AutogradRegressor(f, init)"),
-            ("tuned on held-out rows", "RibbonCV(Ridge()).fit(X, y)"),
-            ("tuned from a single fit", "RibbonCV(Ridge(), cv='loo').fit(X, y)"),
+            ("alpha tuned on held-out rows (six fits)", "RibbonCV(Ridge()).fit(X, y)"),
+            ("alpha tuned from a single fit", "RibbonCV(Ridge(), cv='loo').fit(X, y)"),
         ),
     ),
     (
         "Which interval?",
         (
-            ("where will a new observation fall?", "ribbon.predict_interval(X, 0.9)"),
-            ("where is the mean?", "ribbon.predict_interval(X, 0.9, kind='confidence')"),
-            ("both kinds of uncertainty, in a table", "ribbon.predict_frame(X)"),
+            ("for a new observation", "ribbon.predict_interval(X, 0.9)"),
+            ("for the mean", "ribbon.predict_interval(X, 0.9, kind='confidence')"),
+            ("a table with both kinds of uncertainty", "ribbon.predict_frame(X)"),
             ("quantiles", "ribbon.predict_quantiles(X, [0.1, 0.5, 0.9])"),
-            ("cdf, density, CRPS, draws", "ribbon.predict_distribution(X).cdf(y)"),
-            ("how certain is a probability?", "ribbon.predict_proba_interval(X)"),
+            ("the whole distribution", "ribbon.predict_distribution(X).cdf(y)"),
+            ("for a class probability", "ribbon.predict_proba_interval(X)"),
         ),
     ),
     (
         "Which guarantee?",
         (
-            ("approximate, for each x: the default", "ribbon.predict_interval(X)"),
-            ("guaranteed, with rows set aside", "ribbon.conformalize(X_cal, y_cal)"),
+            ("approximate, for each x (default)", "ribbon.predict_interval(X)"),
+            ("guaranteed, with calibration rows", "ribbon.conformalize(X_cal, y_cal)"),
             ("", "ribbon.predict_interval(X, kind='conformal')"),
-            ("guaranteed, from one fit", "RibbonRegressor(Ridge(), store_loo=True).fit(X, y)"),
+            ("weaker guarantee, from one fit", "RibbonRegressor(Ridge(), store_loo=True).fit(X, y)"),
             ("", "ribbon.predict_interval(X, kind='jackknife+')"),
-            ("sets of labels", "ribbon.predict_set(X, 0.95)"),
+            ("sets of classes, after conformalize", "ribbon.predict_set(X, 0.95)"),
         ),
     ),
     (
         "My data are ...",
         (
-            ("grouped: patients, schools", "ribbon.fit(X, y, groups=patient)"),
+            ("clustered: patients, schools", "ribbon.fit(X, y, groups=patient)"),
             ("a time series", "ribbon.fit(X, y, groups=time_blocks(times))"),
-            ("counted: one row stands for several", "ribbon.fit(X, y, sample_weight=counts)"),
-            ("skewed, or noisier in places", "RibbonRegressor(Ridge())  # finds it: noise_, law_"),
-            ("counts, amounts", "RibbonRegressor(PoissonRegressor()).fit(X, y)"),
+            ("counts of identical rows", "ribbon.fit(X, y, sample_weight=counts)"),
+            ("survey weights", "RibbonRegressor(Ridge(), weight_type='importance')"),
+            ("claims, visits, amounts", "RibbonRegressor(PoissonRegressor()).fit(X, y)"),
             ("several outputs", "ribbon.fit(X, Y).predict_interval(X)"),
             ("larger than memory", "ribbon.fit(ddf[columns], ddf['y'])  # Dask"),
         ),
@@ -52,23 +52,23 @@ BOXES = (
     (
         "Explain",
         (
-            ("coefficients with p values", "inspection.coefficients(ribbon)"),
-            ("does this matter at all?", "inspection.wald_test(ribbon, 'age = 0, sex = 0')"),
-            ("what if?", "inspection.comparisons(ribbon, X, 'treated')"),
-            ("slopes, totals", "inspection.slopes(ribbon, X, 'age')"),
-            ("which rows are behind it?", "inspection.influence(ribbon, X_train, y_train, X)"),
-            ("pictures", "plotting.IntervalDisplay.from_estimator(ribbon, X, y)"),
+            ("coefficient table with p-values", "inspection.coefficients(ribbon)"),
+            ("test several coefficients", "inspection.wald_test(ribbon, 'age = 0, sex = 0')"),
+            ("what if a column changed?", "inspection.comparisons(ribbon, X, 'treated')"),
+            ("marginal effects", "inspection.slopes(ribbon, X, 'age')"),
+            ("influence of training rows", "inspection.influence(ribbon, X_train, y_train, X)"),
+            ("plots", "plotting.IntervalDisplay.from_estimator(ribbon, X, y)"),
         ),
     ),
     (
         "Can I trust it?",
         (
-            ("coverage on unseen rows", "cross_val_interval(ribbon, X, y)"),
-            ("scores for searches", "GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer)"),
-            ("is one linear step enough?", "ribbon.check_linearization(X, y)"),
-            ("is the model at its minimum?", "ribbon.stationarity_  # near 0"),
-            ("what was chosen", "inspection.summary(ribbon)"),
-            ("prefer no result to a doubtful one", "warnings.simplefilter('error', RibbonWarning)"),
+            ("coverage on held-out rows", "cross_val_interval(ribbon, X, y)"),
+            ("scores for a search", "GridSearchCV(ribbon, grid, scoring=metrics.neg_nll_scorer)"),
+            ("is the linear step good enough?", "ribbon.check_linearization(X, y)"),
+            ("check all premises", "inspection.check(ribbon, X, y)"),
+            ("what the defaults chose", "inspection.summary(ribbon)"),
+            ("turn warnings into errors", "warnings.simplefilter('error', RibbonWarning)"),
         ),
     ),
 )
@@ -76,7 +76,7 @@ COLOURS = ("#2166ac", "#1b7837", "#b2182b", "#8c510a", "#5e3c99", "#35706f")
 
 
 def draw(folder):
-    """The sheet, A4 across, as ``cheat_sheet.svg`` and ``cheat_sheet.pdf`` in a folder."""
+    """Draw the sheet, A4 landscape, into ``cheat_sheet.svg`` and ``cheat_sheet.pdf`` of a folder."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
@@ -84,7 +84,7 @@ def draw(folder):
     with mpl.rc_context({"svg.hashsalt": "skribbon", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(11.69, 8.27), facecolor="white")
         figure.text(0.03, 0.955, "skribbon", size=22, weight="bold", va="center")
-        words = "honest uncertainty for differentiable scikit-learn models, from one fit"
+        words = "prediction intervals, standard errors and calibrated probabilities for scikit-learn models"
         figure.text(0.165, 0.953, words, size=11, va="center", color="0.3")
         for k, ((title, rows), colour) in enumerate(zip(BOXES, COLOURS, strict=True)):
             left, bottom = 0.03 + 0.3175 * (k % 3), 0.49 - 0.455 * (k // 3)
@@ -94,7 +94,7 @@ def draw(folder):
             figure.text(left + 0.012, bottom + 0.392, title, size=13, weight="bold", color=colour, va="center")
             y = bottom + 0.355
             for text, code in rows:
-                if not text:  # another line of the same answer
+                if not text:  # another line of code for the answer above
                     y += 0.0095
                 else:
                     figure.text(left + 0.012, y, text, size=8.2, color="0.25", va="center")
@@ -108,7 +108,7 @@ def draw(folder):
 
 
 def as_markdown():
-    """The same boxes as cards for the page, which a phone can read and a reader can copy from."""
+    """Return the boxes as cards of a Markdown page."""
     cards = []
     for title, rows in BOXES:
         answers = "\n".join(f"\n# {text}\n{code}" if text else code for text, code in rows).strip()
