@@ -35,5 +35,5 @@ def draw():
         ax.set(xscale="log", xticks=sizes, xticklabels=sizes, ylim=(0.5, 1))
         ax.minorticks_off()
         ax.set(xlabel="training rows, 3 features", ylabel="true means covered")
-        ax.set_title("By default, 90% intervals cover from 8 rows on")
+        ax.set_title("The default covers about 90% from 8 rows on")
     return figure
