@@ -76,7 +76,7 @@ MANY_NOISE_ROWS = 1500  # rows from which three folds do for the scale instead o
 MAX_NOISE_LEVERAGE = 0.5  # mean leverage up to which noise="auto" may depend on x, by judgement
 NOISE_ROWS = 5000  # rows that scale and distribution of the noise are learnt from: enough for both, by judgement
 LEAST_NOISE_SHARE = 0.5  # share of the noise in residuals below which they do not show its shape, by judgement
-MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the law: it determines most of its prediction
+MAX_INFORMATIVE_LEVERAGE = 0.5  # leverage from which a row does not shape the noise: it sets most of its prediction
 FAMILY_ROWS = 2500  # rows that the family of a GLM is tested on: with more, KOLMOGOROV_NEGLIGIBLE alone would decide
 KOLMOGOROV_CRITICAL = 2.5  # distance times sqrt(n) above which fit warns of the family: by chance in 1 of 100,000 fits
 NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond bounds of 90% intervals below which fit never warns of the family

@@ -555,7 +555,7 @@ def noise_ends(distribution):
 
 
 def _at_nodes(distribution, law, scale):
-    """Values (..., n, nodes) of y at NODES of a law; an uncertain mean without draws counts as normal."""
+    """Values (..., n, nodes) of y at NODES of a distribution; an uncertain mean without draws counts as normal."""
     uncertain = scale is not distribution.target and distribution.latent.draws is None  # exp of Student's t has no mean
     if uncertain or (scale is distribution.target and scale.is_linear):
         law = Normal(law.mean(), law.var())

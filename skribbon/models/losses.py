@@ -89,7 +89,7 @@ class Loss:
         ----------
         dispersion : ndarray
         shape : NoiseLaw
-            Distribution of additive noise; a generalised linear model has a family of its own.
+            Distribution of additive noise; a generalized linear model has a family of its own.
 
         Returns
         -------

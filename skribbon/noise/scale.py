@@ -436,7 +436,7 @@ def shrunk_exponent(g, ratio, weight, group):
 
 
 class LogLinearScale(BaseEstimator):
-    """Penalised gamma regression with log link; ``unseen_`` (n,) are leave-one-out predictions by one Newton step."""
+    """Penalized gamma regression with log link; ``unseen_`` (n,) are leave-one-out predictions by one Newton step."""
 
     def fit(self, X, squared, weight, left_out=1.0):
         """Fit to squares (n,); ``left_out`` is the part of a row's weight that its own prediction leaves out."""

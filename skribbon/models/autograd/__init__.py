@@ -84,7 +84,7 @@ class AutogradRegressor(Regression, AutogradEstimator):
     See Also
     --------
     AutogradClassifier : Classification with your own function.
-    skribbon.models.mlp : A network that is ready to use.
+    skribbon.models.architectures.mlp : A network that is ready to use.
 
     Notes
     -----
@@ -146,7 +146,7 @@ class AutogradClassifier(Classification, AutogradEstimator):
     See Also
     --------
     AutogradRegressor : Regression with your own function.
-    skribbon.models.mlp : A network that is ready to use.
+    skribbon.models.architectures.mlp : A network that is ready to use.
 
     Notes
     -----
