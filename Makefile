@@ -123,10 +123,10 @@ doc: .venv/.doc ## Build the documentation with its gallery into doc/_build/html
 	$(ONE_THREAD) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet doc doc/_build/html
 	@echo "Open doc/_build/html/index.html"
 
-examples: .venv/.notebook ## Run every script and notebook of the gallery, without a window (minutes)
+examples: .venv/.notebook .venv/.doc ## Run every script of the gallery and every case study, without a window (minutes)
 	@set -e; for script in examples/plot_*.py; do echo "$$script"; \
 	$(NO_WINDOW) $(ONE_THREAD) $(BIN)/python -W error::UserWarning $$script > /dev/null; done
-	$(ONE_THREAD) $(BIN)/jupyter execute examples/*.ipynb
+	$(ONE_THREAD) $(BIN)/python doc/notebooks.py
 
 animation: $(PACKAGE) ## Draw the animated explanation of the method again, with the seconds of doc/animation.json
 	@$(ONE_THREAD) $(BIN)/python doc/animation.py

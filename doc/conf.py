@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",
     "myst_parser",
+    "notebooks",  # doc/notebooks.py: case studies with stored outputs
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",

@@ -101,5 +101,5 @@ ax.xaxis.set_major_formatter("{x:.0%}")
 ax.legend(title="patients handed over", alignment="left")
 
 # %%
-# Next: costs instead of accuracy are in the notebook ``examples/classification.ipynb``. Rows unlike the training data
-# are a case of their own, :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.
+# Next: costs instead of accuracy, :doc:`/case_studies/credit`; rows unlike the training data,
+# :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.

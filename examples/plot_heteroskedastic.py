@@ -93,7 +93,8 @@ for (name, ribbon), style, where in zip(laws.items(), styles, ((17.2, 0.17), (15
     ax.plot(grid, np.exp(density), style, lw=2)
     ax.text(*where, name, color=style[:2])
 ax.text(19.2, 0.06, "observations at the same x", color="0.4", fontsize="small")
-ax.set(xlabel="amount", ylabel="density of a new observation", title="The default learns the skewed noise")
+ax.set(xlabel="amount", ylabel="density of a new observation", xlim=(10, 24))
+ax.set_title("The default learns the skewed noise")
 
 # %%
 # Next: a model with its noise as a second output, :ref:`sphx_glr_auto_examples_plot_own_model.py`; counts, whose noise

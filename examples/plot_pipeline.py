@@ -78,6 +78,6 @@ ax.set(xlabel="epistemic standard deviation (% of the rent)", xlim=(0, 115 * sha
 ax.set_title("The mean rent is least certain on the island")
 
 # %%
-# Next: categories that were never observed,
+# Next: a real table from a CSV file to a decision, :doc:`/case_studies/claims`; categories that were never observed,
 # :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.
 plt.show()
