@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
 
+import records
+
 RESULTS = Path(__file__).parent / "results"
 CLOCKS = {"wall": perf_counter, "cpu": process_time}
 
@@ -82,17 +84,25 @@ def parser(description, cases, repeats):
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--only", default="".join(cases), help="cases to run")
     options.add_argument("--repeats", type=int, default=repeats, help="rounds; the best of each function counts")
+    options.add_argument("--again", action="store_true", help="measure even if there is a record of this code")
     options.add_argument("--clock", choices=CLOCKS, default="wall", help="what is measured")
     return options
 
 
 def measure(name, cases, arguments):
     """Run the chosen cases, show their lines as they come, and write them."""
+    complete = set(arguments.only) == set(cases)
+    if complete and records.skip(name, arguments.again):
+        return
     show(HEADER)
     lines = []
     for case in arguments.only:
         for line in cases[case](arguments.repeats, arguments.clock):
             show(line.cells())
             lines.append(line)
-    complete = set(arguments.only) == set(cases)
-    write(lines, name if complete else f"{name}-{arguments.only}", {**setting(), "clock": arguments.clock})
+    settings = {**setting(), "clock": arguments.clock}
+    write(lines, name if complete else f"{name}-{arguments.only}", settings)
+    if complete:
+        keys = ("case", "what", "measured", "unit", "seconds")
+        rows = [{key: getattr(line, key) for key in keys} for line in lines]
+        records.write(name, rows, f"benchmarks/bench_{name}.py", settings)

@@ -55,6 +55,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import records
 from _data import adult
 from _harness import best_of
 from calibration import cases, report
@@ -108,19 +109,29 @@ def groups_of_cases(part, options):
 
 def run(part, options):
     """Measure a part, print its tables, keep its rows."""
+    whole = not (options.quick or options.candidates or options.sets or options.splits)
+    if whole and records.skip(f"calibration_{part}", options.again):
+        return
     names = options.candidates.split(",") if options.candidates else CANDIDATES_OF[part]
     groups = groups_of_cases(part, options)
     if options.sets:
         groups = {name: groups[name] for name in options.sets.split(",") if name in groups}
-    rows, begin = [], time.perf_counter()
+    kept = report.kept(part, options.output) if whole and not options.again else {}
+    rows, seconds = kept.get("rows", []), kept.get("seconds", 0.0)
     for name, make in groups.items():
-        start = time.perf_counter()
-        done = Parallel(options.n_jobs)(delayed(measure)(case, names) for case in list(make()))
-        rows += [row for some in done for row in some]
-        report.save(rows, part, options.output, __doc__)
-        print(f"{part}: {name} took {time.perf_counter() - start:.0f} s", flush=True)
+        if any(row["set"].startswith(name) for row in rows):  # measured on this code, in a run that was stopped
+            continue
+        start, own = time.perf_counter(), list(make())
+        done = Parallel(options.n_jobs, return_as="generator")(delayed(measure)(case, names) for case in own)
+        for k, some in enumerate(done, start=1):
+            rows += some
+            left = (time.perf_counter() - start) / k * (len(own) - k) / 60
+            print(f"{part}: {name} {k}/{len(own)}, {left:.0f} minutes left", flush=True)
+        seconds += time.perf_counter() - start
+        report.save(rows, part, options.output, __doc__, seconds)
     show(part, rows, options.output)
-    print(f"{part} took {time.perf_counter() - begin:.0f} s in all\n", flush=True)
+    if whole:
+        records.write(f"calibration_{part}", report.record(rows), "benchmarks/bench_calibration.py", None, seconds / 60)
 
 
 def show(part, rows, folder):
@@ -133,8 +144,10 @@ def show(part, rows, folder):
 
 
 # ---------------------------------------------------------------------- Adult
-def bench_adult(repeats=5):
+def bench_adult(again, repeats=5):
     """Learning curve of a logistic model behind a ColumnTransformer: the plain model, Ribbon, RibbonCV by each."""
+    if records.skip("adult", again):
+        return
     (X, y), (X_test, y_test) = adult()
     numeric = X.select_dtypes("number").columns
     columns = make_column_transformer(
@@ -145,6 +158,7 @@ def bench_adult(repeats=5):
         ),
     )
     base = make_pipeline(columns, LogisticRegression(max_iter=1000))
+    found = []
     for n in (100, 300, 1000, 3000, 10_000):
         rows = []
         for seed in range(repeats):
@@ -162,17 +176,22 @@ def bench_adult(repeats=5):
             cells = frame.get_group(name).drop(columns="model")
             error = cells.std() / np.sqrt(repeats)
             print(f"  {name:9}", ", ".join(f"{c} {cells[c].mean():.4f} ± {error[c]:.4f}" for c in cells), flush=True)
+            found.append({"n": n, "model": name, **{c: [cells[c].mean(), error[c]] for c in cells}})
+    records.write("adult", found, "benchmarks/bench_calibration.py", {"samples": repeats})
 
 
 # ---------------------------------------------------------------------- what tuning costs
-def bench_cost():
+def bench_cost(again):
     """RibbonCV with 50 alphas and five folds, against six plain fits and against GridSearchCV, in one run."""
+    if records.skip("tuning", again):
+        return
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 50))
     y = X @ rng.standard_normal(50) + 10 * rng.standard_normal(len(X))
-    cost_of_tuning("Ridge, n = 20,000, 50 features", Ridge(), X, y)
+    rows = [cost_of_tuning("Ridge, n = 20,000, 50 features", Ridge(), X, y)]
     X, y = X[:2000, :8], np.sin(X[:2000, 0]) + 0.3 * rng.standard_normal(2000)
-    cost_of_tuning("MLP 8-32-1, n = 2,000", cases.network(32, 1.0, 0, max_iter=200), X, y)
+    rows.append(cost_of_tuning("MLP 8-32-1, n = 2,000", cases.network(32, 1.0, 0, max_iter=200), X, y))
+    records.write("tuning", rows, "benchmarks/bench_calibration.py")
 
 
 def cost_of_tuning(title, base, X, y):
@@ -189,6 +208,7 @@ def cost_of_tuning(title, base, X, y):
     print(f"  RibbonCV / six plain fits: {seconds['tuned'] / seconds['six']:.2f} (target <= 1.25)")
     print(f"  GridSearchCV / RibbonCV: {seconds['grid'] / seconds['tuned']:.1f} (target >= 20)")
     print(f"  choices: RibbonCV {tuned.alpha_:.4g}, GridSearchCV {search.best_params_['alpha']:.4g}", flush=True)
+    return {"what": title, **seconds}
 
 
 if __name__ == "__main__":
@@ -198,6 +218,7 @@ if __name__ == "__main__":
     parser.add_argument("--candidates", help=f"by commas, of {', '.join(CANDIDATES)}")
     parser.add_argument("--splits", type=int, help="or repetitions; all if not given")
     parser.add_argument("--quick", action="store_true", help="few splits of few sets, in two minutes")
+    parser.add_argument("--again", action="store_true", help="measure even if there is a record of this code")
     parser.add_argument("--n-jobs", type=int, default=2)
     parser.add_argument("--output", default="doc/_build/calibration", help="folder of rows, tables and figures")
     arguments = parser.parse_args()
@@ -211,6 +232,6 @@ if __name__ == "__main__":
                 if Path(arguments.output, f"{part}.json").exists():
                     show(part, report.load(part, arguments.output), arguments.output)
         elif what == "adult":
-            bench_adult()
+            bench_adult(arguments.again)
         else:
-            bench_cost()
+            bench_cost(arguments.again)

@@ -38,9 +38,10 @@ Intervals, by simulation
     (networks: without refits). Target: 0.85 to 0.95 of the average fit for networks.
 
 Usage: python benchmarks/bench_classifiers.py development|new-splits|confirmation|intervals|report [--jobs 2]
-       [--results FILE]
+       [--again]
 
-Every cell is appended to the file of results; a stopped run resumes there. Delete the file after changing a method.
+Every cell is appended to a file of results for the present tree of skribbon/; a stopped run resumes there. A finished
+stage writes doc/results/classifiers_STAGE.json, and is skipped as long as that record is of the present tree.
 """
 
 import os
@@ -53,12 +54,11 @@ import json
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import records
 from _data import adult, bank_marketing, california, german_credit, uci
-from _harness import RESULTS
 from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -115,6 +115,7 @@ MODELS = {
     "MLP early": MLPClassifier(early_stopping=True),
 }
 SIZES = (100, 300, 1000, 5000)
+KEYS = ("data", "n", "model", "seed")
 
 
 def table(data):
@@ -180,6 +181,7 @@ def probabilities(model, n, X, y, X_test, seed):
 def cell(data, n, model, seed):
     """Lines of one cell, one for each method."""
     warnings.simplefilter("ignore")
+    begin = time.perf_counter()
     X, y = table(data)
     X, X_test, y, y_test = train_test_split(X, y, train_size=n, stratify=y, random_state=seed)
     X_test, y_test = X_test[:3000], y_test[:3000]
@@ -202,7 +204,8 @@ def cell(data, n, model, seed):
                 "averaged": None if scaling is None else scaling.averaged,
             }
         )
-    return lines
+    wall = time.perf_counter() - begin
+    return [{**line, "wall": wall} for line in lines]
 
 
 def class_error(p, hit):
@@ -224,7 +227,8 @@ def cells(stage):
 def run(stage, jobs, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(line["data"], line["n"], line["model"], line["seed"]) for line in lines}
+    sets = STAGES[stage]
+    done = {tuple(line[key] for key in KEYS) for line in lines}
     todo = [own for own in cells(stage) if own not in done]
     start = time.perf_counter()
     found = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(cell)(*own) for own in todo)
@@ -234,6 +238,17 @@ def run(stage, jobs, path):
         left = (time.perf_counter() - start) / k * (len(todo) - k) / 60
         first = own[0]
         print(f"{k}/{len(todo)} {first['data']} {first['n']} {first['model']}, {left:.0f} minutes left", flush=True)
+        lines += own
+    lines = pd.DataFrame(lines)
+    lines = lines[lines["data"].isin(list(sets[0])) & lines["seed"].isin(sets[1])]
+    kind = np.where(lines["model"].str.startswith("MLP"), "networks", "linear")
+    rows = [
+        {"kind": name, "method": method, **row}
+        for name, part in lines.groupby(kind)
+        for method, row in summary(part).iterrows()
+    ]
+    minutes = lines["wall"].groupby([lines[key] for key in KEYS]).first().sum() / 60 / jobs
+    records.write(f"classifiers_{stage.replace('-', '_')}", rows, "benchmarks/bench_classifiers.py", None, minutes)
 
 
 # ---------------------------------------------------------------------- intervals
@@ -274,7 +289,9 @@ def intervals(jobs):
     todo = [(model, n) for model in MODELS if model != "SGD" for n in (100, 300, 1000)]
     todo = [(model, n) for model, n in todo if n > 100 or not model.startswith("MLP")]
     lines = Parallel(n_jobs=jobs)(delayed(interval_cell)(*own) for own in todo)
-    print(pd.DataFrame([line for own in lines for line in own]).round(3).to_string())
+    lines = [line for own in lines for line in own]
+    print(pd.DataFrame(lines).round(3).to_string())
+    records.write("classifiers_intervals", lines, "benchmarks/bench_classifiers.py")
 
 
 # ---------------------------------------------------------------------- report
@@ -318,14 +335,16 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("stage", choices=[*STAGES, "intervals", "report"])
     options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--results", type=Path, default=RESULTS / "classifiers.jsonl")
+    options.add_argument("--again", action="store_true", help="measure even if there is a record of this code")
     arguments = options.parse_args()
-    if arguments.stage == "report":
-        report(arguments.results)
-    elif arguments.stage == "intervals":
-        intervals(arguments.jobs)
-    else:
-        run(arguments.stage, arguments.jobs, arguments.results)
+    stage, path = arguments.stage, records.cells_file("classifiers")
+    if stage == "report":
+        report(path)
+    elif not records.skip(f"classifiers_{stage.replace('-', '_')}", arguments.again):
+        if stage == "intervals":
+            intervals(arguments.jobs)
+        else:
+            run(stage, arguments.jobs, path)
 
 
 if __name__ == "__main__":

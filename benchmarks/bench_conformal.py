@@ -11,6 +11,7 @@ import argparse
 import warnings
 
 import numpy as np
+import records
 from _data import california, uci
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
@@ -66,7 +67,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", default=list(DECAY))
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--again", action="store_true", help="measure even if there is a record of this code")
     chosen = parser.parse_args()
+    whole = chosen.splits == 20 and set(chosen.sets) == set(DECAY)
+    if whole and records.skip("conformal", chosen.again):
+        return
+    means = []
     warnings.simplefilter("ignore")
     print(f"{'set':11}{'interval':20}{'covered':>9}{'width':>9}{'score':>9}{'widest':>9}")
     for name in chosen.sets:
@@ -88,7 +94,11 @@ def main():
             for kind, ends in intervals(network, Z, t, train, test):
                 found.setdefault(kind, []).append(figures(t[test], ends))
         for kind, rows in found.items():
+            values = dict(zip(("covered", "width", "score", "widest"), np.mean(rows, axis=0), strict=True))
+            means.append({"set": name, "interval": kind, "splits": len(rows), **values})
             print(f"{name:11}{kind:20}" + "".join(f"{value:9.3f}" for value in np.mean(rows, axis=0)), flush=True)
+    if whole:
+        records.write("conformal", means, "benchmarks/bench_conformal.py")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ Targets, for the default
 Usage: python benchmarks/bench_networks.py development|confirmation|splits|report [--jobs 2] [--only SUBSTRING]
        [--methods default,folds] [--results FILE]
 
-Every cell is appended to the file of results; a stopped run resumes there. Delete the file after changing a method.
+Every cell is appended to a file of results for the present tree of skribbon/; a stopped run resumes there. "report"
+prints the tables and writes them to doc/results/networks.json.
 """
 
 import os
@@ -69,8 +70,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import records
 from _data import california, uci
-from _harness import RESULTS
 from calibration.candidates import LEVELS, Intervals, Plain, conformal_quantile, ribbon
 from calibration.cases import UCI, linear_set
 from calibration.measure import Case, farthest_tenth, scores
@@ -406,6 +407,9 @@ def report(options):
     if len(splits):
         blocks["gap and tail splits"] = splits_table(splits)
     print("\n\n".join(f"## {title}\n\n{markdown(table)}" for title, table in blocks.items()))
+    rows = {title: table.to_dict("records") for title, table in blocks.items() if "warnings" not in title}
+    minutes = frame.drop_duplicates(KEY[:-1])["base seconds"].sum() / 60
+    records.write("networks", rows, "benchmarks/bench_networks.py", {"minutes": "of base fits alone"}, minutes)
 
 
 def main():
@@ -414,7 +418,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--only", default="", help="part of the printed name of a cell, e.g. 'yacht, random, scaled'")
     parser.add_argument("--methods", type=lambda names: names.split(","), help=f"by commas, of {', '.join(METHODS)}")
-    parser.add_argument("--results", type=Path, default=RESULTS / "networks.jsonl", help="file of the results")
+    parser.add_argument("--results", type=Path, default=records.cells_file("networks"), help="file of the results")
     options = parser.parse_args()
     report(options) if options.what == "report" else run_all(options)
 

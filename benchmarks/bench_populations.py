@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import records
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -77,6 +78,7 @@ def known_effect(kind):
 
 def effects(n_tables):
     """Print coverage of the population's effect by the three kinds of intervals."""
+    rows = []
     print(f"{'':12}{'rows':>7}{'':>8}  {'these rows':>11}{'population':>11}{'with y':>8}{'se / sd':>9}")
     for kind, estimator in KINDS.items():
         truth = known_effect(kind)
@@ -94,14 +96,18 @@ def effects(n_tables):
                 cover = np.mean((low <= target) & (target <= high), axis=0)
                 ratio = np.mean(error[:, 2]) / estimate[:, 2].std()
                 name = "groups" if grouped else "rows"
+                names = ("these rows", "population", "with y", "se / sd")
+                rows.append({"kind": kind, "n": n, "of": name, **dict(zip(names, [*cover, ratio], strict=True))})
                 print(
                     f"{kind:12}{n:>7}{name:>8}  {cover[0]:>11.3f}{cover[1]:>11.3f}{cover[2]:>8.3f}{ratio:>9.2f}",
                     flush=True,
                 )
+    return rows
 
 
 def crossed(n_tables):
     """Print coverage of the coefficients of columns of each grouping and of rows, by the groups that a fit knows."""
+    rows = []
     print(f"{'groups':>10}{'rows':>7}  {'fit with':10}{'column of a':>12}{'column of b':>12}{'of rows':>9}")
     for A, B, n in ((15, 20, 300), (15, 20, 900), (40, 40, 1600), (40, 40, 800)):
         rng, found = np.random.default_rng(A + n), {}
@@ -115,14 +121,19 @@ def crossed(n_tables):
                 found.setdefault(name, []).append((table["conf_low"] <= 1) & (table["conf_high"] >= 1))
         for name, hits in found.items():
             cover = np.mean(hits, axis=0)
+            rows.append({"groups": [A, B], "n": n, "fit with": name, "coverage": cover})
             print(f"{A:>5} x {B:<2}{n:>7}  {name:10}{cover[0]:>12.3f}{cover[1]:>12.3f}{cover[2]:>9.3f}", flush=True)
+    return rows
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["effects", "crossed"])
     parser.add_argument("--tables", type=int, default=400)
+    parser.add_argument("--again", action="store_true", help="measure even if there is a record of this code")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for part in arguments.parts:
-        {"effects": effects, "crossed": crossed}[part](arguments.tables)
+        if not records.skip(part, arguments.again):
+            rows = {"effects": effects, "crossed": crossed}[part](arguments.tables)
+            records.write(part, rows, "benchmarks/bench_populations.py", {"tables": arguments.tables})

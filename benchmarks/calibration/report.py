@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import records
 
 from .candidates import LEVELS
 
@@ -27,15 +28,32 @@ FIRST = [*COVERAGES, "below", "above", "worst fifth", "near", "far"]
 SECOND = ["NLL", "CRPS", "interval score", "PIT distance", "width", "median width", "seconds"]
 
 
-def save(rows, part, folder, protocol):
+def save(rows, part, folder, protocol, seconds):
     versions = {name: version(name) for name in ("skribbon", "scikit-learn", "numpy", "scipy")}
     Path(folder).mkdir(parents=True, exist_ok=True)
-    content = {"part": part, "protocol": protocol, "versions": versions, "rows": rows}
+    content = {"part": part, "protocol": protocol, "versions": versions, "tree": records.tree()}
+    content |= {"seconds": seconds, "rows": rows}
     Path(folder, f"{part}.json").write_text(json.dumps(content, indent=1, default=float))
 
 
 def load(part, folder):
     return json.loads(Path(folder, f"{part}.json").read_text())["rows"]
+
+
+def kept(part, folder):
+    """Rows and seconds of a run that was stopped, if it was on the present code; else an empty dict."""
+    path = Path(folder, f"{part}.json")
+    content = json.loads(path.read_text()) if path.exists() else {}
+    return content if content.get("tree") == records.tree() else {}
+
+
+def record(rows):
+    """One row for each set and candidate: every statistic with its standard error."""
+    values, errors = table([row for row in rows if "error" not in row])
+    return [
+        {"set": name, "candidate": candidate, **{c: [value[c], errors.loc[name, candidate][c]] for c in value.index}}
+        for (name, candidate), value in values.iterrows()
+    ]
 
 
 # ---------------------------------------------------------------------- means over splits

@@ -1,7 +1,6 @@
 """Experiments as cells: small pieces of work with a name, computed once, kept in a JSON file, shown as they go."""
 
 import json
-import platform
 import sys
 import time
 import traceback
@@ -10,18 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy
-import sklearn
 from joblib import parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 
-import skribbon
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the data and the records are found
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the data are found
+import records
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 PROCESSES = 2
-SITTINGS = "seconds-of-runs"  # beside the records
+FOR_FIGURES = ("grid", "mean", "confidence", "prediction", "coefficients")  # too long for a record
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,9 @@ class Experiment:
 
     ``cells`` maps a name to a function without arguments that returns a dict of numbers, strings and lists.
     ``together`` maps a name to a label: cells of one label share a fitted network, and run in one process, in turn.
-    ``report`` turns the cells that there are into Markdown and saves the figures into the folder that it is given.
-    ``setting`` holds whatever would make old cells wrong if it changed: they are computed again then.
+    ``report`` turns the cells that there are into Markdown, ``draw`` into figures in a folder.
+    ``setting`` holds whatever would make old cells wrong if it changed: they are computed again then, as they are if
+    skribbon/ has changed.
     """
 
     name: str
@@ -39,7 +37,8 @@ class Experiment:
     setting: dict
     cells: dict[str, Callable[[], dict]]
     together: Callable[[str], str]
-    report: Callable[[dict, Path], str]
+    report: Callable[[dict], str]
+    draw: Callable[[dict, Path], None] = lambda values, folder: None
 
     def tasks(self, kept):
         """Label to the cells of it that are not there yet."""
@@ -50,12 +49,6 @@ class Experiment:
         return found
 
 
-def versions():
-    """What the numbers were made with."""
-    packages = {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
-    return {**packages, "scikit-learn": sklearn.__version__, "skribbon": skribbon.__version__}
-
-
 def compute(experiments, folder):
     """Compute the cells that are not there yet, in two processes; the names of those that failed.
 
@@ -63,23 +56,21 @@ def compute(experiments, folder):
     that was cut short has something of every table.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    records = {experiment.name: record_of(experiment, folder) for experiment in experiments}
+    kept = {experiment.name: kept_of(experiment, folder) for experiment in experiments}
     queue = []
     for experiment in experiments:
-        tasks = experiment.tasks(records[experiment.name]["cells"])
+        tasks = experiment.tasks(kept[experiment.name]["cells"])
         queue += [(i / len(tasks), experiment.name, label, tasks[label]) for i, label in enumerate(tasks)]
     queue.sort(key=lambda task: task[0])
-    sittings = _sittings(folder) if any(record["cells"] for record in records.values()) else []
     started, failed = time.perf_counter(), []
     with parallel_config("loky", n_jobs=PROCESSES, inner_max_num_threads=1):
         tasks = (delayed(_computed)(name, label, cells) for _, name, label, cells in queue)
         done = Parallel(return_as="generator_unordered", batch_size=1)(tasks)
         for number, (name, label, found, errors) in enumerate(done, start=1):
-            records[name]["cells"] |= found
+            kept[name]["cells"] |= found
             failed += errors
             seconds = time.perf_counter() - started
-            _write(folder / f"{name}.json", records[name])
-            _write(folder / SITTINGS, [*sittings, seconds])
+            _write(folder / f"{name}.json", kept[name])
             _show(number, len(queue), seconds, f"{name}: {label}")
     return failed
 
@@ -98,46 +89,44 @@ def _computed(experiment, label, cells):
     return experiment, label, found, errors
 
 
-def write_report(experiment, folder):
+def write_record(experiment, folder):
+    """Write the cells to doc/results, without what only figures need, if there are all of them."""
+    cells = kept_of(experiment, folder)["cells"]
+    if all(name in cells for name in experiment.cells):
+        rows = {name: thin(cells[name]["value"]) for name in experiment.cells}
+        minutes = sum(cell["seconds"] for cell in cells.values()) / 60 / PROCESSES
+        protocol = f"benchmarks/paper/{experiment.name}.py"
+        records.write(experiment.name, rows, protocol, {**experiment.setting, "processes": PROCESSES}, minutes)
+
+
+def thin(value):
+    return {key: item for key, item in value.items() if key not in FOR_FIGURES}
+
+
+def values_of(experiment, folder):
+    """Values of the cells that there are."""
+    cells = kept_of(experiment, folder)["cells"]
+    return {name: cells[name]["value"] for name in experiment.cells if name in cells}
+
+
+def section(experiment, values):
     """The experiment's section of the page, from the cells that there are; empty if there are none."""
-    cells = record_of(experiment, folder)["cells"]
-    values = {name: cells[name]["value"] for name in experiment.cells if name in cells}
     if not values:
         return ""
     short = f"Cut short: {len(values)} of {len(experiment.cells)} cells.\n\n"
-    body = experiment.report(values, folder).strip()
-    text = f"## {experiment.title}\n\n{short if len(values) < len(experiment.cells) else ''}{body}\n"
-    (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
-    return text
+    body = experiment.report(values).strip()
+    return f"## {experiment.title}\n\n{short if len(values) < len(experiment.cells) else ''}{body}\n"
 
 
-def cost(experiments, folder):
-    """How long it all took, in a sentence."""
-    seconds = [
-        cell["seconds"] for experiment in experiments for cell in record_of(experiment, folder)["cells"].values()
-    ]
-    sittings = _sittings(folder)
-    minutes = " and ".join(f"{sitting / 60:.0f}" for sitting in sittings)
-    return (
-        f"All of it was computed in {len(sittings)} run{'s' if len(sittings) > 1 else ''} of {minutes} minutes, in two "
-        f"processes that had {sum(seconds) / 60:.0f} minutes of CPU time; the machine had other work to do."
-    )
-
-
-def _sittings(folder):
-    """Seconds of the runs so far."""
-    path = folder / SITTINGS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-
-
-def record_of(experiment, folder):
-    """The record on disk if it was made with the same setting, else a new one."""
+def kept_of(experiment, folder):
+    """The cells on disk if they are of the same setting and the same tree of skribbon/, else none."""
     path, setting = folder / f"{experiment.name}.json", _plain(experiment.setting)
+    new = {"experiment": experiment.name, "setting": setting, "tree": records.tree(), "cells": {}}
     if path.exists():
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["setting"] == setting:
-            return record
-    return {"experiment": experiment.name, "setting": setting, "versions": versions(), "cells": {}}
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if all(found.get(key) == new[key] for key in ("setting", "tree")):
+            return found
+    return new
 
 
 def _write(path, record):
@@ -146,7 +135,8 @@ def _write(path, record):
 
 def _show(done, total, seconds, what):
     bar = "#" * round(20 * done / total)
-    line = f"\r[{bar:<20}] {done}/{total}  {seconds:6.0f} s  {what:<60}"
+    left = seconds / done * (total - done) / 60
+    line = f"\r[{bar:<20}] {done}/{total}  {seconds:6.0f} s, {left:.0f} minutes left  {what:<60}"
     sys.stderr.write(line if sys.stderr.isatty() and done < total else line.strip() + "\n")
     sys.stderr.flush()
 

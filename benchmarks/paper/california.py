@@ -107,7 +107,7 @@ def scores(method, seconds):
     }
 
 
-def report(values, folder):
+def report(values):
     columns = ("ID %", "ALL %", "OOD %", "CRPS", "seconds")
     header = ["method", "networks", *(name for column in columns for name in (column, "paper")), "RMSE"]
     rows = []
@@ -131,15 +131,14 @@ def report(values, folder):
     return "\n\n".join(parts)
 
 
-SETTING = f"""One split into 60 % training, 20 % validation and 20 % test rows; features standardized on the training
-rows; OOD is the tenth of the test rows with the largest Mahalanobis distance. One hidden layer of {UNITS} tanh units,
-641 parameters, weight decay {DECAY}, at most 400 iterations of L-BFGS (the paper states neither); mean and standard
-deviation over networks. The first four rows follow the paper: noise from training residuals, 100 draws, Ribbon without
-a small-sample correction and alpha tuned to 90 % coverage of validation rows, Laplace's prior precision tuned by
-held-out likelihood; five members. "{UNTUNED}" is the same without the validation rows, the Bayesian bootstrap
-itself. "{DEFAULTS}" is `RibbonRegressor(network)` with nothing set, and without the validation rows too: noise that may
-depend on x, a law that need not be normal, HC2. The last three have their noise stated, and tune alpha on the
-validation rows. CRPS is computed in closed form where there is one."""
-READING = """CRPS depends first on how good the network is, and ours is trained further than the paper's: compare rows
-with each other before comparing them with the paper."""
-GRID = """The same at other weight decays, one network each:"""
+SETTING = f"""One split into 60% training, 20% validation and 20% test rows; features standardized on the training
+rows. OOD is the tenth of the test rows with the largest Mahalanobis distance. The network has one hidden layer of
+{UNITS} tanh units, 641 parameters, weight decay {DECAY}, and at most 400 iterations of L-BFGS (the paper states
+neither). Entries are mean and standard deviation over networks. The first four rows follow the paper: noise from
+training residuals, 100 draws, five members, Ribbon with HC0 and alpha tuned to 90% coverage of the validation rows,
+Laplace with a prior precision tuned by held-out likelihood. "{UNTUNED}" does not use the validation rows.
+"{DEFAULTS}" is `RibbonRegressor(network)` with nothing set, and does not use them either. The last three set the
+noise, and tune alpha on the validation rows."""
+READING = """CRPS depends most on the network, and these networks are trained further than the paper's. So compare
+rows with each other, not with the paper."""
+GRID = """Other weight decays, one network each:"""

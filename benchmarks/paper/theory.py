@@ -26,7 +26,7 @@ def experiment(quick):
     for n in (100, 400, 1600):
         cells[f"coverage n={n}"] = partial(tuned_coverage, n, 20 if quick else 100)
     setting = {"refits": refits, "samples": samples, "sizes": SIZES, "version": 3}
-    return Experiment("theory", "The theorems, by simulation", setting, cells, str, report)
+    return Experiment("theory", "The theorems, by simulation", setting, cells, str, report, draw_ellipses)
 
 
 # ---------------------------------------------------------------------- theorem 1
@@ -118,7 +118,7 @@ def tuned_coverage(n, trials):
 
 
 # ---------------------------------------------------------------------- report
-def report(values, folder):
+def report(values):
     parts = ["**Theorem 1.** " + THEOREM_1]
     rows = []
     for name, cell in found(values, "covariance alpha=").items():
@@ -128,7 +128,7 @@ def report(values, folder):
     sizes = [n for n in SIZES if f"update n={n}" in values]
     errors = [values[f"update n={n}"]["error"] for n in sizes]
     moves = [values[f"update n={n}"]["move"] for n in sizes]
-    text = "Distance between the linear step and the exact refit of a logistic regression, root mean square over draws."
+    text = "Root mean square distance over draws between the linear step and the exact refit of a logistic regression."
     if len(sizes) > 1:
         slopes = [np.polyfit(np.log(sizes), np.log(distances), 1)[0] for distances in (errors, moves)]
         text += f" It falls as n to the power {slopes[0]:.2f} (the theorem: -1), the move itself as n to the power "
@@ -147,7 +147,6 @@ def report(values, folder):
         ratios = [np.sqrt(np.diag(cell[name]) / true) for name in ("sandwich", "laplace")]
         rows.append([kind, *(f"{ratio[0]:.3f}, {ratio[1]:.3f}" for ratio in ratios), cell["samples"]])
     parts.append(table(["model", "Ribbon / true (slope, intercept)", "Laplace / true", "samples"], rows))
-    draw_ellipses(values, folder / "theory.png")
     parts.append("![Sampling distribution of two coefficients with Ribbon's and Laplace's ellipses](theory.png)")
     parts.append("**Theorem 3.** " + TUNED)
     tuned = found(values, "coverage n=")
@@ -161,18 +160,18 @@ def found(values, prefix):
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
-THEOREM_1 = """Cov = H^-1 H_F H^-1 / (n alpha + 1), for a logistic regression with 500 rows and four parameters. The
-table shows the smallest and the largest variance over all directions, relative to the formula: one is exact. Draws of
-the linear step agree within their Monte Carlo error. Refits have no reason to agree exactly: what they have more is of
-higher order, and grows as alpha falls."""
-LAPLACE = """Standard errors of a Poisson regression with 1,000 rows, averaged over many samples, over the true ones:
-the standard deviation of the fitted coefficients. The right model has Poisson counts; the wrong one has counts whose
-dispersion grows along x, which Laplace does not see."""
-TUNED = """alpha tuned to 90 % coverage on five folds of the training rows; linear model, five features; mean and
-standard deviation over independent samples."""
+THEOREM_1 = """The covariance is $H^{-1} H_F H^{-1} / (n \\alpha + 1)$. For a logistic regression with 500 rows and
+four parameters, the table shows the smallest and the largest variance over all directions, relative to the formula.
+Draws of the linear step agree within their Monte Carlo error. Exact refits differ by terms of higher order, which
+grow as alpha falls."""
+LAPLACE = """Standard errors of a Poisson regression with 1,000 rows, averaged over many samples and divided by the
+true ones, the standard deviations of the fitted coefficients. In the right model, counts are Poisson. In the wrong
+one, their dispersion grows along x, which Laplace ignores."""
+TUNED = """alpha is tuned to 90% coverage on five folds of the training rows of a linear model with five features.
+Mean and standard deviation over independent samples:"""
 
 
-def draw_ellipses(values, path):
+def draw_ellipses(values, folder):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -190,6 +189,6 @@ def draw_ellipses(values, path):
         ax.set(xlabel="slope", title=f"The model is {kind}")
     axes[0].set_ylabel("intercept")
     axes[0].legend(frameon=False, fontsize=9)
-    figure.suptitle("90 % ellipses of two Poisson coefficients", fontsize=11)
-    figure.savefig(path, dpi=130)
+    figure.suptitle("90% ellipses of two Poisson coefficients", fontsize=11)
+    figure.savefig(folder / "theory.png", dpi=130)
     plt.close(figure)
