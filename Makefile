@@ -23,7 +23,7 @@ EPOCH = $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # every target installs into the same .venv
-.PHONY: help demo test coverage floor nightly torch lint size format hooks check slow fuzz bench calibration networks paper paper-quick doc examples animation browser build clean
+.PHONY: help demo test coverage floor nightly torch lint size format hooks check slow fuzz bench calibration networks paper paper-quick results doc examples animation browser build clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,11 +113,14 @@ networks: $(STAMP) ## Measure calibration of networks as people train them, by a
 	$(BIN)/python benchmarks/bench_networks.py splits
 	$(BIN)/python benchmarks/bench_networks.py report
 
-paper: .venv/.bayes ## Make the paper's tables and figures again, and the page about them (an hour)
-	$(BIN)/python benchmarks/paper/run.py --page
+paper: .venv/.bayes ## Measure the paper's tables and figures again (less than an hour; resumes)
+	$(BIN)/python benchmarks/paper/run.py
 
 paper-quick: .venv/.bayes ## The same with fewer trials (minutes)
 	$(BIN)/python benchmarks/paper/run.py --quick
+
+results: $(PACKAGE) ## Make the results page, its figures and the tables of the appendix from the records in doc/results
+	@$(BIN)/python benchmarks/results_page.py
 
 doc: .venv/.doc ## Build the documentation with its gallery into doc/_build/html (minutes)
 	$(ONE_THREAD) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet doc doc/_build/html
