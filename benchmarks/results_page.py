@@ -86,7 +86,10 @@ def uci_means(measure):
     rows = dict(records.read("uci")["rows"])
     return np.array(
         [
-            [np.mean([v[measure] for k, v in rows.items() if k.startswith(f"{name}, {method}, split")]) for name in SETS]
+            [
+                np.mean([v[measure] for k, v in rows.items() if k.startswith(f"{name}, {method}, split")])
+                for name in SETS
+            ]
             for method in METHODS
         ]
     )
@@ -148,7 +151,9 @@ def paper_rows():
         value = mean_of(california, "Ribbon, network", key) / 100
         yield f"Coverage: {name}", f"{float(CALIFORNIA['Ribbon'][j]) / 100:.3f}", f"{value:.3f}", value
     yield "CRPS: California", CALIFORNIA["Ribbon"][3], f"{mean_of(california, 'Ribbon, network', 'crps'):.4f}", None
-    for j, (key, label) in enumerate({"accuracy": "accuracy", "brier": "Brier score", "ece": "ECE", "nll": "NLL"}.items()):
+    for j, (key, label) in enumerate(
+        {"accuracy": "accuracy", "brier": "Brier score", "ece": "ECE", "nll": "NLL"}.items()
+    ):
         value, digits = np.mean([v[key] for v in mnist]), 4
         published = MNIST["Ribbon (NLL)"][j].split(" ")[0]
         published = f"{float(published) / 100:.4f}" if key == "accuracy" else published
