@@ -119,6 +119,20 @@ def test_package_index_page_is_self_contained():
     assert "long_description = file: doc/package.md" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", ["README.md", "doc/package.md"])
+def test_first_block_prints_the_table_below_it(page, capsys):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    exec(blocks(text)[0][1], {})
+    shown = re.search(r"```python\n.*?^```\n+```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+    assert capsys.readouterr().out == shown
+
+
+def test_readme_can_be_read_in_five_minutes():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 500 <= len(text.split()) <= 650
+    assert len(blocks(text)[0][1].splitlines()) <= 9  # eight lines of code and a blank one
+
+
 def test_citation_has_the_current_version():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {skribbon.__version__}\n" in citation
