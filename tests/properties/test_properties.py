@@ -1,7 +1,8 @@
 """Random cases of the public interface obey the laws of laws.py.
 
 The short profile, a few cases of every family of base models, is part of the test suite and always the same.
-``SKRIBBON_PROPERTIES=long`` tries more. ``SKRIBBON_FUZZ=10000``, as in ``make fuzz``, is the long run with its table.
+``SKRIBBON_PROPERTIES=long`` tries more. ``SKRIBBON_FUZZ=10000``, as in ``make fuzz``, is the long run with its table;
+``SKRIBBON_FUZZ_SEED=1`` draws other cases.
 """
 
 import json
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 PROFILES = {"short": 7, "long": 400}  # cases per family
 EXAMPLES = PROFILES[os.environ.get("SKRIBBON_PROPERTIES", "short")]
 N_CASES = int(os.environ.get("SKRIBBON_FUZZ", "0"))
+FUZZ_SEED = int(os.environ.get("SKRIBBON_FUZZ_SEED", "0"))
 SECONDS = float(os.environ.get("SKRIBBON_FUZZ_SECONDS", laws.SECONDS))
 CHUNK = 100
 MEMORY = 4 * 2**30  # a case that asks for more than this gets a MemoryError
@@ -309,7 +311,7 @@ def test_fuzz(chunk, record_property):
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
     try:
-        tally = run(chunk, CHUNK, SECONDS)
+        tally = run(f"{FUZZ_SEED}-{chunk}" if FUZZ_SEED else chunk, CHUNK, SECONDS)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     record_property("fuzz", json.dumps(tally.to_json()))
