@@ -8,8 +8,10 @@ import re
 import sys
 from pathlib import Path
 
+import appendix_tables
 import numpy as np
 import records
+from appendix_tables import table
 
 sys.path.append(str(Path(__file__).parent / "paper"))
 
@@ -22,11 +24,6 @@ BLOCK = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 # ---------------------------------------------------------------------- tables
-def table(header, rows):
-    lines = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def bold(texts, values, distance=lambda value: value):
     """The texts, with the best one in bold, and those that are shown alike."""
     best = texts[int(np.nanargmin([distance(value) for value in values]))]
@@ -248,6 +245,7 @@ def paper_tables():
 
 
 BLOCKS = {own.__name__: own for own in (speed, uci, paper, classifiers, runs, paper_tables)}
+BLOCKS |= {name: own for name, (own, record) in appendix_tables.BLOCKS.items() if records.read(record)}
 DRAWINGS = {"speed": (draw_speed, 4.2), "uci": (draw_uci, 4.0), "paper": (draw_paper, 3.6)}
 DRAWINGS["classifiers"] = (draw_classifiers, 3.4)
 
@@ -259,8 +257,8 @@ def pages():
 
 
 def filled(text):
-    """The text of a page with its blocks made from the records."""
-    return BLOCK.sub(lambda block: f"{block[1]}\n{BLOCKS[block[2]]()}\n\n{block[4]}", text)
+    """The text of a page with its blocks made from the records; a block without a record stays as it is."""
+    return BLOCK.sub(lambda b: f"{b[1]}\n{BLOCKS[b[2]]()}\n\n{b[4]}" if b[2] in BLOCKS else b[0], text)
 
 
 def draw():

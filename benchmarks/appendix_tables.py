@@ -1,0 +1,206 @@
+"""Tables of the appendix, each from the record of one benchmark: ``make results`` writes them into the pages."""
+
+import numpy as np
+import records
+
+
+def table(header, rows):
+    lines = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def rows_of(name):
+    return records.read(name)["rows"]
+
+
+def number(value, digits=3, sign=False):
+    return "" if value is None or np.isnan(value) else f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+# ---------------------------------------------------------------------- linear models
+LINEAR = ("diabetes", "engel", "star98", "fair")
+CANDIDATES = {
+    "default": "default",
+    "RibbonCV": "RibbonCV",
+    "before": "reference",
+    "paper": "the paper's setting",
+    "plain": "plain model, training residuals",
+    "split conformal": "split conformal",
+    "quantile boosting": "conformalized quantile boosting",
+}
+
+
+def over_sets(rows):
+    """Distances of coverage from 90% and 50%, NLL less the reference's, interval score over the reference's."""
+    base = {row["set"]: row for row in rows if row["candidate"] == "before"}
+    for key, name in CANDIDATES.items():
+        own = [row for row in rows if row["candidate"] == key]
+        if not own:
+            continue
+        cover = [np.mean([abs(row[f"cover {level}"][0] - level / 100) for row in own]) for level in (90, 50)]
+        nll = [row["NLL"][0] - base[row["set"]]["NLL"][0] for row in own if row["NLL"][0] is not None]
+        ratio = [np.log(row["interval score"][0] / base[row["set"]]["interval score"][0]) for row in own]
+        loss = number(np.mean(nll), sign=key != "before") if nll else ""
+        yield [name, *map(number, cover), loss, number(np.exp(np.mean(ratio)))]
+
+
+SCORES = ["\\|90\\|", "\\|50\\|", "NLL", "interval score"]
+
+
+def linear():
+    rows = [row for row in rows_of("calibration_linear") if row["set"] in LINEAR]
+    return table(["20 splits of each table", *SCORES], over_sets(rows))
+
+
+def simulated():
+    return table(["200 samples of each noise", *SCORES], over_sets(rows_of("calibration_simulated")))
+
+
+NOISES = {
+    "normal": "normal",
+    "lognormal": "lognormal",
+    "bimodal": "two peaks",
+    "Student 3": "Student, 3 degrees of freedom",
+    "heteroskedastic": "growing with x",
+}
+
+
+def misses():
+    rows = {(row["set"], row["candidate"]): row for row in rows_of("calibration_simulated")}
+    shown = []
+    for key, name in NOISES.items():
+        own, reference = rows[key, "default"], rows[key, "before"]
+        values = own["below"], own["above"], own["NLL"], reference["NLL"]
+        shown.append([name, *(number(value[0]) for value in values)])
+    return table(["noise", "below", "above", "NLL", "NLL of the reference"], shown)
+
+
+# ---------------------------------------------------------------------- networks
+METHODS = {
+    "default": "default",
+    "one fit": '`held_out="loo"`',
+    "plain": "training residuals",
+    "folds": "five folds, constant noise",
+    "split": "split conformal",
+}
+
+
+def percent(value):
+    return "" if value is None else f"{100 * value:.0f}%"
+
+
+def networks():
+    rows = {row["method"]: row for row in dict(rows_of("networks"))["confirmation: methods"]}
+    shown = []
+    for key, name in METHODS.items():
+        row = rows[key]
+        covers = [number(row[c]) for c in ("cover 50", "cover 90", "error 90")]
+        shares = [percent(row[c]) for c in ("< 0.86", "> 0.95")]
+        sizes = [number(row[c], 2) for c in ("far", "width", "dNLL")]
+        shown.append([name, *covers, *shares, *sizes, number(row["median base fits"], 1)])
+    header = ["confirmation sets", "covers 50%", "covers 90%", "mean error at 90%", "below 0.86", "above 0.95"]
+    return table([*header, "far rows", "width", "NLL", "base fits"], shown)
+
+
+def gap_and_tail():
+    rows = dict(rows_of("networks"))["gap and tail splits"]
+    shown = []
+    for name in dict.fromkeys(row["set"] for row in rows):
+        cells = []
+        for kind in ("gap", "tail"):
+            (row,) = (row for row in rows if (row["set"], row["kind"]) == (name, kind))
+            covers = row["cover 95, default"], row["cover 95, ensemble"], row["published ensemble"]
+            ratio = row["interval score 95, default"] / row["interval score 95, ensemble"]
+            cells += [", ".join(number(value, 2) for value in covers), number(ratio, 2)]
+        shown.append([name, *cells])
+    gap = "gap: default, ensemble, published ensemble"
+    return table(["set", gap, "interval score", "tail: default, ensemble, published", "interval score"], shown)
+
+
+# ---------------------------------------------------------------------- conformal scores, Adult
+SCORES_OF_INTERVALS = ("split, absolute", "split, distribution", "CV+, absolute", "CV+, distribution")
+SET_NAMES = {"california": "California Housing, 64 units"}
+
+
+def conformal():
+    rows = {(row["set"], row["interval"]): row for row in rows_of("conformal")}
+    shown = []
+    for name in dict.fromkeys(key[0] for key in rows):
+        own = [rows[name, kind] for kind in SCORES_OF_INTERVALS]
+        splits = own[0]["splits"]
+        label = SET_NAMES.get(name, name) + (f", {splits} splits" if splits != 20 else "")
+        shown.append([label, *(f"{row['width']:.3f}, {row['score']:.3f}" for row in own)])
+    return table(["", *SCORES_OF_INTERVALS], shown)
+
+
+def adult():
+    rows = {(row["n"], row["model"]): row for row in rows_of("adult")}
+    shown = []
+    for n in dict.fromkeys(key[0] for key in rows):
+        own = [rows[n, model] for model in ("plain", "ribbon", "cv nll")]
+        losses = [f"{row['NLL'][0]:.4f} ± {row['NLL'][1]:.4f}" for row in own]
+        shown.append([f"{n:,}", *losses, *(number(row["ECE"][0]) for row in own)])
+    header = ["training rows", "NLL plain", "Ribbon", "RibbonCV by NLL"]
+    return table([*header, "ECE plain", "Ribbon", "RibbonCV by NLL"], shown)
+
+
+# ---------------------------------------------------------------------- simulations
+def crossed():
+    shown = []
+    for row in rows_of("crossed"):
+        own = [row["fit with"], *(number(value, 2) for value in row["coverage"])]
+        best = row["fit with"] == "a and b"
+        A, B = row["groups"]
+        shown.append([f"{A} × {B}", f"{row['n']:,}", *(f"**{cell}**" if best else cell for cell in own)])
+    return table(["groups", "rows", "fit with", "column of a", "column of b", "column of rows"], shown)
+
+
+EFFECTS = {name: f"{name}, with an interaction" for name in ("linear", "logistic", "Poisson")}
+EFFECTS["penalized"] = "ridge with categories and products"
+
+
+def effects():
+    cells = {(row["kind"], row["of"], row["n"]): row for row in rows_of("effects")}
+    sizes = list(dict.fromkeys(key[2] for key in cells))
+    shown = []
+    for kind, name in EFFECTS.items():
+        for key, of in {"rows": "rows", "groups": "groups of five"}.items():
+            own = [cells[kind, key, n] for n in sizes]
+            covers = [", ".join(number(row[c], 2) for row in own) for c in ("these rows", "population", "with y")]
+            shown.append([name, of, ", ".join(f"{n:,}" for n in sizes), *covers[:2], f"**{covers[2]}**"])
+    return table(["model", "sampled", "rows", "these rows", "`population=True`", "known y"], shown)
+
+
+def probability_intervals():
+    cells = {(row["model"], row["method"], row["n"]): row for row in rows_of("classifiers_intervals")}
+    columns = [("temperature=1", "average fit"), ("default", "average prediction")]
+    columns += [("temperature=1", "true"), ("default", "true")]
+    shown = []
+    for model in dict.fromkeys(key[0] for key in cells):
+        sizes = sorted({key[2] for key in cells if key[0] == model})
+        covers = [" / ".join(number(cells[model, m, n][what], 2) for n in sizes) for m, what in columns]
+        shown.append([f"`{model}`", " / ".join(f"{n:,}" for n in sizes), *covers])
+    header = ["model", "rows", "average fit, T = 1", "average prediction, default"]
+    return table([*header, "true probability, T = 1", "true probability, default"], shown)
+
+
+# ---------------------------------------------------------------------- all runs of a release
+def release():
+    rows = [[row["command"], f"{row['minutes']:g}", row["result"], row["tree"][:10]] for row in rows_of("runs")]
+    return table(["command", "minutes", "result", "tree of skribbon/"], rows)
+
+
+# Block of a page: the function that makes it, and the record that it needs
+BLOCKS = {
+    "linear": (linear, "calibration_linear"),
+    "simulated": (simulated, "calibration_simulated"),
+    "misses": (misses, "calibration_simulated"),
+    "networks": (networks, "networks"),
+    "gap_and_tail": (gap_and_tail, "networks"),
+    "conformal": (conformal, "conformal"),
+    "adult": (adult, "adult"),
+    "crossed": (crossed, "crossed"),
+    "effects": (effects, "effects"),
+    "probability_intervals": (probability_intervals, "classifiers_intervals"),
+    "release": (release, "runs"),
+}
