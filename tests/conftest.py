@@ -316,6 +316,11 @@ def _params(cases, weights=(True,)):
     ]
 
 
+@pytest.fixture
+def all_cases():
+    return CASES
+
+
 @pytest.fixture(params=_params(CASES, weights=(False, True)))
 def every_fit(request):
     """Every case, fitted without weights and with integer weights: for all that an adapter reads off an estimator."""

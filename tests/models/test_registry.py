@@ -215,6 +215,26 @@ def test_registered_estimators():
     assert ours - {object} == REGISTERED
 
 
+# tested by their own files, or wrappers of what has a case
+WITHOUT_A_CASE = {
+    AutogradClassifier,
+    AutogradRegressor,
+    FrozenEstimator,
+    Pipeline,
+    TransformedTargetRegressor,
+    WithOffset,
+}
+
+
+def test_every_registered_estimator_has_a_case(all_cases):
+    """Derivatives are compared with autograd and finite differences for these cases alone."""
+    leaves = [case.estimator for case in all_cases]
+    leaves = [leaf.regressor if isinstance(leaf, TransformedTargetRegressor) else leaf for leaf in leaves]
+    leaves = [leaf[-1] if isinstance(leaf, Pipeline) else leaf for leaf in leaves]
+    covered = {cls for leaf in leaves for cls in type(leaf).__mro__} & REGISTERED
+    assert REGISTERED - covered == WITHOUT_A_CASE
+
+
 @quiet
 @pytest.mark.parametrize(("estimator", "y"), SUPPORTED, ids=name_of)
 def test_supported(estimator, y):
