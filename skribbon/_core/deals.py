@@ -1,7 +1,9 @@
 """Folds and samples that depend on the rows, not on their order, scale or shift.
 
 Each row has a key, a pseudo-random number that its values determine. Rows sorted by their keys are cut into folds or
-samples. Identical rows have equal keys, and one row more or less moves at most one row across each cut.
+samples. Identical rows have equal keys, and one row more or less moves at most one row across each cut. In a table of
+categories, identical rows are observations of their own: their keys are spread evenly, so that a fold or a sample has
+its share of each. Otherwise a fold would hold out all rows with one target, and keep those with another.
 """
 
 import numpy as np
@@ -9,6 +11,7 @@ from scipy import sparse
 
 from .thresholds import FEWEST_DISTINCT_ROWS
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, odd: its multiples are spread evenly
 GRID = 2.0**22 / np.e  # places along the range of a column: finer than rows differ, coarser than rounding by a shift
 
 
@@ -18,7 +21,8 @@ def row_keys(y, X, group=None):
     _, same = np.unique(keys, return_inverse=True)
     if same.max(initial=-1) < len(keys) - 1:
         among = _hashed(_numbers(X))
-        keys = keys + np.uint64(0x9E3779B97F4A7C15) * (among - _least(among, same))  # unsigned integers wrap around
+        keys = keys + GOLDEN * (among - _least(among, same))  # unsigned integers wrap around
+        keys = keys if group is not None else _separated(keys, among)
     return keys if group is None else _least(keys, np.unique(group, return_inverse=True)[1])
 
 
@@ -26,7 +30,9 @@ def some_by_keys(keys, size):
     """Ascending indices of the rows with the ``size`` smallest distinct keys, and of at most four times as many."""
     _, unit = np.unique(keys, return_inverse=True)
     chosen = np.flatnonzero(unit < size)
-    return chosen if len(chosen) <= 4 * size else np.sort(np.argsort(keys, kind="stable")[: 4 * size])
+    if len(chosen) > 4 * size:  # of each copied row its share
+        chosen = chosen[np.argsort(keys[chosen], kind="stable")][:: -(-len(chosen) // (4 * size))]
+    return np.sort(chosen)
 
 
 def deal(tests, keys, together=False):
@@ -43,6 +49,19 @@ def deal(tests, keys, together=False):
     by_fold = tests(first) if callable(tests) else np.array_split(np.arange(len(first)), min(tests, len(first)))
     held_out = [np.isin(unit, test) for test in by_fold]
     return [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held_out]
+
+
+def _separated(keys, features):
+    """Keys (n,) that differ between identical rows, if the features of most of these also have other targets."""
+    _, unit, count = np.unique(keys, return_inverse=True, return_counts=True)
+    copied, cell = count[unit] > 1, np.unique(features, return_inverse=True)[1]
+    other_targets = _least(keys, cell) < keys.max() - _least(keys.max() - keys, cell)
+    if not copied.any() or other_targets[copied].mean() < 0.5:
+        return keys
+    order = np.argsort(unit, kind="stable")
+    number = np.empty(len(keys), dtype=np.uint64)
+    number[order] = np.arange(len(keys)) - np.repeat(np.cumsum(count) - count, count)
+    return keys + GOLDEN * number
 
 
 def _least(values, code):

@@ -62,6 +62,37 @@ def test_copies_in_tables_of_categories_are_spread_over_folds():
     assert all(len(np.unique(fold[cell == c])) == 5 for c in range(6))
 
 
+def table_of_categories(n=4000, d=5):
+    rng = np.random.default_rng(0)
+    cells = (rng.random((n, d)) < [0.5, 0.3, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02][:d]).astype(float)
+    return cells, (rng.random(n) < 1 / (1 + np.exp(2.2 - cells[:, :3] @ [1, -1, 0.5]))).astype(int)
+
+
+@pytest.mark.parametrize("d", [5, 8])
+def test_folds_of_categories_hold_out_a_share_of_each_cell_with_each_target(d):
+    cells, y = table_of_categories(d=d)
+    fold = folds_by_row(y, cells)
+    _, kind = np.unique(np.c_[cells, y], axis=0, return_inverse=True)
+    for k in range(5):
+        off = np.bincount(kind[fold == k], minlength=kind.max() + 1) - np.bincount(kind) / 5
+        assert np.abs(off).max() <= 8  # random folds are off by 20 in the largest cells
+
+
+def test_samples_of_categories_have_a_share_of_each_cell():
+    cells, y = table_of_categories(n=50_000, d=8)
+    some = some_by_keys(row_keys(y, cells), 2000)
+    assert len(some) == 2000
+    _, kind, count = np.unique(np.c_[cells, y], axis=0, return_inverse=True, return_counts=True)
+    assert np.abs(np.bincount(kind[some], minlength=len(count)) - count / 25).max() <= 10  # a random sample: 50
+
+
+def test_a_few_copies_beside_other_targets_stay_together():
+    y, features = np.r_[NOISE, NOISE[:20]], np.r_[X, X[:20]]
+    y, features = np.r_[y, 7.0], np.r_[features, X[:1]]  # the first row's features, with another target
+    fold = folds_by_row(y, features)
+    assert_array_equal(fold[300:320], fold[:20])
+
+
 def test_groups_stay_together():
     group, order = RNG.integers(0, 30, size=300), RNG.permutation(300)
     keys = row_keys(NOISE, X, group)

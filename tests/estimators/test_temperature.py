@@ -20,7 +20,7 @@ from sklearn.neural_network import MLPClassifier, _multilayer_perceptron
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skribbon import AutogradClassifier, RibbonClassifier
+from skribbon import AutogradClassifier, RibbonClassifier, RibbonCV
 from skribbon.exceptions import NotStationaryWarning, SeparationWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
@@ -629,3 +629,36 @@ def test_folds_without_a_class_are_refused():
     y = np.where(np.arange(60) == 0, 2, y)  # a class of one row
     with pytest.raises(ValueError, match=r"without an example of class \[2\]"):
         RibbonClassifier(logistic(), held_out=KFold(5)).fit(X, y)
+
+
+# ---------------------------------------------------------------------- tables of categories
+def categories(n, d, seed=0):
+    """Binary columns, and classes of a logistic regression that is true."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n, d)) < [0.5, 0.3, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02][:d]).astype(float)
+    return X, rng.random(n) < 1 / (1 + np.exp(2.2 - X[:, :3] @ [1, -1, 0.5]))
+
+
+def test_probabilities_of_large_tables_of_categories_are_those_of_the_true_model():
+    X, y = categories(30_000, 8)
+    ribbon = RibbonClassifier(LogisticRegression()).fit(X, y)
+    np.testing.assert_allclose(ribbon.predict_proba(X), ribbon.estimator_.predict_proba(X), atol=0.02)
+    assert abs(ribbon.predict_proba(X)[:, 1].mean() - y.mean()) < 0.002
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RibbonCV(LogisticRegression()),
+        RibbonClassifier(LogisticRegression(), held_out=5),
+        RibbonClassifier(MLPClassifier((8,), max_iter=50, random_state=0)),
+    ],
+    ids=["RibbonCV", "refits", "network"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_folds_of_tables_of_categories_find_that_the_model_is_calibrated(estimator):
+    X, y = categories(4000, 5)
+    ribbon = estimator.fit(X, y)
+    plain = getattr(ribbon, "estimator_", ribbon)
+    plain = getattr(plain, "estimator_", plain).predict_proba(X)
+    np.testing.assert_allclose(ribbon.predict_proba(X), plain, atol=0.03)
