@@ -16,7 +16,7 @@ from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._core import thresholds
-from .._core.deals import row_keys, some_by_keys
+from .._core.deals import GOLDEN, row_keys, some_by_keys
 from .._core.findings import is_sorted, neighbour_correlation
 from .._core.training import is_network, may_have_memorized
 from .._predict.held_out import HeldOut, Unseen
@@ -33,7 +33,6 @@ from .ribbon import may_be_refitted
 from .temperature import scaling_rows
 
 MOST_REACH = 2**20  # floats of the derivatives along which the reach of training rows is computed: 8 MB
-SCRAMBLED = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying by it permutes keys
 
 
 def unseen_rows(ribbon, settings, estimator, training, whole, table):
@@ -134,7 +133,7 @@ def _sampled(splits, f, ratio, rows, size):
     """Unseen of at most ``size`` distinct rows that refits have not seen; f are the predictions of each refit."""
     tests = [test for _, test in splits]
     positions, fold = np.concatenate(tests), np.repeat(np.arange(len(tests)), list(map(len, tests)))
-    keys = row_keys(rows.y[positions], rows.X[positions]) * SCRAMBLED  # folds are ranges of the keys themselves
+    keys = row_keys(rows.y[positions], rows.X[positions]) * GOLDEN  # permuted: folds are ranges of the keys themselves
     return Unseen(positions, np.concatenate(f), ratio, "folds", fold).sample(some_by_keys(keys, size))
 
 

@@ -32,7 +32,7 @@ def left_out_record(fitted, training, weight_type):
     output = training.outputs[0].sample(min(size, max(200, 10**6 // n_draws)))  # draws of 8 MB per class
     rows, f = output.rows, output.left_out
     latent = latent_at(model, ribbon, rows.X)
-    record = _record(fitted, rows, latent.moved_to(f), "loo").weighed(weight_type)
+    record = _record(fitted, rows, latent, f, "loo").weighed(weight_type)
     if not training.curvature.knows_leverages:
         return record, "the curvature has no exact leverages"
     if training.stationarity > thresholds.STATIONARITY_LIMIT:
@@ -49,8 +49,8 @@ def reaches(loss, f, left_out, y, weight):
 def unseen_records(fitted, training, unseen, weight_type):
     """HeldOut records of rows that refits have not seen, one for each refit, or that early stopping set aside."""
     rows = training.rows.take(unseen.rows)
-    latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X).moved_to(unseen.f)
-    record = _record(fitted, rows, latent, unseen.origin).weighed(weight_type)
+    latent = latent_at(fitted["model_"], fitted["ribbon_"], rows.X)
+    record = _record(fitted, rows, latent, unseen.f, unseen.origin).weighed(weight_type)
     if unseen.fold is None:
         return [record]
     return [replace(record.take(unseen.fold == k), n_fits=1) for k in range(unseen.n_fits)]
@@ -74,11 +74,13 @@ def spread_by_refits(fitted, training, unseen):
     return replace(ribbon.scaled(factor), freedom=None, single=ribbon.single[:, :0])
 
 
-def _record(fitted, rows, latent, origin):
-    group = None if rows.groups is None else rows.groups.code
+def _record(fitted, rows, latent, f, origin):
+    """HeldOut record of rows with raw predictions f by fits without them; ``latent`` has those of the fit itself."""
     known = {"origin": origin, "units": fitted["ribbon_"].units, "alpha": fitted["ribbon_"].alpha}
-    distribution = ClassProbabilities(latent, fitted["model_"].loss)
-    return HeldOut(distribution, latent.f, rows.y.astype(int), rows.mass, group, **known)
+    if rows.groups is not None:
+        known |= {"group": rows.groups.code, "own": latent.f}
+    distribution = ClassProbabilities(latent.moved_to(f), fitted["model_"].loss)
+    return HeldOut(distribution, f, rows.y.astype(int), rows.mass, **known)
 
 
 # ---------------------------------------------------------------------- temperature and bias
@@ -135,6 +137,7 @@ class Pooled:
     weight: np.ndarray  # (m,), with the class weights of the model; they sum to the weights of the rows
     refit: np.ndarray  # (m,) numbers of the refits
     group: np.ndarray | None  # (m,) codes of groups
+    own: np.ndarray | None = None  # (m, k) logits of the fit to all rows, if there are groups
 
     @classmethod
     def from_records(cls, records):
@@ -147,9 +150,10 @@ class Pooled:
         f, covariance = (np.concatenate([getattr(own, name) for own in latents]) for name in ("f", "covariance"))
         draws = None if latents[0].draws is None else np.concatenate([own.draws for own in latents])
         distribution = replace(records[0].distribution, latent=Latent(f, covariance, draws))
+        own = None if records[0].own is None else np.concatenate([record.own for record in records])
         weight *= sum(record.weight.sum() for record in records) / weight.sum()
         y = np.concatenate([record.y for record in records])
-        return cls(distribution, y, weight, refit, group)
+        return cls(distribution, y, weight, refit, group, own)
 
     def scaled(self, factor):
         """Rows with the covariance of their logits multiplied by a factor."""
@@ -164,6 +168,21 @@ class Pooled:
         P = self.probabilities(scaling)
         return -np.log(np.maximum(P[np.arange(len(self.y)), self.y], np.finfo(float).tiny))
 
+    def biased(self, scaling, counts, steps):
+        """Scaling after Newton steps of its bias to these expected counts (K,) of the classes."""
+        for _ in range(steps):
+            P = self.probabilities(scaling)
+            H = np.diag(self.weight @ P + RIDGE) - (self.weight[:, None] * P).T @ P
+            bias = scaling.bias + np.clip(np.linalg.solve(H, counts - self.weight @ P), -1.0, 1.0)
+            scaling = replace(scaling, bias=bias - bias.mean())
+        return scaling
+
+    def at_own_fit(self):
+        """Rows with the logits of the fit to all rows."""
+        return replace(
+            self, distribution=replace(self.distribution, latent=self.distribution.latent.moved_to(self.own))
+        )
+
     def standard_error(self, values, among_refits):
         """Standard error of the mean of values (m,): among rows, or groups, and also among refits, if larger."""
         codes = [self.group, self.refit] if among_refits and self.refit[-1] > 0 else [self.group]
@@ -176,7 +195,9 @@ def fit_scaling(rows, prior, averaged, exact=False):
     ``prior`` has the precisions of log T below and above one.
 
     Temperature and averaging would move expected counts; the bias moves them back to the counts that the plain
-    probabilities predict, and towards the observed ones if both differ by more than two standard deviations.
+    probabilities predict, and towards the observed ones if both differ by more than two standard deviations. Without a
+    group, the expected counts of its classes may be far off, so that with groups the bias returned is the one that
+    keeps the counts that the fit to all rows expects.
     """
     K, weight, P = rows.distribution.loss.n_classes, rows.weight, rows.probabilities(PLAIN)
     bias, observed = np.zeros(K), np.bincount(rows.y, weight, minlength=K)
@@ -195,11 +216,10 @@ def fit_scaling(rows, prior, averaged, exact=False):
         before, found = t, minimize_scalar(objective, bounds=bounds, options={"xatol": 0.002}).x
         t = found if objective(found) < objective(0.0) else 0.0
         bounds = t - 0.5, t + 0.5
-        for _ in range(3):  # Newton steps to these counts
-            P = rows.probabilities(scaling(t))
-            H = np.diag(weight @ P + RIDGE) - (weight[:, None] * P).T @ P
-            bias = bias + np.clip(np.linalg.solve(H, counts - weight @ P), -1.0, 1.0)
-            bias = bias - bias.mean()
+        bias = rows.biased(scaling(t), counts, steps=3).bias
         if abs(t - before) < 0.004:
             break
-    return scaling(t)
+    if rows.own is None:
+        return scaling(t)
+    own = rows.at_own_fit()
+    return own.biased(scaling(t), weight @ own.probabilities(PLAIN), steps=MAX_ROUNDS)

@@ -79,6 +79,7 @@ class HeldOut:
     squared: np.ndarray | None = None  # (m,) squares with the noise variance alone as their mean; only of origin "loo"
     leverage: Any = 0.0  # (m,) leverages in the fit to all rows; zero if none of it entered the predictions
     power: float = 0.0  # power of 1 - leverage by which the correction multiplied a row's own score in the covariance
+    own: np.ndarray | None = None  # (m, k) raw predictions by the fit to all rows; only of classes and groups
     precision: Any = 1.0  # (m,) exposures, by which the noise variance of a row of weight one is divided
 
     def __len__(self):
@@ -133,7 +134,8 @@ class HeldOut:
     def take(self, rows):
         """Record of some of the rows of a classifier."""
         group = None if self.group is None else self.group[rows]
-        columns = {"f": self.f[rows], "y": self.y[rows], "weight": self.weight[rows], "group": group}
+        own = None if self.own is None else self.own[rows]
+        columns = {"f": self.f[rows], "y": self.y[rows], "weight": self.weight[rows], "group": group, "own": own}
         return replace(self, prediction=self.distribution.take(rows), **columns)
 
     def with_scaling(self, scaling):

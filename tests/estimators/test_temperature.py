@@ -662,3 +662,16 @@ def test_folds_of_tables_of_categories_find_that_the_model_is_calibrated(estimat
     plain = getattr(ribbon, "estimator_", ribbon)
     plain = getattr(plain, "estimator_", plain).predict_proba(X)
     np.testing.assert_allclose(ribbon.predict_proba(X), plain, atol=0.03)
+
+
+def test_groups_keep_the_expected_counts_of_the_fit():
+    """Without a large group that is unlike the others, a fit expects other counts than with it."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(20), [400, 300, *[50] * 18])
+    X = rng.normal(size=(1600, 2))
+    level = np.where(group < 2, -3.0, rng.normal(size=20)[group])
+    y = (rng.random(1600) < expit(X[:, 0] + level)).astype(int)
+    ribbon = RibbonClassifier(LogisticRegression()).fit(X, y, groups=group)
+    assert ribbon.temperature_ > 1.1
+    total = ribbon.predict_proba(X)[:, 1].sum()
+    np.testing.assert_allclose(total, ribbon.estimator_.predict_proba(X)[:, 1].sum(), rtol=1e-3)
