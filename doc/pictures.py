@@ -21,6 +21,7 @@ def draw(folder):
     for script in sorted((HERE / "figures").glob("*.py")):
         if is_outdated(folder / f"{script.stem}.png", script):
             import_module(script.stem).draw().savefig(folder / f"{script.stem}.png", dpi=150)
+            plt.close("all")
     for name in plotting.__all__:
         display = getattr(plotting, name)
         if is_outdated(folder / f"{name}.png", sys.modules[display.__module__].__file__):
