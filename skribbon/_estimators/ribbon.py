@@ -117,7 +117,7 @@ def fit_ribbon(settings, training):
     build = Training.ribbon if rows.factors is None else crossed_ribbon
     ribbon = build(training, settings.alpha, closed_form, settings.n_draws, seed, newton)
     exact = settings.predictive == "direct" or (newton and not rows.model.is_linear)
-    ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
+    ribbon = replace(ribbon, shifts=None) if gaussian else replace(ribbon, exact=exact)
     prefix = "HC" if rows.groups is None else "CR"
     return {
         "ribbon_": ribbon.mapped(rows.model.uncentred),

@@ -183,7 +183,7 @@ def test_degrees_of_freedom_of_directions_that_a_penalty_determines():
     assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("p", [5, 40])  # pairs of coordinates, and directions of rows
+@pytest.mark.parametrize("p", [5, 40])
 def test_fitted_ribbons_store_no_training_rows(p):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, p))
@@ -191,16 +191,6 @@ def test_fitted_ribbons_store_no_training_rows(p):
     stored = pickle.dumps(RibbonRegressor(correction="HC2", noise="dof").fit(X, y).ribbon_)
     found = [value for row, target in zip(X, y, strict=True) for value in (*row, target) if value.tobytes() in stored]
     assert not found
-
-
-def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monkeypatch):
-    X, y = with_a_rare_category(300, 4)
-    pairs = RibbonRegressor(correction="HC2").fit(X, y)
-    monkeypatch.setattr("skribbon._core.ribbon.MOST_DIRECTIONS", 0)
-    rows = RibbonRegressor(correction="HC2").fit(X, y)
-    assert pairs.ribbon_.freedom.quartic is not None and rows.ribbon_.freedom.quartic is None
-    df = [ribbon.predict_distribution(NEW, kind="confidence").latent.df for ribbon in (pairs, rows)]
-    np.testing.assert_allclose(*df, rtol=1e-8)
 
 
 def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an_output():
