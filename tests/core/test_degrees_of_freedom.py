@@ -13,6 +13,7 @@ from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core import thresholds
+from skribbon._core.ribbon import Freedom, _with_one_dominating
 from skribbon._laws.base import Estimate
 
 rng = np.random.default_rng(0)
@@ -200,3 +201,17 @@ def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an
     first, second = (own.latent.df for own in joint.outputs)
     assert (first < second).all()  # a strong penalty leaves fewer parameters
     np.testing.assert_array_equal(joint.latent.df, first)
+
+
+def test_one_dominating_observation_bounds_the_degrees_of_freedom():
+    def degrees(sizes, copies):
+        E = np.array(sizes, dtype=float)[:, None, None]
+        freedom = Freedom.from_contributions(np.eye(1), E, np.array(copies), len(E), None, 1.0, 100.0)
+        return freedom.of(lambda V: V)
+
+    expected = _with_one_dominating(12**2 / 84 - 1, 9.0, 12.0, 84.0)  # squares 9, 1, 1, 1
+    assert expected > 1.2  # where Satterthwaite's formula gives less than 1
+    assert_allclose(degrees([3, 1, 1, 1], [1, 1, 1, 1]), expected)
+    assert_allclose(degrees([3, 1], [1, 3]), expected)
+    assert_allclose(degrees([3, 1, 50], [1, 3, 0]), expected)  # a row of weight zero
+    assert_allclose(degrees([1, 1, 1, 1, 1], [1] * 5), 4)

@@ -653,6 +653,6 @@ def test_fewer_groups_than_folds_are_refused_with_a_cure(diabetes, classifier):
     ribbon, y = (RibbonClassifier(), y > 140) if classifier else (RibbonRegressor(), y)
     with pytest.raises(ValueError, match=r"5 folds need at least 5 groups, got 3. Try: at most 3 folds, cv=3"):
         RibbonCV(ribbon).fit(X, y, groups=np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match="(?i)fit without groups"):
+    with pytest.raises(ValueError, match=r"(?i)fit without groups"):
         RibbonCV(ribbon, cv=4).fit(X, y, groups=np.zeros(len(y)))
     assert RibbonCV(ribbon, cv=3).fit(X, y, groups=np.arange(len(y)) % 3).held_out_.n_fits == 3
