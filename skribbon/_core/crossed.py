@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from .linalg import gram
-from .ribbon import LeastFreedom, Ribbon, clipped, degrees_of_freedom, influence, rescaling, sandwich_root
+from .ribbon import LeastFreedom, Ribbon, clipped, degrees_of_freedom, influence, rescaling
 from .rows import Groups
 from .training import corrected_scores, group_scores, second_moment, single_directions
 
@@ -70,7 +70,7 @@ class Cells:
             H_Fc = second_moment(own, gradient, centre) / (self.counts[0] + 1)
         else:
             H_Fc = self.variance / own.n**2 * self.centred(group_scores(own, gradient), gram)
-        return sandwich_root(own.H_r, H_Fc)
+        return own.H_r.sandwich_root(H_Fc)
 
     def drawn(self, own, weights):
         """Part of U_n(w), (p, B), at weights u_f - 1 of the groups, an array (G_f, B) for each grouping."""

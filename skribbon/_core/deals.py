@@ -74,7 +74,7 @@ def _least(values, code):
 def _hashed(A):
     """Hash (n,) of the rows of a matrix (n, d), by their place along the range of a fixed combination of columns."""
     with np.errstate(all="ignore"):
-        low, high = (_vector(side) for side in (A.min(axis=0), A.max(axis=0)))
+        low, high = (np.ravel(a.toarray() if sparse.issparse(a) else a) for a in (A.min(axis=0), A.max(axis=0)))
         span, factor = high - low, 0.5 + np.arange(1, A.shape[1] + 1) * 0.6180339887498949 % 1
         place = A @ np.divide(factor, span, out=np.zeros(len(span)), where=span > 0)
         place = (place - place.min()) / np.ptp(place)
@@ -82,11 +82,6 @@ def _hashed(A):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # the mixer of splitmix64
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def _vector(a):
-    """Dense vector from one of any shape, sparse or not."""
-    return np.ravel(a.toarray() if sparse.issparse(a) else a)
 
 
 def _numbers(A):

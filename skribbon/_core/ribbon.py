@@ -39,8 +39,6 @@ from .thresholds import MAX_FLAT_DRAWS, MIN_CURVATURE
 from .units import leverages_are_small, pass_width, shortened
 
 GROUPS_PER_GENERATOR = 64  # groups whose weights one random generator draws, so that blocks may cut the table anywhere
-DOMINATING = 0.4  # leverage from which a row may contribute more than half of a variance, with room for a penalty
-MOST_DIRECTIONS = 24  # coordinates up to which pairs of them are faster than 1,000 rows: 300 pairs, 0.7 MB
 
 
 def influence(H_r, G):
@@ -64,11 +62,6 @@ def centred_second_moment(H_F, mean, centre):
     return H_F - cross - cross.T
 
 
-def sandwich_root(H_r, H_Fc):
-    """R (p, r) with R R' = H_r^-1 H_Fc H_r^-1: the covariance is a sum of squares, so no variance can be negative."""
-    return H_r.sandwich_root(H_Fc)
-
-
 # ---------------------------------------------------------------------- the distribution of theta
 @dataclass(frozen=True, eq=False)
 class Ribbon:
@@ -86,7 +79,7 @@ class Ribbon:
     @classmethod
     def closed_form(cls, H_r, H_Fc, units, alpha, single):
         """Build the limit of infinitely many draws: Cov = H_r^-1 H_Fc H_r^-1 / (n alpha + 1)."""
-        root = np.sqrt(dirichlet_variance(units, alpha)) * sandwich_root(H_r, H_Fc)
+        root = np.sqrt(dirichlet_variance(units, alpha)) * H_r.sandwich_root(H_Fc)
         return cls(root, H_r.null, single, units)
 
     @classmethod
@@ -94,10 +87,6 @@ class Ribbon:
         """Build from drawn Delta theta_w (p, B); ``mean`` is zero to first order, and the mean of the draws if None."""
         mean = shifts.mean(axis=1, keepdims=True) if mean is None else mean
         return cls((shifts - mean) / np.sqrt(shifts.shape[1]), H_r.null, single, units, shifts)
-
-    def gaussian(self):
-        """Normal distribution with the same covariance, without drawn shifts."""
-        return replace(self, shifts=None)
 
     def mapped(self, function):
         """Express in other coordinates: ``function`` takes directions (p, r) there."""
@@ -308,79 +297,56 @@ class Freedom:
 
     If the noise were what the curvature of the loss says, row i would contribute :math:`c_i^2` to that variance, and
     :math:`\mathrm{df} = (\sum_i c_i^2)^2 / \sum_i c_i^4 - 1`, which is m - 1 for the mean of a category of m rows. The
-    sum of fourth powers is a quadratic form in products of pairs of coordinates. It is kept in that form for few
-    parameters, else by the directions of influential rows. All other rows contribute as normal features would.
+    directions of influential rows are kept. All other rows contribute as normal features would.
 
     If one row contributes most, the estimated variance is not that uncertain: all others bound it from below.
     """
 
-    basis: np.ndarray  # (p, L), coordinates of a functional, or r directions of each influential row
-    quartic: np.ndarray | None  # (s, L (L + 1) / 2), root of the quadratic form sum c_i^4; None for directions
-    second: np.ndarray  # (L, L), quadratic form sum c_i^2, or frequencies (m,) of influential rows
-    root: np.ndarray | None = None  # (p, r), root of the sum of c_i^2 over all rows, if the forms leave out some
-    others: float = 1.0  # number of observations that they leave out
+    directions: np.ndarray  # (p, m r), r of each influential row, or group: their products with v have squares c_i^2
+    copies: np.ndarray  # (m,), frequencies of these rows
+    root: np.ndarray | None = None  # (p, r), root of the sum of c_i^2 over all rows, if these are not all rows
+    others: float = 1.0  # number of all other observations
     most: float = np.inf  # upper bound of the degrees of freedom
-    top: np.ndarray | None = None  # (p, r m), directions of the rows, or groups, that may contribute most of a variance
-    rank: int = 1  # r, directions of each of them
     least: float = 1.0  # lower bound of the degrees of freedom: no row contributes more than its leverage
 
     @classmethod
     def constant(cls, p, df=np.inf):
         """Build the same degrees of freedom for all functionals."""
-        return cls(np.zeros((p, 0)), None, np.zeros(0), most=max(df, 1.0), least=max(df, 1.0))
+        return cls(np.zeros((p, 0)), np.zeros(0), most=max(df, 1.0), least=max(df, 1.0))
 
     @classmethod
     def from_contributions(cls, M, E, copies, n, root, others, most):
         """Build from contributions c_i^2 = |E_i M' v|^2 to v (p,), E (m, r, q), of units of frequencies ``copies``."""
         leverage = np.square(E).sum(axis=(1, 2)) / n
         least = min(max(1 / max(leverage.max(), 1e-300) - 1, 1.0), most)
-        rest = root, others, most, _directions(M, E[leverage > DOMINATING]), E.shape[1], least
-        if M.shape[1] > MOST_DIRECTIONS:
-            return cls(_directions(M, E), None, copies, *rest)
-        first, other = np.triu_indices(M.shape[1])
-        B = np.einsum("mrq,mrs->mqs", E, E)  # c_i^2 = z' B_i z with z = M' v
-        products = B[:, first, other] * np.where(first == other, 1.0, 2.0) * np.sqrt(copies)[:, None]
-        return cls(M, np.linalg.qr(products, mode="r"), np.einsum("mqs,m->qs", B, copies), *rest)
+        return cls(M @ E.reshape(-1, M.shape[1]).T, copies, root, others, most, least)
 
     @property
     def width(self):
         """Floats that a functional takes in :meth:`of`; zero if all have the same degrees of freedom."""
-        return self.basis.shape[1] + sum(0 if A is None else A.shape[1] for A in (self.quartic, self.root, self.top))
+        return self.directions.shape[1] + (0 if self.root is None else self.root.shape[1])
 
     def mapped(self, function):
         """Express in other coordinates: ``function`` takes directions (p, r) there."""
-        root, top = (None if A is None else function(A) for A in (self.root, self.top))
-        return replace(self, basis=function(self.basis), root=root, top=top)
+        root = None if self.root is None else function(self.root)
+        return replace(self, directions=function(self.directions), root=root)
 
     def of(self, function):
         """Degrees of freedom (...), at least 1, of functionals that take directions (p, r) to (..., r)."""
-        z = function(self.basis)
+        z = function(self.directions)
         if not z.shape[-1]:
             return np.full(z.shape[:-1], self.most)
         size = np.abs(z).max(axis=-1, keepdims=True)  # degrees of freedom have no unit, and fourth powers overflow
         size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
         z = np.nan_to_num(z / size, posinf=1.0, neginf=-1.0)
-        if self.quartic is None:
-            c2 = np.square(z).reshape(*z.shape[:-1], len(self.second), -1).sum(axis=-1)  # (..., m)
-            total = kept = c2 @ self.second
-            fourth = np.square(c2) @ self.second
-        else:
-            first, other = np.triu_indices(z.shape[-1])
-            total = kept = np.einsum("...q,qs,...s->...", z, self.second, z)
-            fourth = np.square((z[..., first] * z[..., other]) @ self.quartic.T).sum(axis=-1)
+        c2 = np.square(z).reshape(*z.shape[:-1], len(self.copies), -1).sum(axis=-1)  # (..., m)
+        total = kept = c2 @ self.copies
         if self.root is not None:
             total = np.maximum(np.square(function(self.root) / size).sum(axis=-1), kept)
-        fourth = fourth + 3 * (total - kept) ** 2 / self.others
+        fourth = np.square(c2) @ self.copies + 3 * (total - kept) ** 2 / self.others
         df = np.divide(total**2, fourth, out=np.full_like(total, np.inf), where=fourth > 0) - 1
-        if self.top is not None and self.top.shape[1]:
-            c2 = np.square(function(self.top) / size).reshape(*total.shape, -1, self.rank).sum(axis=-1).max(axis=-1)
-            df = _with_one_dominating(df, c2, total, fourth)
-        return np.clip(df, 1.0, self.most)
-
-
-def _directions(M, E):
-    """Directions (p, m r) whose squared inner products with v are the contributions |E_i M' v|^2 of E (m, r, q)."""
-    return M @ E.reshape(-1, M.shape[1]).T
+        largest = (c2 * np.minimum(self.copies, 1.0)).max(axis=-1)  # by one observation
+        return np.clip(_with_one_dominating(df, largest, total, fourth), 1.0, self.most)
 
 
 def _with_one_dominating(df, largest, total, fourth):
@@ -448,7 +414,7 @@ class FreedomOfOutputs(LeastFreedom):
         found = []
         for j, own in enumerate(self.parts):
             of_output = partial(self._along_output, function, j)
-            touched = of_output(np.eye(len(own.basis))).any(axis=-1)
+            touched = of_output(np.eye(len(own.directions))).any(axis=-1)
             found.append(np.where(touched, own.of(of_output), np.inf))
         return np.min(found, axis=0)
 

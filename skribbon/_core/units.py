@@ -69,25 +69,6 @@ def resolvent(C, A, u, power, most=thresholds.MAX_LEVERAGE):
         return u
     if u.shape[1] == 1:
         return (1 - np.minimum(C[:, 0] * A[:, 0], most)) ** power * u
-    small = np.einsum("nkk->n", C) * np.einsum("nkk->n", A) <= SERIES_TRACE  # at least the trace of C A, and safe
-    if small.any() and u.shape[1] > 2:
-        found = np.empty_like(u)
-        found[small] = _power_series(C[small], A[small], u[small], power)
-        found[~small] = _capped_power(C[~small], A[~small], u[~small], power, most)
-        return found
-    return _capped_power(C, A, u, power, most)
-
-
-def _power_series(C, A, u, power):
-    """(I - C_i A_i)^power u_i, (n, k), as a series: for traces up to SERIES_TRACE it ends after at most 18 terms."""
-    total, term, j = u.copy(), u, 0
-    while np.abs(term).max(initial=0.0) > np.finfo(float).eps * np.abs(u).max(initial=0.0):
-        term = (j - power) / (j + 1) * (C @ (A @ term[:, :, None]))[:, :, 0]
-        total, j = total + term, j + 1
-    return total
-
-
-def _capped_power(C, A, u, power, most):
     # A = S S' and S' C S = E diag(l) E' give (C A)^j = C S E diag(l^(j - 1)) E' S', and so any power series of C A
     values, vectors = np.linalg.eigh(A)
     S = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]

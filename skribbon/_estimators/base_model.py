@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import wraps
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -22,10 +22,9 @@ from ..models.base import is_supported
 MAX_SEED = np.iinfo(np.int32).max  # largest seed that numpy's RandomState draws and takes on all platforms
 
 
-class Wrapper(MetaEstimatorMixin, BaseEstimator):
+class Wrapper(MetaEstimatorMixin, compat.VersionedEstimator):
     """Estimator around a base model ``estimator``, by default ``_default_estimator()``, with a ``random_state``."""
 
-    __getstate__, __setstate__ = compat.versioned_state, compat.restore_state
     _several_outputs = False  # whether y may have several columns
 
     # ------------------------------------------------------------------ fit

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -22,13 +21,12 @@ from .._predict.held_out import HeldOut
 from .._predict.predictive import Latent
 from .._utils import checks
 from .._utils import typing as options
-from .._utils.compat import ignoring_underflow, limit_blas
+from .._utils.compat import limit_blas, public_fit
 from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import FloatArray, Levels, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import innermost
 from ..conformal.calibration import Calibration, calibrate_classes, conformal_set
 from ..conformal.left_out import CrossConformal
-from ..curvature import Curvature
 from .base_model import adopt, calibration_rows, lazily, prepared, validated
 from .held_out import last_findings, refits_or_set_aside, unseen_rows
 from .ribbon import BaseRibbon, first_pass, fit_ribbon, loo_record, may_be_refitted, settled, warn_of_training_rows
@@ -374,7 +372,7 @@ def _uniform(randomized, random_state, n):
     return check_random_state(random_state).uniform(size=n) if randomized else 0.0
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(repr=False, eq=False, kw_only=True)
 class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     r"""Calibrated class probabilities, with intervals, for a differentiable classifier.
 
@@ -389,19 +387,6 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     alpha : float, default=1.0
         Dirichlet concentration; larger means less uncertainty. 1 is the Bayesian bootstrap, whose variance is n/(n + 1)
         times the sandwich, or G/(G + 1) times with G groups; (n - 1)/n, or (G - 1)/G, gives the sandwich itself.
-    temperature : "auto" or float, default="auto"
-        Divides all logits. "auto" chooses it, with a bias for each class, by the likelihood of held-out rows, and keeps
-        the plain probabilities of the base model if these are better. A number is used as it is, without a bias, and
-        probabilities are averaged over the distribution of the parameters; 1.0 is the setting of the paper.
-    averaging : {"closed", "exact"}, default="closed"
-        How probabilities are averaged, and intervals of more than two classes computed: "closed", by the probit
-        approximation for each pair of classes, with errors of up to 0.02 for two classes and more for several; "exact",
-        by quadrature, which is slower. The temperature of more than two classes is always chosen in closed form.
-    held_out : "auto", "loo", "early_stopping", int, splitter or iterable, default="auto"
-        Source of the held-out logits for ``temperature="auto"``. "auto" uses leave-one-out predictions in closed form;
-        if one step does not reach them (the base model is not at its minimum, the classes are separable, or a network
-        may have memorized its rows), it refits the base model without each of five folds. "loo", "early_stopping", a
-        number of folds or a splitter as in :class:`RibbonRegressor`.
     curvature : str or Curvature, default="auto"
         The curvature H, as in :class:`RibbonRegressor`.
     damping : "auto" or float, default="auto"
@@ -420,10 +405,11 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
         Number of Dirichlet draws if ``predictive`` is not "gaussian", or if the closed form needs too much memory.
     clip_scores, clip_steps : float, default=None
         Bounds on the influence of single rows and on single draws, as in :class:`RibbonRegressor`.
-    weight_type : {"frequency", "importance"}, default="frequency"
-        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
-        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
-        one observation.
+    held_out : "auto", "loo", "early_stopping", int, splitter or iterable, default="auto"
+        Source of the held-out logits for ``temperature="auto"``. "auto" uses leave-one-out predictions in closed form;
+        if one step does not reach them (the base model is not at its minimum, the classes are separable, or a network
+        may have memorized its rows), it refits the base model without each of five folds. "loo", "early_stopping", a
+        number of folds or a splitter as in :class:`RibbonRegressor`.
     store_loo : bool, default=False
         Keep leave-one-out results for each training row, to first order: ``loo_score_`` and ``loo_distribution_``.
     n_jobs : int, default=None
@@ -431,7 +417,20 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     random_state : int, RandomState or None, default=None
         Seed of the draws, and of every ``random_state`` inside the base model that is None.
     verbose : int, default=0
-        If positive, print a line for every refit and for every pass over a Dask table.
+        If positive, print a line for every refit and for every pass over a Dask table. With scikit-learn 1.9 or newer,
+        ``set_callbacks`` as in :class:`RibbonRegressor`.
+    temperature : "auto" or float, default="auto"
+        Divides all logits. "auto" chooses it, with a bias for each class, by the likelihood of held-out rows, and keeps
+        the plain probabilities of the base model if these are better. A number is used as it is, without a bias, and
+        probabilities are averaged over the distribution of the parameters; 1.0 is the setting of the paper.
+    averaging : {"closed", "exact"}, default="closed"
+        How probabilities are averaged, and intervals of more than two classes computed: "closed", by the probit
+        approximation for each pair of classes, with errors of up to 0.02 for two classes and more for several; "exact",
+        by quadrature, which is slower. The temperature of more than two classes is always chosen in closed form.
+    weight_type : {"frequency", "importance"}, default="frequency"
+        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
+        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
+        one observation.
 
     Attributes
     ----------
@@ -513,24 +512,9 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
             [0.4, 0.8]]])
     """
 
-    estimator: BaseEstimator | None = None
-    _: KW_ONLY
-    alpha: float = 1.0
     temperature: float | Literal["auto"] = "auto"
     averaging: Literal["closed", "exact"] = "closed"
-    held_out: options.HeldOutName | int | BaseCrossValidator | Iterable = "auto"
-    curvature: options.CurvatureName | Curvature = "auto"
-    damping: float | Literal["auto"] = "auto"
-    correction: options.Correction = "auto"
-    predictive: options.PredictiveName = "gaussian"
-    n_draws: int = 100
-    clip_scores: float | None = None
-    clip_steps: float | None = None
     weight_type: Literal["frequency", "importance"] = "frequency"
-    store_loo: bool = False
-    n_jobs: int | None = None
-    random_state: RandomState = None
-    verbose: int = 0
 
     def __sklearn_tags__(self):
         tags, (leaf, _) = super().__sklearn_tags__(), innermost(self._get_estimator())
@@ -540,7 +524,7 @@ class RibbonClassifier(ClassifierMixin, ClassificationMethods, BaseRibbon):
     def _default_estimator(self):
         return LogisticRegression()
 
-    @ignoring_underflow
+    @public_fit
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 

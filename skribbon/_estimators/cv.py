@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .._predict.held_out import HeldOutSummary
 from .._utils import checks
-from .._utils.compat import ignoring_underflow, restore_state, routing_enabled, versioned_state
+from .._utils.compat import CallbackSupportMixin, VersionedEstimator, public_fit, routing_enabled
 from .._utils.typing import MatrixLike, PerRow, Scorer
 from .._utils.unwrap import is_frozen, may_be_network
 from ..conformal.left_out import CrossConformal
@@ -61,7 +61,7 @@ def _delegated(original: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 @dataclass(repr=False, eq=False)
-class RibbonCV(MetaEstimatorMixin, BaseEstimator):
+class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
     r"""Ribbon whose alpha, and for classifiers whose temperature, is chosen on held-out rows.
 
     By default the base model is refitted without each of five folds and fitted once to all rows; only the alphas are
@@ -101,7 +101,8 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs : int, default=None
         Number of folds to fit in parallel.
     verbose : int, default=0
-        If positive, print a line per fold.
+        If positive, print a line per fold. With scikit-learn 1.9 or newer, ``set_callbacks(ProgressBar())`` shows a bar
+        over the folds; see :class:`sklearn.callback.ProgressBar`.
 
     Attributes
     ----------
@@ -170,7 +171,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     verbose: int = 0
 
     # ------------------------------------------------------------------ fit
-    @ignoring_underflow
+    @public_fit
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Choose alpha and fit a Ribbon with it on all rows.
 
@@ -236,10 +237,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             return [folds.leave_one_out_fold(ribbon, X, y, sample_weight, fit_params)], []
         if pooled := _noise_from_folds(ribbon):
             ribbon = clone(ribbon).set_params(noise="dof")
-        splits, n_jobs = folds.splits_of_table(X, self.cv, is_classifier(self)), None
-        if not lazy:
-            splits, n_jobs = self._splits(X, y, sample_weight, groups, fit_params, split_params), self.n_jobs
-        found, notes = folds.fit_folds(ribbon, splits, n_jobs, self.verbose)
+        if lazy:
+            splits = folds.splits_of_table(X, self.cv, is_classifier(self))
+        else:
+            splits = self._splits(X, y, sample_weight, groups, fit_params, split_params)
+        found, notes = folds.fit_folds(self, ribbon, *splits, None if lazy else self.n_jobs)
         return (folds.with_pooled_noise(found) if pooled else found), notes
 
     def _shared_folds(self, ribbon, search, X, y, sample_weight, groups):
@@ -249,13 +251,11 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         each fold.
         """
         classes = is_classifier(self)
-        if self.store_folds or self._leave_one_out or checks.is_lazy(X) or callable(search.scoring):
+        own_fits = self.store_folds or self._leave_one_out or checks.is_lazy(X) or callable(search.scoring)
+        if own_fits or isinstance(ribbon, FrozenEstimator) or is_frozen(ribbon._get_estimator()):
             return None
-        if isinstance(ribbon, FrozenEstimator) or is_frozen(ribbon._get_estimator()):
-            return None
-        if not classes and (not checks.is_name(ribbon.held_out, "auto") or _noise_from_folds(ribbon)):
-            return None
-        if not classes and not may_be_network(ribbon._get_estimator()):
+        automatic = checks.is_name(ribbon.held_out, "auto") and not _noise_from_folds(ribbon)
+        if not classes and not (automatic and may_be_network(ribbon._get_estimator())):
             return None
         notes, (fit_params, split_params) = [], self._routed(sample_weight, groups)
         own = clone(ribbon)
@@ -268,7 +268,7 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
             positions = self._positions(X, y, sample_weight, groups, split_params)
             if classes and self.cv is None:
                 positions = positions[: n_refits(base[1])]
-            unseen = refitted(first, base[0]["estimator_"], positions, base[1].model, base[1], table)
+            unseen = refitted(first, base[0]["estimator_"], positions, base[1].model, base[1], table, self)
             settings = Settings.from_classifier(own) if classes else Settings.from_regressor(own, y)
             own._fit_around(settings, base, table, unseen=unseen, records=(records := []))
         return (class_folds if classes else unseen_folds)(own, unseen, records, X, y), notes
@@ -312,13 +312,12 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
         return found
 
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):
-        """Yield a Split for each fold of rows in memory."""
+        """Number of folds of rows in memory, and an iterator of Splits."""
         found = self._positions(X, y, sample_weight, groups, split_params)
         if self.store_folds and not folds.holds_out_each_once(found, len(y)):
             raise ValueError("store_folds needs a cv that holds out each row exactly once, such as KFold.")
-        for k, (train, test) in enumerate(found, start=1):
-            name = f"fold {k} of {len(found)}"
-            yield folds.Split.from_rows(name, X, y, train, test, sample_weight, fit_params)
+        names, rows = (f"fold {k} of {len(found)}" for k in range(1, len(found) + 1)), (sample_weight, fit_params)
+        return len(found), (folds.Split.from_rows(name, X, y, *s, *rows) for name, s in zip(names, found, strict=True))
 
     @property
     def _leave_one_out(self):
@@ -432,7 +431,6 @@ class RibbonCV(MetaEstimatorMixin, BaseEstimator):
     intercept_ = BaseRibbon.intercept_
 
     # ------------------------------------------------------------------ scikit-learn's conventions
-    __getstate__, __setstate__ = versioned_state, restore_state
     _html_repr = BaseRibbon._html_repr
 
     def _facts(self):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from .._core.deals import deal, row_keys
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
 from .._utils.checks import checked_weight, coarsest, is_name
-from .._utils.compat import safe_indexing
+from .._utils.compat import run_tasks, safe_indexing
 from ..exceptions import ONCE, FlexibleModelWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
@@ -102,8 +102,11 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
         found = [(kept[train], kept[test]) for train, test in dealt]
         found[-1] = found[-1][0], np.append(found[-1][1], np.flatnonzero(~counts))
     else:
-        splitter = StratifiedGroupKFold if classifier else GroupKFold
-        found = list(splitter(5 if cv is None else cv).split(X, y, groups))
+        n_folds, n_groups = 5 if cv is None else cv, len(np.unique(groups))
+        if n_groups < n_folds:
+            cure = f"at most {n_groups} folds, cv={n_groups}" if n_groups > 1 else "a fit without groups"
+            raise ValueError(f"{n_folds} folds need at least {n_folds} groups, got {n_groups}. Try: {cure}.")
+        found = list((StratifiedGroupKFold if classifier else GroupKFold)(n_folds).split(X, y, groups))
     if not found:
         raise ValueError("cv yields no splits. A generator is used up after one fit: pass a splitter or a list.")
     return found
@@ -115,20 +118,21 @@ def holds_out_each_once(splits, n):
 
 
 def splits_of_table(table, cv, classifier):
-    """Yield a Split for each fold of a Dask table: all other rows, and a sample of the held-out ones."""
+    """Number of folds of a Dask table, and an iterator of Splits: all other rows, and a sample of the held-out ones."""
     by_partition = is_name(cv, "partitions")
     n_folds = 5 if cv is None or by_partition else int(cv)
     if n_folds < 2:
         raise ValueError(f"cv must be at least 2 folds, got {cv}.")
     found = dask_backend().folds_of(table, n_folds, classifier, by_partition)
-    for k, (train, *rest) in enumerate(found, start=1):
-        yield Split(f"fold {k} of {n_folds}", train, train, {}, *rest)
+    names = (f"fold {k} of {n_folds}" for k in range(1, n_folds + 1))
+    return n_folds, (Split(name, train, train, {}, *rest) for name, (train, *rest) in zip(names, found, strict=True))
 
 
 # ---------------------------------------------------------------------- fits
-def fit_folds(ribbon, splits, n_jobs, verbose):
-    """Fit a clone of a Ribbon to each Split; returns Folds, and warnings."""
-    results = Parallel(n_jobs=n_jobs)(delayed(fit_fold)(ribbon, split, verbose) for split in splits)
+def fit_folds(search, ribbon, number, splits, n_jobs):
+    """Fit a clone of a Ribbon to each Split, for a RibbonCV; returns Folds, and warnings."""
+    jobs = (delayed(fit_fold)(ribbon, split, search.verbose) for split in splits)
+    results = list(run_tasks(search, "fold", jobs, number, n_jobs))
     return [fold for fold, _ in results], [note for _, notes in results for note in notes]
 
 

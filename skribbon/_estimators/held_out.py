@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils import indexable
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from .._core import thresholds
 from .._core.deals import GOLDEN, row_keys, some_by_keys
@@ -23,7 +23,7 @@ from .._predict.held_out import HeldOut, Unseen
 from .._predict.joint import JointPredictive
 from .._predict.predictive import Latent, Predictive
 from .._utils.checks import checked_weight, coarsest, is_name
-from .._utils.compat import safe_indexing
+from .._utils.compat import run_tasks, safe_indexing
 from .._utils.unwrap import fitted_leaf
 from ..exceptions import FlexibleModelWarning, RibbonWarning, noted_warnings, warn_user
 from ..models.base import raw_predictions
@@ -85,11 +85,12 @@ def n_refits(rows):
 
 
 # ---------------------------------------------------------------------- refits
-def refitted(ribbon, estimator, held_out, model, rows, table):
+def refitted(ribbon, estimator, held_out, model, rows, table, search=None):
     """Predictions of held-out rows by cold refits of the base model, started from other random numbers.
 
     ``estimator``, ``model`` and ``rows`` are those of the fit to all rows, ``table`` its X, y, sample_weight and
-    groups. The seeds of the refits follow from the seed of that fit.
+    groups. The seeds of the refits follow from the seed of that fit. Refits are tasks of ``search``, a RibbonCV, or if
+    None of the Ribbon.
     """
     groups = coarsest(table[3], len(table[1]))
     X, y, sample_weight, groups = indexable(*table[:3], groups)
@@ -106,7 +107,8 @@ def refitted(ribbon, estimator, held_out, model, rows, table):
         for k, (train, _) in enumerate(splits)
     )
     compare = compared_logits if is_classifier(ribbon) else compared
-    return compare(Parallel(n_jobs=ribbon.n_jobs)(jobs), splits, model, rows, X)
+    models = list(run_tasks(search or ribbon, "fold" if search else "refit", jobs, len(splits), ribbon.n_jobs))
+    return compare(models, splits, model, rows, X)
 
 
 def compared_logits(models, splits, model, rows, X):

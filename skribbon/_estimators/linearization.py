@@ -115,7 +115,9 @@ def compare_with_refits(rows, curvature, alpha, n_refits, rng, verbose=0):
     model, n = rows.model, rows.n
     weights = _drawn_weights(rows, alpha, n_refits, rng)
     moments = Moments.from_rows(rows, curvature)
-    reweighted = np.stack([replace(rows, weight=w).sum(_score_sum) / n for w in weights.T], axis=1)
+    reweighted = np.stack(
+        [replace(rows, weight=w).sum(lambda block: block.score_sum(block.u)) / n for w in weights.T], axis=1
+    )
     H_r, U = curvature.factor(rows, moments), reweighted - moments.g_bar[:, None]
     shifts, refitted, converged, newton = core.influence(H_r, U), [], [], ()
     for b in range(n_refits):
@@ -171,11 +173,6 @@ def _reweighted(rows, weight):
     model, c = rows.model, rows.n / weight.sum()
     model = replace(model, l2=c * model.l2, penalty_gradient=c * model.penalty_gradient)
     return replace(rows, model=model, weight=weight)
-
-
-def _score_sum(block):
-    """Weighted sum of the scores (p,)."""
-    return block.score_sum(block.u)
 
 
 def _relative(error, reference):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import column_or_1d
 
 from .._laws.noise_distributions import NORMAL, NoiseLaw
@@ -23,12 +22,12 @@ from .._predict.predictive import Latent, Predictive
 from .._predict.target import TargetScale, from_zero
 from .._utils import checks
 from .._utils import typing as options
-from .._utils.compat import ignoring_underflow, limit_blas
+from .._utils.compat import limit_blas, public_fit
 from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import FloatArray, IntervalKind, Levels, MatrixLike, PerRow, RandomState
 from ..conformal.calibration import Calibration, calibrate, conformal_bounds, conformal_interval
 from ..conformal.left_out import Jackknife
-from ..curvature import Curvature, machine_bytes
+from ..curvature import machine_bytes
 from ..models.outputs import OutputOf
 from ..noise.fit import fit_noise
 from ..noise.scale import Noise
@@ -467,7 +466,7 @@ class RegressionMethods:
         return y if self.model_.loss.by_output else column_or_1d(y)
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(repr=False, eq=False, kw_only=True)
 class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     r"""Prediction intervals and standard errors for a differentiable regressor, from one fit (a few for networks).
 
@@ -499,21 +498,6 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         curvature, if not at a minimum, at least 0.01 times the variance of y. ``fit`` then raises a
         :class:`~skribbon.exceptions.FlexibleModelWarning`. The curvatures "low_rank" and "matrix_free" are never damped
         by "auto". ``curvature_.damping`` holds the result; 0.0 turns damping off.
-    noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
-        Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
-        divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
-        parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" depends on x as far as the data
-        support it; "auto" is "heteroskedastic" for least-squares models with enough rows, else "dof"; "cv", inside a
-        :class:`~skribbon.RibbonCV`, averages squared out-of-fold residuals; a number is the variance itself. Several
-        outputs have a scale each and correlations from the residuals; a matrix is their covariance, a number the
-        variance of each. See :mod:`skribbon.noise`.
-    law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
-        Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
-        the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:
-        not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor
-        "heteroskedastic", and, without refits, for models with more than 15 effective parameters per 100 rows, whose
-        leave-one-out residuals are too small. A GLM keeps the distribution of its family. A sequence gives one
-        distribution per output.
     correction : {"auto", "HC0", "HC1", "HC2", "HC3"}, default="auto"
         Small-sample correction of the scores: "HC0" is none, as in the paper; "HC1" uses the mean leverage; "HC2" each
         row's leverage; "HC3" leave-one-out scores. "auto" is HC1 if leverages are negligible or not known exactly;
@@ -534,11 +518,6 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     clip_steps : float, default=None
         Bound on single draws: longer steps are cut to this many times the length expected under the loss. With
         ``predictive="gaussian"``, the covariance is computed from ``n_draws`` such steps.
-    weight_type : {"frequency", "importance", "exposure"}, default="frequency"
-        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
-        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
-        one observation. "exposure", for rates with exposures, averages of several observations, and precisions: the
-        variance of the noise is inverse to the weight, too, and predictions are for a weight of one.
     held_out : {"auto", "loo", "early_stopping"}, int, splitter or iterable, default="auto"
         Source of the predictions of unseen rows, from which scale and distribution of the noise are learnt, and for
         refits the scale of the epistemic variance too. "loo": leave-one-out in closed form, from the one fit. "auto" is
@@ -556,7 +535,28 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Seed of the draws, and of every ``random_state`` inside the base model that is None. Refits start from other
         numbers, which follow from the base model's seed.
     verbose : int, default=0
-        If positive, print a line for every refit, and for every pass over a Dask table.
+        If positive, print a line for every refit, and for every pass over a Dask table. With scikit-learn 1.9 or newer,
+        ``set_callbacks(ProgressBar())`` shows a bar over the refits; see :class:`sklearn.callback.ProgressBar`.
+    noise : {"auto", "dof", "train", "loo", "heteroskedastic", "cv"}, float, ndarray or Noise, default="auto"
+        Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
+        divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
+        parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" depends on x as far as the data
+        support it; "auto" is "heteroskedastic" for least-squares models with enough rows, else "dof"; "cv", inside a
+        :class:`~skribbon.RibbonCV`, averages squared out-of-fold residuals; a number is the variance itself. Several
+        outputs have a scale each and correlations from the residuals; a matrix is their covariance, a number the
+        variance of each. See :mod:`skribbon.noise`.
+    law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
+        Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
+        the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:
+        not at all up to half a standard error, all the way from one on. It is normal if ``noise`` is neither "auto" nor
+        "heteroskedastic", and, without refits, for models with more than 15 effective parameters per 100 rows, whose
+        leave-one-out residuals are too small. A GLM keeps the distribution of its family. A sequence gives one
+        distribution per output.
+    weight_type : {"frequency", "importance", "exposure"}, default="frequency"
+        Meaning of ``sample_weight``. "frequency": an integer weight is equivalent to that many copies of the row.
+        "importance", for survey weights and inverse propensities: the weight multiplies the loss of the row, which is
+        one observation. "exposure", for rates with exposures, averages of several observations, and precisions: the
+        variance of the noise is inverse to the weight, too, and predictions are for a weight of one.
 
     Attributes
     ----------
@@ -661,29 +661,14 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
 
     _several_outputs = True
 
-    estimator: BaseEstimator | None = None
-    _: KW_ONLY
-    alpha: float = 1.0
-    curvature: options.CurvatureName | Curvature = "auto"
-    damping: float | Literal["auto"] = "auto"
     noise: options.NoiseName | float | FloatArray | Noise = "auto"
     law: options.LawName | NoiseLaw | Sequence[options.LawName | NoiseLaw] = "auto"
-    correction: options.Correction = "auto"
-    predictive: options.PredictiveName = "gaussian"
-    n_draws: int = 100
-    clip_scores: float | None = None
-    clip_steps: float | None = None
     weight_type: options.WeightType = "frequency"
-    held_out: options.HeldOutName | int | BaseCrossValidator | Iterable = "auto"
-    store_loo: bool = False
-    n_jobs: int | None = None
-    random_state: RandomState = None
-    verbose: int = 0
 
     def _default_estimator(self):
         return LinearRegression()
 
-    @ignoring_underflow
+    @public_fit
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None, groups: PerRow = None) -> Self:
         """Fit the base model and its ribbon.
 

@@ -20,15 +20,15 @@ from .._core.units import NO_CLIP, Clip
 from .._predict.held_out import HeldOut
 from .._predict.predictive import Degrees, Latent, RawDraws
 from .._utils.checks import check_count, check_fitted, check_target, checked_groups, checked_weight, is_lazy, is_name
-from .._utils.compat import limit_blas
+from .._utils.compat import CallbackSupportMixin, limit_blas
 from .._utils.typing import FloatArray, MatrixLike, PerRow, RandomState
-from .._utils.unwrap import is_frozen, may_be_network
+from .._utils.unwrap import fitted_leaf, is_frozen, may_be_network
 from ..curvature import LastLayer, machine_bytes, resolve_curvature
 from ..exceptions import CalibrationWarning, FlexibleModelWarning, WeightWarning, warn_user
 from ..models.base import raw_and_covariance, raw_predictions, training_rows
 from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
-from .settings import check_newton, shared_settings
+from .settings import RibbonParameters, check_newton, shared_settings
 
 
 # ---------------------------------------------------------------------- fit
@@ -117,7 +117,7 @@ def fit_ribbon(settings, training):
     build = Training.ribbon if rows.factors is None else crossed_ribbon
     ribbon = build(training, settings.alpha, closed_form, settings.n_draws, seed, newton)
     exact = settings.predictive == "direct" or (newton and not rows.model.is_linear)
-    ribbon = ribbon.gaussian() if gaussian else replace(ribbon, exact=exact)
+    ribbon = replace(ribbon, shifts=None) if gaussian else replace(ribbon, exact=exact)
     prefix = "HC" if rows.groups is None else "CR"
     return {
         "ribbon_": ribbon.mapped(rows.model.uncentred),
@@ -216,7 +216,7 @@ def weighted_mean(values, weight):
     return -np.inf if np.any(values == -np.inf) else float(np.average(values, weights=weight))
 
 
-class BaseRibbon(Wrapper):
+class BaseRibbon(RibbonParameters, CallbackSupportMixin, Wrapper):
     """Methods that RibbonRegressor and RibbonClassifier share."""
 
     estimator_: Any
@@ -307,21 +307,12 @@ class BaseRibbon(Wrapper):
         """Fitted choices by name; empty before a fit."""
         if not hasattr(self, "ribbon_"):
             return {}
-        facts = {"alpha": f"{self.ribbon_.alpha:.4g}", "correction": self.correction_}
         if hasattr(self, "noise_"):
             law = type(self.law_).__name__ if self.model_.loss.additive else repr(self.model_.loss)
-            facts |= {"noise": type(self.noise_).__name__, "law": law, "held out": str(self.held_out_ or "no rows")}
-        if hasattr(self, "scaling_"):
-            facts |= {"probabilities": str(self.scaling_), "held out": str(self.held_out_ or "no rows")}
-        facts |= {
-            "curvature": repr(self.curvature_),
-            "observations": f"{self.n_observations_:,.10g}",
-            "effective parameters": f"{self.effective_parameters_:.4g}",
-            "gradient": f"{self.stationarity_:.2g} standard errors",
-        }
-        if self.n_groups_ is not None:
-            facts["groups"] = " x ".join(map(str, np.atleast_1d(self.n_groups_)))
-        return facts
+            own = {"noise": type(self.noise_).__name__, "law": law}
+        else:
+            own = {"probabilities": str(self.scaling_)}
+        return facts_of(self) | own | {"held out": str(self.held_out_ or "no rows")}
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the fitted Ribbon at another alpha, without refitting.
@@ -425,6 +416,32 @@ class BaseRibbon(Wrapper):
                 f"gradient was {self.stationarity_:.2g} standard errors, and is now {before.stationarity:.2g}."
             )
         return training
+
+
+def facts_of(ribbon: Any) -> dict[str, str]:
+    """Facts about a fit that its estimator knows, by name."""
+    facts = {
+        "base model": one_line(fitted_leaf(ribbon.estimator_)),
+        "observations": _number(ribbon, "n_observations_", ",.10g"),
+        "groups": _number(ribbon, "n_groups_", ",.10g"),
+        "effective parameters": _number(ribbon, "effective_parameters_"),
+        "stationarity": _number(ribbon, "stationarity_"),
+        "alpha": _number(ribbon, "alpha"),
+        "temperature": _number(ribbon, "temperature_"),
+        "curvature": one_line(ribbon.curvature_),
+        "correction": getattr(ribbon, "correction_", getattr(ribbon, "correction", None)),
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _number(ribbon, name, digits=".4g"):
+    value = getattr(ribbon, name, None)
+    return None if value is None else " x ".join(f"{number:{digits}}" for number in np.atleast_1d(value))
+
+
+def one_line(estimator: Any) -> str:
+    """Representation of an estimator without line breaks."""
+    return " ".join(repr(estimator).split())
 
 
 def warn_of_training_rows(estimator, X, y, weight):

@@ -1,16 +1,40 @@
 """Parameters of the estimators, checked and parsed once for a fit."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import BaseCrossValidator
 
 from .._core.units import Clip
-from .._utils.checks import check_count, check_name, is_name
-from .._utils.typing import Correction, HeldOutName, PredictiveName, WeightType
-from ..curvature import machine_bytes
+from .._utils.checks import check_count, check_name, check_positive, is_name
+from .._utils.typing import Correction, CurvatureName, HeldOutName, PredictiveName, RandomState, WeightType
+from ..curvature import Curvature, machine_bytes
 from ..noise.fit import check_law, is_covariance, resolve_noise
+
+
+@dataclass(repr=False, eq=False)
+class RibbonParameters:
+    """Parameters that all Ribbons have."""
+
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    alpha: float = 1.0
+    curvature: CurvatureName | Curvature = "auto"
+    damping: float | Literal["auto"] = "auto"
+    correction: Correction = "auto"
+    predictive: PredictiveName = "gaussian"
+    n_draws: int = 100
+    clip_scores: float | None = None
+    clip_steps: float | None = None
+    held_out: HeldOutName | int | BaseCrossValidator | Iterable = "auto"
+    store_loo: bool = False
+    n_jobs: int | None = None
+    random_state: RandomState = None
+    verbose: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +67,6 @@ class Settings:
     def from_regressor(cls, ribbon, y):
         """Parse the parameters of a RibbonRegressor that is to be fitted to y (n,) or (n, m)."""
         check_name(ribbon.weight_type, "weight_type", get_args(WeightType))
-        check_held_out(ribbon.held_out)
         noise, law = ribbon.noise, check_law(ribbon.law)
         if not is_covariance(noise):
             noise = resolve_noise(noise, auto=True)
@@ -51,7 +74,7 @@ class Settings:
             raise ValueError("noise is a covariance of several outputs, but y has one output; pass a number.")
         if isinstance(law, tuple) and np.shape(y)[1:] != (len(law),):
             raise ValueError(f"law has {len(law)} distributions, one per output, but y has shape {np.shape(y)}.")
-        return cls(**shared_settings(ribbon), held_out=ribbon.held_out, noise=noise, law=law)
+        return cls(**shared_settings(ribbon), noise=noise, law=law)
 
     @classmethod
     def from_classifier(cls, ribbon):
@@ -61,10 +84,8 @@ class Settings:
             check_temperature(temperature, "'auto' or ")
             temperature = float(temperature)
         check_name(ribbon.averaging, "averaging", ("closed", "exact"))
-        check_held_out(ribbon.held_out)
         check_name(ribbon.weight_type, "weight_type", ("frequency", "importance"))  # classes have no noise variance
-        own = {"held_out": ribbon.held_out, "temperature": temperature, "exact": ribbon.averaging == "exact"}
-        return cls(**shared_settings(ribbon), **own)
+        return cls(**shared_settings(ribbon), temperature=temperature, exact=ribbon.averaging == "exact")
 
 
 def check_temperature(temperature, allowed=""):
@@ -82,10 +103,11 @@ def shared_settings(ribbon):
         raise ValueError(f"correction={name!r} is {ribbon.correction} in a fit with groups; pass {name!r}.")
     check_name(ribbon.correction, "correction", get_args(Correction))
     check_name(ribbon.predictive, "predictive", get_args(PredictiveName))
+    check_held_out(ribbon.held_out)
     for name in ("clip_scores", "clip_steps"):
         if getattr(ribbon, name) is not None:
             check_positive(getattr(ribbon, name), name, allowed="None or ")
-    names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo", "weight_type"
+    names = "curvature", "damping", "correction", "predictive", "random_state", "store_loo", "weight_type", "held_out"
     parsed = {"alpha": float(ribbon.alpha), "clip": Clip(ribbon.clip_scores, ribbon.clip_steps)}
     parsed["n_draws"] = check_count(ribbon.n_draws, "n_draws", 2)
     return parsed | {name: getattr(ribbon, name) for name in names}
@@ -101,12 +123,6 @@ def check_held_out(held_out):
     if not fine:
         listed = ", ".join(map(repr, names))
         raise ValueError(f"held_out must be {listed}, a number of folds >= 2 or a splitter, got {held_out!r}.")
-
-
-def check_positive(value, name, cure="", allowed=""):
-    """Refuse values that are not finite numbers above zero."""
-    if not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be {allowed}a finite number > 0, got {value!r}. {cure}".rstrip())
 
 
 def check_newton(curvature, p, n_draws):

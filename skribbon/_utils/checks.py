@@ -2,7 +2,7 @@
 
 import re
 from datetime import date
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d, get_tags
@@ -221,6 +221,12 @@ def check_count(value, name, lowest=1):
     if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
         raise ValueError(f"{name} must be an integer >= {lowest}, got {value!r}.")
     return int(value)
+
+
+def check_positive(value, name, cure="", allowed=""):
+    """Refuse values that are not finite numbers above zero."""
+    if not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be {allowed}a finite number > 0, got {value!r}. {cure}".rstrip())
 
 
 def check_name(value, name, allowed):

@@ -13,12 +13,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._metadata_requests import _routing_enabled as routing_enabled
+from sklearn.utils.parallel import Parallel
 from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 from ..exceptions import VersionWarning, warn_user
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback._callback_support import callback_management_context
+except ImportError:  # scikit-learn below 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stand-in: estimators have no ``set_callbacks``."""
+
 
 __all__ = ["check_feature_names", "check_n_features", "check_sample_weight", "routing_enabled", "safe_indexing"]
 
@@ -68,15 +78,39 @@ def import_when_used(package, **homes):
     return __getattr__, __dir__
 
 
-def ignoring_underflow(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a public method so that tails of densities may vanish even under ``np.errstate(under="raise")``."""
+# ---------------------------------------------------------------------- fits and their tasks
+def public_fit(fit: Callable[P, T]) -> Callable[P, T]:
+    """Decorate ``fit``: tails of densities may vanish, and callbacks follow an estimator that supports them."""
 
-    @functools.wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with np.errstate(under="ignore"):
-            return method(*args, **kwargs)
+    @functools.wraps(fit)
+    def call(self, X, y, *args, **kwargs):
+        with np.errstate(under="ignore"):  # even under np.errstate(under="raise")
+            if not hasattr(self, "_skl_callbacks"):
+                return fit(self, X, y, *args, **kwargs)
+            with callback_management_context(self):
+                task = self._init_callback_context(max_subtasks=None).call_on_fit_task_begin(estimator=self, X=X, y=y)
+                fit(self, X, y, *args, **kwargs)
+                task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        return self
 
-    return call
+    return call  # type: ignore[return-value]
+
+
+def run_tasks(estimator, name, jobs, number, n_jobs):
+    """Iterate over the results of ``jobs`` in order; each is a task of the estimator's callbacks, if it has any."""
+    results, fit = Parallel(n_jobs=n_jobs, return_as="generator")(jobs), getattr(estimator, "_callback_fit_ctx", None)
+    return results if fit is None else _followed(estimator, fit, name, results, number)
+
+
+def _followed(estimator, fit, name, results, number):
+    """Yield results and call the callbacks in this process, so that they need no way back from workers."""
+    stage = fit.subcontext(f"{name}s", max_subtasks=number).call_on_fit_task_begin(estimator=estimator)
+    for _ in range(number):
+        task = stage.subcontext(name).call_on_fit_task_begin(estimator=estimator)
+        result = next(results)
+        task.call_on_fit_task_end(estimator=estimator)
+        yield result
+    stage.call_on_fit_task_end(estimator=estimator)
 
 
 # ---------------------------------------------------------------------- BLAS threads
@@ -114,28 +148,22 @@ def own_version():
     return import_module(__name__.partition(".")[0]).__version__
 
 
-def versioned_state(estimator):
-    """State of an estimator for a pickle, with the version of this package; its ``__getstate__``."""
-    return {**BaseEstimator.__getstate__(estimator), "_skribbon_version": own_version()}
-
-
-def restore_state(estimator, state):
-    """Restore an estimator from a pickle, and warn if another version has stored it; its ``__setstate__``."""
-    state = dict(state)
-    stored, current = state.pop("_skribbon_version", "an unknown version"), own_version()
-    if stored != current:
-        warn_user(
-            f"{type(estimator).__name__} was stored by skribbon {stored} and loaded by {current}: its predictions may "
-            f"differ, or fail. Try: fit it again, or install the version that stored it.",
-            VersionWarning,
-        )
-    BaseEstimator.__setstate__(estimator, state)
-
-
 class VersionedEstimator(BaseEstimator):
-    """Estimator whose pickles hold the version of this package; a base for classes that extend ``__getstate__``."""
+    """Estimator whose pickles hold the version of this package; loading them under another version warns."""
 
-    __getstate__, __setstate__ = versioned_state, restore_state
+    def __getstate__(self):
+        return {**super().__getstate__(), "_skribbon_version": own_version()}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        stored, current = state.pop("_skribbon_version", "an unknown version"), own_version()
+        if stored != current:
+            warn_user(
+                f"{type(self).__name__} was stored by skribbon {stored} and loaded by {current}: its predictions may "
+                f"differ, or fail. Try: fit it again, or install the version that stored it.",
+                VersionWarning,
+            )
+        super().__setstate__(state)
 
 
 def show_versions() -> None:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from .._utils.checks import check_count, class_targets
+from .._utils.checks import check_count, check_positive, class_targets
 from .._utils.typing import RandomState
 from ..models.architectures import Activation, mlp
 from ..models.losses import Bernoulli, Categorical, Tweedie
@@ -34,8 +34,7 @@ class BayesianNetwork(UnweightedFit):
     def _fit_network(self, X, t, loss, **fields):
         """Draw from the posterior; return fitted attributes and the draws of a regressor's noise, or None."""
         check_count(self.n_draws, "n_draws", 2)
-        if not isinstance(self.prior_scale, Real) or not np.isfinite(self.prior_scale) or self.prior_scale <= 0:
-            raise ValueError(f"prior_scale must be a number > 0, got {self.prior_scale!r}.")
+        check_positive(self.prior_scale, "prior_scale")
         if find_spec("numpyro") is None:
             raise ImportError(f"{type(self).__name__} needs NumPyro: pip install skribbon[bayes].")
         scaler = StandardScaler().fit(X)

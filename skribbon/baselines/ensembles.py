@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
-from numbers import Real
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -22,7 +21,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from .._core.linalg import batch_gram
 from .._core.refits import minimise
@@ -32,8 +31,8 @@ from .._estimators.classifier import ClassificationMethods
 from .._estimators.regressor import RegressionMethods
 from .._predict.predictive import Latent
 from .._predict.target import TargetScale
-from .._utils.checks import check_count, check_name, check_target
-from .._utils.compat import ignoring_underflow, safe_indexing
+from .._utils.checks import check_count, check_name, check_positive, check_target
+from .._utils.compat import CallbackSupportMixin, public_fit, run_tasks, safe_indexing
 from .._utils.frames import as_series, is_polars
 from .._utils.typing import MatrixLike, PerRow, RandomState
 from .._utils.unwrap import innermost, is_frozen
@@ -165,10 +164,10 @@ def indexable(X):
     return X if hasattr(X, "columns") else np.asarray(X)
 
 
-class WeightedFit(Wrapper):
+class WeightedFit(CallbackSupportMixin, Wrapper):
     """Estimator with sample weights; a subclass writes ``_fitted(X, y, sample_weight)``, its fitted attributes."""
 
-    @ignoring_underflow
+    @public_fit
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> Self:
         """Fit the base model and the distribution of its parameters.
 
@@ -189,7 +188,7 @@ class WeightedFit(Wrapper):
 class UnweightedFit(BaseEstimator):
     """Estimator without sample weights; a subclass writes ``_fitted(X, y)``, its fitted attributes."""
 
-    @ignoring_underflow
+    @public_fit
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network and draw members from it.
 
@@ -210,7 +209,6 @@ class Retraining(WeightedFit):
     """Train a base model on all rows, then members by ``_tasks``, which yields functions and their arguments."""
 
     _reference_is_a_member = False
-    _trains_again = True
 
     estimator: BaseEstimator | None = None
     _: KW_ONLY
@@ -230,16 +228,16 @@ class Retraining(WeightedFit):
         tasks = self._tasks(model, X, y, None if sample_weight is None else weight, seeds)
         jobs = (delayed(attempt)(X, function, arguments) for function, *arguments in tasks)
         outcomes = []
-        for outcome in chain(first, Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
+        for outcome in chain(first, run_tasks(self, "member", jobs, len(seeds), self.n_jobs)):
             outcomes.append(outcome)
             self._report(outcomes)
         fitted |= {"model_": model, "members_": survivors(outcomes)}
         return self._with_observations(fitted, X, y, weight)
 
-    def _check_parameters(self):
+    def _check_parameters(self, trains_again=True):
         check_count(self.n_members, "n_members")
         leaf, _ = innermost(self._get_estimator())
-        if self._trains_again and is_frozen(leaf):
+        if trains_again and is_frozen(leaf):
             raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass the model inside.")
 
     def _report(self, outcomes):
@@ -358,7 +356,8 @@ class BootstrapRegressor(_Bootstrap, RetrainedRegressor):
     n_jobs : int, default=None
         Number of members to train in parallel.
     verbose : int, default=0
-        If positive, print a line for every member.
+        If positive, print a line for every member. With scikit-learn 1.9 or newer, ``set_callbacks(ProgressBar())``
+        shows a bar over the members; see :class:`sklearn.callback.ProgressBar`.
     random_state : int, RandomState or None, default=None
         Seed of the draws, and of every ``random_state`` inside the base model that is None.
     noise : {"train", "heteroskedastic"}, float or Noise, default="train"
@@ -439,10 +438,6 @@ class _BayesianBootstrap(Retraining):
     alpha: float = 1.0
     start: Literal["scratch", "optimum"] = "scratch"
 
-    @property
-    def _trains_again(self):
-        return self.start != "optimum"
-
     def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
         training = training_rows(model, X, y, np.ones(len(y)))
@@ -460,9 +455,8 @@ class _BayesianBootstrap(Retraining):
 
     def _check_parameters(self):
         check_name(self.start, "start", ("scratch", "optimum"))
-        super()._check_parameters()
-        if not isinstance(self.alpha, Real) or not np.isfinite(self.alpha) or self.alpha <= 0:
-            raise ValueError(f"alpha must be a finite number > 0, got {self.alpha!r}. 1 is the Bayesian bootstrap.")
+        super()._check_parameters(trains_again=self.start == "scratch")
+        check_positive(self.alpha, "alpha", "1 is the Bayesian bootstrap.")
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -14,9 +14,9 @@ from scipy.stats import chi2
 from scipy.stats import f as fisher
 from sklearn.base import BaseEstimator
 
+from .._estimators.ribbon import facts_of, one_line
 from .._utils.checks import check_single_level, listed
 from .._utils.typing import FloatArray, Names
-from .._utils.unwrap import fitted_leaf
 from ..models.layers import LastLayer
 from ..models.linear import LinearPredictor, LocationScale
 from ._functional import Functional, fitted_ribbon
@@ -538,7 +538,7 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     """
     level = check_single_level(confidence_level)
     inner = fitted_ribbon(ribbon, "summary")
-    facts = facts_of(inner) | {"confidence level": f"{level:g}"}
+    facts = facts_of(inner) | _noise(inner) | {"confidence level": f"{level:g}"}
     if not has_coefficients(inner.model_):
         note = (
             f"{type(inner.model_).__name__} has no coefficients that belong to features; skribbon.inspection.slopes "
@@ -551,32 +551,6 @@ def summary(ribbon: BaseEstimator, confidence_level: float = 0.9) -> Summary:
     return Summary(facts, coefficients(inner, level), note)
 
 
-def facts_of(ribbon: Any) -> dict[str, str]:
-    """Facts about a fit that its estimator knows, by name."""
-    facts = {
-        "base model": _one_line(fitted_leaf(ribbon.estimator_)),
-        "observations": _number(ribbon, "n_observations_", ",.10g"),
-        "groups": _number(ribbon, "n_groups_", ",.10g"),
-        "effective parameters": _number(ribbon, "effective_parameters_"),
-        "stationarity": _number(ribbon, "stationarity_"),
-        "alpha": _number(ribbon, "alpha"),
-        "temperature": _number(ribbon, "temperature_"),
-        "curvature": _one_line(ribbon.curvature_),
-        "correction": getattr(ribbon, "correction_", getattr(ribbon, "correction", None)),
-        **_noise(ribbon),
-    }
-    return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def _number(ribbon: Any, name: str, digits: str = ".4g") -> str | None:
-    value = getattr(ribbon, name, None)
-    return None if value is None else " x ".join(f"{number:{digits}}" for number in np.atleast_1d(value))
-
-
-def _one_line(estimator: Any) -> str:
-    return " ".join(repr(estimator).split())
-
-
 def _noise(ribbon: Any) -> dict[str, str]:
     """Kind and size of the noise, and its distribution; the size is a dispersion unless noise is additive."""
     noise = getattr(ribbon, "noise_", None)
@@ -585,4 +559,4 @@ def _noise(ribbon: Any) -> dict[str, str]:
     kind, size, loss = type(noise).__name__, getattr(noise, "dispersion_", None), ribbon.model_.loss
     if size is not None:
         kind += f", standard deviation {np.sqrt(size):.4g}" if loss.additive else f", dispersion {size:.4g}"
-    return {"noise": kind, "law": _one_line(ribbon.law_ if loss.additive else loss)}
+    return {"noise": kind, "law": one_line(ribbon.law_ if loss.additive else loss)}

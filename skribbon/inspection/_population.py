@@ -44,6 +44,8 @@ def training_again(asking: str, estimator: Any, train: tuple) -> Training:
 
 def sample_of(response: Response, asking: str, X: Any, population: bool, rest: tuple) -> Sample | None:
     """Rows X as a sample, with the y, sample_weight and groups in ``rest``; None unless ``population``."""
+    if not isinstance(population, bool | np.bool_):
+        raise ValueError(f"population must be True or False, got {population!r}.")
     if population:
         return Sample.from_rows(response, asking, X, *rest)
     for name, given in zip(("y", "sample_weight", "groups"), rest, strict=True):

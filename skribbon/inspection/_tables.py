@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from .._estimators.ribbon import facts_of
 from .._utils.checks import check_count, check_levels, listed
 from .._utils.typing import Levels, Names
-from ._coefficients import by_term, coefficients, facts_of
+from ._coefficients import by_term, coefficients
 from ._functional import fitted_ribbon
 
 FACTS = {"base model": "model", "observations": "observations", "groups": "groups", "correction": "standard errors"}

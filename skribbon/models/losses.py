@@ -194,6 +194,12 @@ class Loss:
             return np.sqrt(self._derivatives(f[:, 0], y)[2])[:, None, None]
 
 
+def expected_hessian(loss: Loss, f: FloatArray, y: FloatArray) -> FloatArray:
+    """Expected second derivative R R' (n, k, k), as the Hessian of a loss that it equals."""
+    R = loss.curvature_root(f, y)
+    return R @ R.transpose(0, 2, 1)
+
+
 class Tweedie(Loss):
     r"""Half deviance of the Tweedie family, with mean f or exp(f).
 
@@ -505,9 +511,7 @@ class HuberWithScale(Loss):
         psi = 2 * np.clip(z, -self.epsilon, self.epsilon)
         return np.stack([-psi, 1 + rho - psi * z], axis=1)
 
-    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        R = self.curvature_root(f, y)
-        return R @ R.transpose(0, 2, 1)
+    hessian = expected_hessian
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         z = (y - f[:, 0]) / (f[:, 1] * self.window)
@@ -575,9 +579,7 @@ class Categorical(ClassLoss):
         residual[own] = -residual.sum(axis=1)  # P_y - 1 to full relative precision, also if P_y is close to one
         return (residual @ self.basis) * np.reshape(self.row_weight(y), (-1, 1))
 
-    def hessian(self, f: FloatArray, y: FloatArray) -> FloatArray:
-        R = self.curvature_root(f, y)
-        return R @ R.transpose(0, 2, 1)
+    hessian = expected_hessian
 
     def curvature_root(self, f: FloatArray, y: FloatArray) -> FloatArray:
         # diag(q) (I - q q') with q = sqrt(P) has one column too many. A reflection that maps q to the axis of the most

@@ -16,9 +16,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.checks import check_count, checked_weight, class_targets
+from .._utils.checks import check_count, check_name, checked_weight, class_targets
 from .._utils.compat import VersionedEstimator
-from .._utils.typing import FloatArray, PerRow
+from .._utils.typing import FloatArray, PerRow, RandomState
 from ..exceptions import warn_user
 from .base import is_whole, polish, takes_outputs
 from .losses import Bernoulli, Categorical, GaussianNLL, Huber, Loss, SquaredErrors, StudentT, Tweedie
@@ -107,8 +107,7 @@ class TrainedEstimator(StoresFunctions, VersionedEstimator):
         for name in ("tol", "learning_rate"):
             if not isinstance(value := getattr(self, name), Real) or not value >= 0:
                 raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
-        if self.solver not in ("lbfgs", "adam"):
-            raise ValueError(f"solver must be 'lbfgs' or 'adam', got {self.solver!r}.")
+        check_name(self.solver, "solver", ("lbfgs", "adam"))
         if self.early_stopping and self.solver != "adam":
             raise ValueError("early_stopping=True needs solver='adam'; set l2 instead to keep solver='lbfgs' smooth.")
         if self.early_stopping and self.polish:
@@ -129,7 +128,24 @@ class TrainedEstimator(StoresFunctions, VersionedEstimator):
         return self._fitted_model().raw(X)
 
 
-class Regression(RegressorMixin):
+@dataclass(repr=False, eq=False, kw_only=True)
+class TrainingSettings:
+    """Parameters of all estimators that are trained by gradients."""
+
+    solver: Literal["lbfgs", "adam"] = "lbfgs"
+    polish: bool = False
+    max_iter: int = 200
+    tol: float = 1e-6
+    batch_size: int = 200
+    learning_rate: float = 1e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    random_state: RandomState = None
+    verbose: int = 0
+
+
+class Regression(TrainingSettings, RegressorMixin):
     """Mixin: targets and losses of a regressor that is trained by gradients."""
 
     _other_losses = ""  # what else the parameter loss takes, for a message
@@ -192,7 +208,7 @@ def _(estimator):
     return estimator.loss == "squared_error"
 
 
-class Classification(ClassifierMixin):
+class Classification(TrainingSettings, ClassifierMixin):
     """Mixin: targets and losses of a classifier that is trained by gradients."""
 
     def _validated(self, X, y):

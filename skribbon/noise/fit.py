@@ -43,6 +43,9 @@ def fit_noise(noise, law, training, latent, model, unseen=None):
         asked = [ConstantNoise(float(variance)) for variance in variances]
     laws = law if isinstance(law, tuple) else [law] * m
     losses, factor = [own.loss for own in models], 1.0
+    for shape, loss in zip(laws, losses, strict=True):
+        if not loss.additive and not (isinstance(shape, str) and shape == "auto"):
+            raise ValueError(f"law={shape!r} must be 'auto', because {type(loss).__name__} has its own distribution.")
     if unseen is None:
         at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
         latents = [(lambda X, j=j: output_latent(at_sample(), j)) for j in range(m)] if several else [latent]
@@ -82,9 +85,6 @@ def fit_output(noise, law, output, latent, loss):
     """
     sample, additive, named = output.sample(thresholds.NOISE_ROWS), loss.additive, isinstance(law, str)
     automatic = named and law == "auto"
-    if not additive and not automatic:
-        family = type(loss).__name__
-        raise ValueError(f"law={law!r} must be 'auto', because {family} has the distribution of its family.")
     chosen = isinstance(noise, str) or noise._from_held_out  # otherwise the user has stated the noise
     is_biased = isinstance(noise, str) and additive and may_be_biased(output)
     if isinstance(noise, str):
@@ -187,8 +187,6 @@ class UnseenFit:
         Squared errors are multiplied by ``ratio`` if the noise is not additive.
         """
         rows, automatic, f = output.rows, isinstance(noise, str), latent.f
-        if not loss.additive and not (isinstance(law, str) and law == "auto"):
-            raise ValueError(f"law={law!r} must be 'auto', because {type(loss).__name__} has its own distribution.")
         squared = output.precision * loss.squared_residuals(f, rows.y) * (1.0 if loss.additive else ratio)
         weight = rows.mass if rows.exposure is None else rows.weight
         mean = float(np.average(squared, weights=weight))

@@ -28,7 +28,7 @@ def test_missing_numpyro_error(estimator, monkeypatch):
     ("estimator", "message"),
     [
         (NutsRegressor(n_draws=1), "n_draws must be an integer >= 2, got 1"),
-        (SviRegressor(prior_scale=0), "prior_scale must be a number > 0, got 0"),
+        (SviRegressor(prior_scale=0), "prior_scale must be a finite number > 0, got 0"),
         (SviRegressor(noise="dof"), "noise='dof' needs the leverages"),
     ],
 )

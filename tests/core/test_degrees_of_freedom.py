@@ -13,6 +13,7 @@ from sklearn.neural_network import MLPRegressor
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core import thresholds
+from skribbon._core.ribbon import Freedom, _with_one_dominating
 from skribbon._laws.base import Estimate
 
 rng = np.random.default_rng(0)
@@ -183,7 +184,7 @@ def test_degrees_of_freedom_of_directions_that_a_penalty_determines():
     assert_allclose((seen**2).sum(axis=1), (all_rows**2).sum(axis=1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("p", [5, 40])  # pairs of coordinates, and directions of rows
+@pytest.mark.parametrize("p", [5, 40])
 def test_fitted_ribbons_store_no_training_rows(p):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, p))
@@ -193,16 +194,6 @@ def test_fitted_ribbons_store_no_training_rows(p):
     assert not found
 
 
-def test_pairs_of_coordinates_and_directions_of_rows_give_the_same_degrees(monkeypatch):
-    X, y = with_a_rare_category(300, 4)
-    pairs = RibbonRegressor(correction="HC2").fit(X, y)
-    monkeypatch.setattr("skribbon._core.ribbon.MOST_DIRECTIONS", 0)
-    rows = RibbonRegressor(correction="HC2").fit(X, y)
-    assert pairs.ribbon_.freedom.quartic is not None and rows.ribbon_.freedom.quartic is None
-    df = [ribbon.predict_distribution(NEW, kind="confidence").latent.df for ribbon in (pairs, rows)]
-    np.testing.assert_allclose(*df, rtol=1e-8)
-
-
 def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an_output():
     X, Y = rng.normal(size=(3000, 3)), rng.normal(size=(3000, 2))
     ribbon = RibbonRegressor(Ridge(alpha=np.array([0.0, 1e5])), noise="dof").fit(X, Y)
@@ -210,3 +201,17 @@ def test_joint_predictions_of_many_rows_have_the_fewest_degrees_of_freedom_of_an
     first, second = (own.latent.df for own in joint.outputs)
     assert (first < second).all()  # a strong penalty leaves fewer parameters
     np.testing.assert_array_equal(joint.latent.df, first)
+
+
+def test_one_dominating_observation_bounds_the_degrees_of_freedom():
+    def degrees(sizes, copies):
+        E = np.array(sizes, dtype=float)[:, None, None]
+        freedom = Freedom.from_contributions(np.eye(1), E, np.array(copies), len(E), None, 1.0, 100.0)
+        return freedom.of(lambda V: V)
+
+    expected = _with_one_dominating(12**2 / 84 - 1, 9.0, 12.0, 84.0)  # squares 9, 1, 1, 1
+    assert expected > 1.2  # where Satterthwaite's formula gives less than 1
+    assert_allclose(degrees([3, 1, 1, 1], [1, 1, 1, 1]), expected)
+    assert_allclose(degrees([3, 1], [1, 3]), expected)
+    assert_allclose(degrees([3, 1, 50], [1, 3, 0]), expected)  # a row of weight zero
+    assert_allclose(degrees([1, 1, 1, 1, 1], [1] * 5), 4)

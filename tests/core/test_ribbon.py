@@ -18,7 +18,6 @@ from skribbon._core.ribbon import (
     dirichlet_weights,
     influence,
     pushforward,
-    sandwich_root,
 )
 from skribbon.models.linear import LinearPredictor
 from skribbon.models.losses import Categorical, Tweedie
@@ -168,7 +167,7 @@ def test_shift_is_the_mean_influence_at_centred_weights(scores, curvature):
 
 def test_sandwich_root_squares_to_the_sandwich(scores, curvature):
     H_inverse, H_Fc = np.linalg.inv(curvature.to_dense()), centred_moment(scores)
-    R = sandwich_root(curvature, H_Fc)
+    R = curvature.sandwich_root(H_Fc)
     np.testing.assert_allclose(R @ R.T, H_inverse @ H_Fc @ H_inverse, rtol=1e-10)
 
 

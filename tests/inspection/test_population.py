@@ -227,3 +227,18 @@ def test_what_has_no_population_is_refused():
         predictions(RibbonRegressor(LinearRegression()).fit(X, Y, groups=GROUP), X, population=True)
     with pytest.raises(ValueError, match="weights must be 300 finite numbers"):
         predictions(ribbon, X, population=True, weights=[1.0])
+
+
+@pytest.mark.parametrize("population", ["yes", 1, None, [True]])
+def test_population_must_be_true_or_false(population):
+    ribbon = RibbonRegressor(LinearRegression()).fit(X, Y)
+    calls = [
+        lambda: predictions(ribbon, X, population=population),
+        lambda: comparisons(ribbon, X, "t", population=population),
+        lambda: slopes(ribbon, X, "t", population=population),
+        lambda: partial_dependence(ribbon, X, "t", population=population),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="population must be True or False, got "):
+            call()
+    assert predictions(ribbon, X, population=np.True_).equals(predictions(ribbon, X, population=True))

@@ -360,7 +360,7 @@ def test_mistakes_in_f(mistake):
         ({"loss": "gamma"}, ValueError, "loss='gamma' needs y > 0"),
         ({"l2": -1.0}, ValueError, "l2 must be a finite number >= 0"),
         ({"l2": {"v": 1.0}}, ValueError, "l2 does not match the parameters"),
-        ({"solver": "sgd"}, ValueError, "solver must be 'lbfgs' or 'adam'"),
+        ({"solver": "sgd"}, ValueError, "solver must be one of 'lbfgs', 'adam'"),
         ({"max_iter": 0}, ValueError, "max_iter must be an integer >= 1"),
         ({"tol": -1.0}, ValueError, "tol must be a number >= 0"),
         ({"early_stopping": True}, ValueError, "early_stopping=True needs solver='adam'"),

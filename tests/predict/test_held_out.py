@@ -65,7 +65,7 @@ def test_leave_one_out_record_has_the_epistemic_covariance_of_the_fit():
 def test_records_of_folds_equal_refits_without_the_fold(cv):
     base, positions = make_pipeline(StandardScaler(), Ridge()), list(cv.split(X, y, GROUP))
     splits = [Split.from_rows(str(k), X, y, *both, None, {}) for k, both in enumerate(positions)]
-    folds, notes = fit_folds(RibbonRegressor(base), splits, None, 0)
+    folds, notes = fit_folds(RibbonCV(), RibbonRegressor(base), len(splits), splits, None)
     expected = cross_val_predict(base, X, y, cv=cv, groups=GROUP)
     for fold, (_, test) in zip(folds, positions, strict=True):
         np.testing.assert_allclose(fold.held_out.f[:, 0], expected[test])

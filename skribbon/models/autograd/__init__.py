@@ -17,6 +17,7 @@ from ._estimator import AutogradEstimator
 from .derivatives import FEW_PARAMETERS, AutogradLoss, AutogradModel, check_supplied, fastest_route
 
 
+@dataclass(repr=False, eq=False)
 class AutogradRegressor(Regression, AutogradEstimator):
     r"""Regression with a function that you write in autograd.numpy.
 
@@ -42,11 +43,11 @@ class AutogradRegressor(Regression, AutogradEstimator):
     l2 : float or nest of floats, default=0.0
         Penalty. A number applies to all parameters, or with an architecture to its weights but not its biases; a nested
         structure that mirrors the top levels of the parameters gives one number per group.
-    solver : {"lbfgs", "adam"}, default="lbfgs"
-        All rows at once, or minibatches.
     jac : callable, default=None
         ``jac(params, X)``, the derivative of f: a nest like the parameters with leaves (n, \*shape), or
         (n, k, \*shape) if f has k columns, or one array (n, p) or (n, k, p). Only needed for speed.
+    solver : {"lbfgs", "adam"}, default="lbfgs"
+        All rows at once, or minibatches.
     polish : bool, default=False
         Finish with Newton steps, until the gradient is zero; see :func:`skribbon.models.polish`.
     max_iter : int, default=200
@@ -132,7 +133,7 @@ class AutogradClassifier(Classification, AutogradEstimator):
     loss : "log_loss" or callable, default="log_loss"
         A callable ``loss(f, y)`` in autograd.numpy takes logits, (n,) for two classes and (n, K) with zero row sums for
         more, and class indices y; it returns the loss of each row, (n,).
-    l2, solver, jac, polish : float or nest of floats, {"lbfgs", "adam"}, callable and bool
+    l2, jac, solver, polish : float or nest of floats, callable, {"lbfgs", "adam"} and bool
     max_iter, tol, batch_size, learning_rate : int, float, int and float
     early_stopping, validation_fraction, n_iter_no_change : bool, float and int
     random_state, verbose : int, RandomState or None, and int

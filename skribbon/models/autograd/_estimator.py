@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from autograd import make_vjp
 from autograd.tracer import isbox
 
-from ..._utils.typing import RandomState
 from ..architectures import Architecture, Tree, leaves_of, map_leaves, mlp, open_nest, spread
 from ..losses import Loss
 from ..trained import FEW, Objective, RegressionLoss, TrainedEstimator, check_rows_are_separate, check_start, columns_of
@@ -26,18 +25,7 @@ class AutogradEstimator(TrainedEstimator):
     _: KW_ONLY
     loss: RegressionLoss | Loss | Callable[[Any, Any], Any] = "squared_error"
     l2: Any = 0.0
-    solver: Literal["lbfgs", "adam"] = "lbfgs"
     jac: Callable[[Any, Any], Any] | None = None
-    polish: bool = False
-    max_iter: int = 200
-    tol: float = 1e-6
-    batch_size: int = 200
-    learning_rate: float = 1e-3
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 10
-    random_state: RandomState = None
-    verbose: int = 0
 
     def _start(self, X, t, rng):
         """Model at its initial parameters, with checks of f, loss and jac."""

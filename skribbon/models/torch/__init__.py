@@ -17,7 +17,6 @@ try:
 except ImportError as error:
     raise ImportError(f"skribbon.models.torch needs PyTorch: pip install 'skribbon[torch]' ({error}).") from error
 
-from ..._utils.typing import RandomState
 from .. import trained
 from ..base import as_parametric, with_theta
 from ..losses import Loss
@@ -45,18 +44,7 @@ class TorchEstimator(trained.TrainedEstimator):
     _: KW_ONLY
     loss: trained.RegressionLoss | Loss = "squared_error"
     weight_decay: float = 0.0
-    solver: Literal["lbfgs", "adam"] = "lbfgs"
-    polish: bool = False
-    max_iter: int = 200
-    tol: float = 1e-6
-    batch_size: int = 200
-    learning_rate: float = 1e-3
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 10
     fitted: bool = False
-    random_state: RandomState = None
-    verbose: int = 0
 
     def _check_settings(self):
         super()._check_settings()
@@ -144,6 +132,7 @@ def update_statistics(model, Z, theta):
         part.momentum = momentum
 
 
+@dataclass(repr=False, eq=False)
 class TorchRegressor(trained.Regression, TorchEstimator):
     r"""Regression with a torch module.
 
@@ -170,6 +159,9 @@ class TorchRegressor(trained.Regression, TorchEstimator):
     weight_decay : float, default=0.0
         Penalty on all parameters, like ``weight_decay`` of ``torch.optim.Adam``. The loss "squared_error" is half the
         squared error, so ``torch.nn.MSELoss`` with a decay of w is weight_decay = w / 2.
+    fitted : bool, default=False
+        Whether the module is trained, so that ``fit`` keeps its parameters. X and y must be its training rows, and
+        ``weight_decay`` its penalty. A Ribbon then makes no refits, as around a FrozenEstimator.
     solver : {"lbfgs", "adam"}, default="lbfgs"
         All rows at once, or minibatches.
     polish : bool, default=False
@@ -188,9 +180,6 @@ class TorchRegressor(trained.Regression, TorchEstimator):
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out.
     n_iter_no_change : int, default=10
-    fitted : bool, default=False
-        Whether the module is trained, so that ``fit`` keeps its parameters. X and y must be its training rows, and
-        ``weight_decay`` its penalty. A Ribbon then makes no refits, as around a FrozenEstimator.
     random_state : int, RandomState or None, default=None
         Seed of the initial parameters, of the order of the minibatches and of dropout.
     verbose : int, default=0
@@ -236,10 +225,10 @@ class TorchClassifier(trained.Classification, TorchEstimator):
         Module that maps a float64 tensor (n, d) to logits, each row from that row alone, or a callable
         ``module(n_features, n_outputs)`` that returns one; n_outputs is 1 for two classes.
     loss : "log_loss", default="log_loss"
-    weight_decay, solver, polish : float, {"lbfgs", "adam"} and bool
+    weight_decay, fitted, solver, polish : float, bool, {"lbfgs", "adam"} and bool
     max_iter, tol, batch_size, learning_rate : int, float, int and float
     early_stopping, validation_fraction, n_iter_no_change : bool, float and int
-    fitted, random_state, verbose : bool; int, RandomState or None; and int
+    random_state, verbose : int, RandomState or None, and int
         As in :class:`TorchRegressor`, with the same defaults.
 
     Attributes
