@@ -28,6 +28,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "myst_parser",
     "notebooks",  # doc/notebooks.py: case studies with stored outputs
+    "llms",  # doc/llms.py: llms.txt, a map of the site for language models
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
