@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cheat_sheet
 import pictures
 from gallery_order import ORDER
+from guide_links import LINKS
 
 import skribbon
 
@@ -43,9 +44,15 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autosummary_context = {  # scikit-learn documents these
-    "inherited_from_scikit_learn": ["get_params", "set_params", "get_metadata_routing", "set_callbacks"]
-    + [f"set_{method}_request" for method in ("fit", "predict", "predict_proba", "score")]
+autosummary_context = {
+    "guide": LINKS,
+    "inherited_from_scikit_learn": [  # scikit-learn documents these
+        "get_params",
+        "set_params",
+        "get_metadata_routing",
+        "set_callbacks",
+    ]
+    + [f"set_{method}_request" for method in ("fit", "predict", "predict_proba", "score")],
 }
 autodoc_mock_imports = [name for name in ("skorch", "torch") if find_spec(name) is None]  # an extra, not needed here
 autodoc_typehints = "none"  # the docstrings say it in words
