@@ -87,6 +87,7 @@ html_title = "skribbon"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["skribbon.css"]
+html_js_files = ["skribbon.js"]
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "skribbon"},
@@ -126,12 +127,21 @@ def keep_numbers_together(app, doctree, docname):
             text.parent.replace(text, nodes.Text(re.sub(r"(?<=\d) ([±/]) (?=[-\d.])", "\u00a0\\1\u00a0", text)))
 
 
+def describe_thumbnails(app, doctree, docname):
+    """A thumbnail of the gallery has the title of its example as alternative text."""
+    for image in doctree.findall(nodes.image):
+        found = re.search(r"sphx_glr_(\w+)_thumb", image.get("uri", ""))
+        if found and not image.get("alt"):
+            image["alt"] = f"Picture of the example: {app.env.titles[f'auto_examples/{found[1]}'].astext()}"
+
+
 def setup(app):
-    """Connect the three above; draw what pages show."""
+    """Connect the four above; draw what pages show."""
     generated = Path(__file__).parent / "generated"
     cheat_sheet.draw(generated)
     pictures.draw(generated)
     (generated / "cheat_sheet.inc").write_text(cheat_sheet.as_markdown(), encoding="utf-8")
     app.connect("doctree-resolved", keep_numbers_together)
+    app.connect("doctree-resolved", describe_thumbnails)
     app.connect("missing-reference", link_scikit_learn)
     app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)
