@@ -88,10 +88,10 @@ test = wald_test(ribbon, "region_hills = region_town = 0")
 print(test[["statistic", "df_constraints", "p_value"]])
 
 # %%
-# Left: totals by region with both intervals, and the observed claims. Right: the rate
+# Top: totals by region with both intervals, and the observed claims. Bottom: the rate
 # against age, averaged over all policies, with its confidence band and the true rate.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.8))
 actual = pd.Series(rng.poisson(upcoming_rate)).groupby(upcoming["region"]).sum()
 place = np.arange(len(actual))
 for table, width, shade in ((observed, 16, 0.3), (expected, 5, 1.0)):

@@ -48,7 +48,7 @@ with warnings.catch_warnings():
             numbers.append((covered, np.ptp(interval, axis=1).mean() / best))
 for name, numbers in found.items():
     print(f"{name:5} covers", np.round([covered for covered, _ in numbers], 2))
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.6))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 5.8))
 for k, ax in enumerate(axes):
     for (held_out, numbers), style in zip(found.items(), styles, strict=True):
         ax.plot(
@@ -57,8 +57,9 @@ for k, ax in enumerate(axes):
     ax.axhline((0.9, 1.0)[k], color="0.3", ls=":", lw=1)
     ax.set(xlabel="training rows", xscale="log", xticks=sizes, xticklabels=sizes)
     ax.minorticks_off()
-axes[0].set(ylabel="coverage", ylim=(0, 1.02), title="Refits: coverage is near 90%")
-axes[1].set(ylabel="width / best constant", ylim=(0, None), title="LOO: too narrow")
+axes[0].set(ylabel="coverage of 90% intervals", ylim=(0, 1.02))
+axes[0].set_title("With refits, coverage is near 90%")
+axes[1].set(ylabel="width / best constant width", ylim=(0, None))
 axes[0].legend(loc="lower right")
 
 # %%
@@ -78,7 +79,7 @@ for column, n in enumerate(sizes):
                 ribbon = RibbonRegressor(correction=correction, noise="dof").fit(X, y)
             interval = ribbon.predict_interval(new, kind="confidence")
             covered[row, column] += interval_coverage_score(new.sum(axis=1), interval)
-figure, ax = plt.subplots(figsize=(6.4, 3.4))
+figure, ax = plt.subplots(figsize=(5.6, 3.4))
 for name, share, style in zip(corrections, covered / 100, styles[::-1], strict=True):
     ax.plot(sizes, share, style, lw=2, label=f'correction="{name}"')
 ax.axhline(0.9, color="0.3", ls=":", lw=1)
@@ -90,10 +91,10 @@ ax.legend()
 
 # %%
 # **Alpha, when it is tuned.** The log score of held-out rows minus the log score at
-# alpha = 1, for each fold and on average. Left, a ridge with 40 rows per feature: the
-# score is flat, and alpha stays 1. Right, a ridge with two rows per feature: another
+# alpha = 1, for each fold and on average. Top, a ridge with 40 rows per feature: the
+# score is flat, and alpha stays 1. Bottom, a ridge with two rows per feature: another
 # alpha is better by more than one standard error, and RibbonCV uses it.
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.4))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 5.8))
 for ax, d, n in zip(axes, (5, 60), (200, 120), strict=True):
     X = rng.standard_normal((n, d))
     y = X @ rng.standard_normal(d) + 2 * rng.standard_normal(n)
@@ -108,7 +109,7 @@ for ax, d, n in zip(axes, (5, 60), (200, 120), strict=True):
     ax.plot(tuned.alpha_, gain, "C1D", ms=8, label="alpha_", zorder=3)
     ax.set_title(f"{n} rows, {d} features: alpha_ = {tuned.alpha_:.2g}")
     ax.set(xlabel="alpha", xscale="log", xlim=(0.01, 100), ylim=(-0.3, 0.15))
-axes[0].set_ylabel("gain in held-out log score\nover alpha = 1")
+figure.supylabel("gain in held-out log score over alpha = 1", size="medium")
 axes[0].legend(loc="lower right")
 
 # %%

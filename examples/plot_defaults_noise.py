@@ -9,8 +9,8 @@ better. :doc:`/appendix/defaults` has the rules and the data they were chosen on
 
 # %%
 # **The scale of the noise** may depend on x if that improves the score of held-out
-# rows. Left, the noise grows with x, and the default band is close to the band that
-# contains 90% of the observations. Right, the noise is the same everywhere, and the
+# rows. Top, the noise grows with x, and the default band is close to the band that
+# contains 90% of the observations. Bottom, the noise is the same everywhere, and the
 # default equals ``noise="dof"``.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,7 +20,7 @@ from skribbon import RibbonRegressor
 plt.style.use("skribbon.plotting.style")
 rng = np.random.default_rng(0)
 line = np.linspace(-1, 1, 200)[:, None]
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6), sharex=True, sharey=True)
 titles = "The band grows with the noise", "Constant noise, constant width"
 for ax, slope, title in zip(axes, (1.2, 0.0), titles, strict=True):
     X = rng.uniform(-1, 1, size=(200, 1))
@@ -35,9 +35,9 @@ for ax, slope, title in zip(axes, (1.2, 0.0), titles, strict=True):
     truth = line + 1.645 * np.exp(slope * line) * [-1, 1]
     ax.plot(line, truth, "k--", lw=1.2, label=["truth", None])
     ax.set_title(title)
-    ax.set(xlabel="x", xticks=[-1, -0.5, 0, 0.5, 1], ylim=(-7, 9))
+    ax.set(xticks=[-1, -0.5, 0, 0.5, 1], ylabel="y", ylim=(-7, 9))
     print(f"{title}: shrinkage_ {by_default.noise_.shrinkage_:.1f}")
-axes[0].set_ylabel("y")
+axes[1].set_xlabel("x")
 axes[0].legend(loc="upper left", title="90% intervals")
 
 # %%
@@ -45,7 +45,7 @@ axes[0].legend(loc="upper left", title="90% intervals")
 # residuals themselves explain held-out rows better by one standard error. The plots
 # show the density of a new observation around its prediction, for three linear models
 # with 200 rows each.
-figure, axes = plt.subplots(1, 3, figsize=(8.5, 3.2), sharex=True)
+figure, axes = plt.subplots(3, 1, figsize=(5.6, 7), sharex=True)
 z = np.linspace(-4, 6, 300)
 
 
@@ -79,8 +79,9 @@ for ax, noise in zip(axes, (normal, lognormal, bimodal), strict=True):
         if law == "auto":
             ax.set_title(f"{noise.__name__}: law_ is {ribbon.law_.name}")
     ax.plot(z, noise(at=z), "k--", lw=1.2, label="truth")
-    ax.set(xlabel="observation - prediction", ylim=(0, None))
-axes[0].set_ylabel("density")
+    ax.set_ylim(0, None)
+axes[2].set_xlabel("observation - prediction")
+axes[1].set_ylabel("density of a new observation")
 axes[1].legend(loc="upper right")
 
 # %%

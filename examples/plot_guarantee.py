@@ -61,14 +61,14 @@ for name, interval in intervals.items():
 # Both conformal intervals cover 90% on average. With the whole distribution, the
 # interval follows the data: it is narrow if they are, long above and short below.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True)
+figure, axes = plt.subplots(3, 1, figsize=(5.6, 7.6), sharex=True, sharey=True)
 order = np.argsort(X_new[:, 0])
 for ax, (name, interval) in zip(axes, intervals.items(), strict=True):
     ax.plot(X_new[:600, 0], y_new[:600], ".", color="0.6", ms=3)
     ax.fill_between(X_new[order, 0], *interval[order].T, alpha=0.3, lw=0)
-    ax.set(xlabel="x", ylim=(-3, 12))
-    ax.set_title(f"{name}:\n{interval_coverage_score(y_new, interval):.0%} covered")
-axes[0].set_ylabel("waiting time (simulated)")
+    ax.set(ylabel="waiting time", ylim=(-3, 12))
+    ax.set_title(f"{name}: {interval_coverage_score(y_new, interval):.0%} covered")
+axes[2].set_xlabel("x")
 
 # %%
 # Coverage on average is not coverage everywhere. In fifths of x, a constant width is
@@ -82,7 +82,7 @@ for name, interval in intervals.items():
 # Coverage at all levels. The band shows where coverage lies by chance if the level
 # holds. The band of conformal intervals is wider, because the calibration rows are
 # random too.
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(4.8, 8.4), sharex=True)
 for ax, ribbon, kind in ((axes[0], plain, "prediction"), (axes[1], whole, "conformal")):
     CoverageDisplay.from_estimator(ribbon, X_new, y_new, kind=kind, name=kind, ax=ax)
 axes[0].set_title("Normal noise: right at 95%, too wide below")

@@ -40,16 +40,17 @@ shares = variance_contributions(ribbon, X, y, X.loc[asked])
 print(shares.sum().round(6).to_dict())
 
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharex=True)
+figure, axes = plt.subplots(3, 1, figsize=(5.6, 6.6), sharex=True)
 for ax, state in zip(axes, asked, strict=True):
     largest = shares[state].nlargest(6)[::-1]
     ax.barh(largest.index, largest, color="#0072B2")
     interval = ribbon.predict_interval(X.loc[[state]], kind="confidence")
     half = np.diff(interval).item() / 2
-    ax.set_title(f"{state}: {frame.loc[state, 'prediction']:.1f} ± {half:.1f}")
+    mean = frame.loc[state, "prediction"]
+    ax.set_title(f"{state}: {mean:.1f} ± {half:.1f} murders per 100,000")
     ax.set_xlim(0, 0.9)
     ax.tick_params(axis="y", labelsize="small")
-axes[1].set_xlabel("share in the variance of the mean")
+axes[2].set_xlabel("share in the variance of the mean")
 
 # %%
 # One row causes four fifths of the uncertainty about Ohio, and almost none of the

@@ -81,7 +81,7 @@ for name, where in places.items():
 # but other functions fit the data as well. Beyond both clouds the truth leaves the
 # band. There, read a wide band as a warning, not as 90% coverage.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.2), sharex=True, sharey=True)
 line = np.linspace(-3.5, 3.5, 400)
 titles = "After Adam: the band is useless", "Polished: the band opens where data end"
 for ax, model, title in zip(axes, (early, ribbon), titles, strict=True):
@@ -91,9 +91,9 @@ for ax, model, title in zip(axes, (early, ribbon), titles, strict=True):
     ax.plot(line, model.predict(line[:, None]), "C0", lw=2, label="network")
     ax.plot(line, np.sin(2 * line), "C1--", lw=1.5, label="truth")
     ax.plot(x, y, ".", color="0.3", ms=3, zorder=2)
-    ax.set(xlabel="x", ylim=(-3.5, 3.5))
+    ax.set(ylabel="y", ylim=(-3.5, 3.5))
     ax.set_title(title)
-axes[0].set_ylabel("y")
+axes[1].set_xlabel("x")
 axes[1].legend(loc="upper right")
 
 # %%

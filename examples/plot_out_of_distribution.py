@@ -75,7 +75,7 @@ for name in bases:
 # an interval reflects the parameters of its model, not whether the model is still
 # right.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(2, 2, figsize=(8, 5.6), sharex=True, sharey=True)
+figure, axes = plt.subplots(2, 2, figsize=(6, 5.6), sharex=True, sharey=True)
 for ax, ((world, name), numbers) in zip(axes.flat, results.items(), strict=True):
     ax.plot(shifts, numbers[:, 0], "C0o-", lw=2, label="Ribbon")
     ax.plot(shifts, numbers[:, 1], "C1s--", lw=2, label="constant width")

@@ -70,7 +70,7 @@ for place, std in zip(places, stds, strict=True):
 # Dark: 90% confidence band of the mean. Pale: 90% prediction band of a new observation.
 # Dashed: the true 5% and 95% quantiles.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.8))
 concentrations, grid = np.linspace(0, 1.15, 200), np.linspace(0, 1, 200)
 reaction = 210 * concentrations / (0.065 + concentrations)
 wave = np.sin(2 * np.pi * grid)

@@ -96,10 +96,10 @@ for weight_type, unit in (("exposure", 1), ("frequency", 1), ("frequency", 365))
     print(f"{ratio.min():.2f} to {ratio.max():.2f}")
 
 # %%
-# Left: claims per year by age. Right: observed claims of policies that the model has
+# Top: claims per year by age. Bottom: observed claims of policies that the model has
 # not seen, relative to their prediction, with 90% intervals.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.6))
 ages = pd.DataFrame({"DrivAge": np.arange(20, 76)})
 driver = ages.assign(BonusMalus=50, VehGas="Diesel", Area="C", Exposure=1.0)
 band = ribbon.predict_interval(driver, kind="confidence").T
@@ -107,7 +107,7 @@ axes[0].fill_between(driver["DrivAge"], *band, color="C0", alpha=0.4, lw=0)
 axes[0].plot(driver["DrivAge"], ribbon.predict(driver), "C0", lw=2)
 axes[0].set(xlabel="age of the driver in years", ylim=(0, None))
 axes[0].set_ylabel("claims per year, with 90% band")
-axes[0].set_title("Young drivers have the highest rate")
+axes[0].set_title("From 30 on, the rate falls with age")
 totals = predictions(ribbon, test, by="Area", aggregate="sum", kind="prediction")
 totals = totals.set_index("term")
 low, high = (totals[name] / totals["estimate"] for name in ("conf_low", "conf_high"))

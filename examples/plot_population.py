@@ -41,14 +41,14 @@ for _ in range(100):
 # the fit and of the average are correlated. Without ``y``, X is a second sample, and
 # both variances add up.
 plt.style.use("skribbon.plotting.style")
-fig, axes = plt.subplots(1, 2, figsize=(9, 5.4), sharex=True, sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(6, 5.4), sharex=True, sharey=True)
 for ax, (question, found) in zip(axes, tables.items(), strict=True):
     found = pd.DataFrame(found).sort_values("estimate")
     covers = (found["conf_low"] <= 1) & (found["conf_high"] >= 1)
     colours = np.where(covers, "C0", "C1")
     ax.hlines(range(100), found["conf_low"], found["conf_high"], colours, lw=1.5)
     ax.axvline(1, color="black", lw=1)
-    ax.set_title(f"Intervals for {question}:\n{covers.sum()} of 100 contain the effect")
+    ax.set_title(f"For {question}:\n{covers.sum()} of 100 contain the effect")
     ax.set(xlabel="average effect of the treatment", yticks=[])
     ax.spines["left"].set_visible(False)
 axes[0].set_ylabel("100 tables of 200 rows (orange: miss)")

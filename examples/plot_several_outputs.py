@@ -59,35 +59,35 @@ print(f"90% ellipses contain {by_ellipse[-2]:.2f} of the new patients, ", end=""
 print(f"boxes {by_box[-2]:.2f}")
 
 # %%
-# Left: the patient from above, with the 50% and 90% ellipses, the box of both 90%
-# intervals, and draws. Right: the share of new patients in ellipses and boxes of all
+# Top: the patient from above, with the 50% and 90% ellipses, the box of both 90%
+# intervals, and draws. Bottom: the share of new patients in ellipses and boxes of all
 # levels.
 plt.style.use("skribbon.plotting.style")
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=[1.25, 1])
-left.plot(*draws[:1500].T, ".", color="0.7", ms=3.5, mew=0, zorder=0, label="draws")
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 8.6))
+top.plot(*draws[:1500].T, ".", color="0.7", ms=3.5, mew=0, zorder=0, label="draws")
 values, axes = np.linalg.eigh(covariance[0])
 for level, style in ((0.5, "--"), (0.9, "-")):
     width, height = 2 * np.sqrt(values * chi2(2).ppf(level))
     angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
     line = {"fc": "none", "ec": "C0", "lw": 2, "ls": style}
     shape = Ellipse(mean[0], width, height, angle=angle, **line)
-    left.add_patch(shape).set_label(f"{level:.0%} ellipse")
+    top.add_patch(shape).set_label(f"{level:.0%} ellipse")
 (low_t, high_t), (low_l, high_l) = ribbon.predict_interval(patient)[0]
 sides, line = (high_t - low_t, high_l - low_l), {"fc": "none", "ec": "C1", "lw": 1.5}
 box = Rectangle((low_t, low_l), *sides, **line)
-left.add_patch(box).set_label("two 90% intervals")
-left.plot(*mean[0], "C0o", label="prediction")
-left.plot(*y_test.iloc[7], "k*", ms=11, label="observed")
-left.set(xlabel="total cholesterol in mg/dl", ylabel="LDL cholesterol in mg/dl")
-left.set_title("One patient: the box has empty corners")
-left.legend(loc="upper left")
-right.plot([0, 1], [0, 1], color="0.6", lw=1)
-right.plot(levels, by_ellipse, "C0o-", ms=4, label="joint ellipses")
-right.plot(levels, by_box, "C1s-", ms=4, label="boxes of two intervals")
-right.plot(levels, independent, color="C1", ls=":", label="boxes, if independent")
-right.set(xlabel="level", ylabel="share of new patients inside")
-right.set_title(f"At 90%: ellipses {by_ellipse[-2]:.0%}, boxes {by_box[-2]:.0%}")
-right.legend(loc="lower right")
+top.add_patch(box).set_label("two 90% intervals")
+top.plot(*mean[0], "C0o", label="prediction")
+top.plot(*y_test.iloc[7], "k*", ms=11, label="observed")
+top.set(xlabel="total cholesterol in mg/dl", ylabel="LDL cholesterol in mg/dl")
+top.set_title("One patient: the box has empty corners")
+top.legend(loc="upper left")
+bottom.plot([0, 1], [0, 1], color="0.6", lw=1)
+bottom.plot(levels, by_ellipse, "C0o-", ms=4, label="joint ellipses")
+bottom.plot(levels, by_box, "C1s-", ms=4, label="boxes of two intervals")
+bottom.plot(levels, independent, color="C1", ls=":", label="boxes, if independent")
+bottom.set(xlabel="level", ylabel="share of new patients inside")
+bottom.set_title(f"At 90%: ellipses {by_ellipse[-2]:.0%}, boxes {by_box[-2]:.0%}")
+bottom.legend(loc="lower right")
 
 # %%
 # :doc:`The guide </user_guide/outputs>` lists the models that take several outputs, and

@@ -59,9 +59,9 @@ print(f"width by Ribbon / width by refits: median {median:.3f}, ", end="")
 print(f"{low:.2f} to {high:.2f} for nine rows in ten")
 
 # %%
-# Left: seconds of a fit. Right: widths at all new rows.
+# Top: seconds of a fit. Bottom: widths at all new rows.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6), height_ratios=[1, 2])
 names = "100 refits", "Ribbon", "base model alone"
 seconds = refit_seconds, ribbon_seconds, base_seconds
 bars = axes[0].barh(names, seconds, color=["C1", "C0", "0.55"], height=0.6)

@@ -41,7 +41,7 @@ kinds = ("prediction", "confidence")
 # The dark confidence band closes around the mean.
 rng = np.random.default_rng(0)
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 7), sharex=True, sharey=True)
 grid = np.linspace(-1, 1, 200)[:, None]
 for ax, n in zip(axes, (40, 640), strict=True):
     X, y = simulate(n, rng)
@@ -52,13 +52,13 @@ for ax, n in zip(axes, (40, 640), strict=True):
     IntervalDisplay.from_estimator(ribbon, X, y, name=f"{n} rows", ax=ax)
     ax.plot(grid, truth(grid), "C1--", lw=1.5, label="true mean")
     ax.legend(loc="upper left", ncols=2)
-    ax.set(xlabel="x", ylabel="y" if n == 40 else None)
+    ax.set(xlabel="x" if n == 640 else None, ylabel="y")
 
 # %%
 # Each interval covers its own target. In 200 repetitions with 80 rows we count how
 # often both intervals cover new observations, and the true mean. A confidence interval
-# misses most observations. A prediction interval is far too wide for the mean.
-# a false alarm in about 3 of 1,000 tables of independent rows
+# misses most observations. A prediction interval is far too wide for the mean. a false
+# alarm in about 3 of 1,000 tables of independent rows
 warnings.simplefilter("ignore", DependentRowsWarning)
 shares = np.zeros((200, 2, 2))
 for share in shares:
