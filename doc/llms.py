@@ -5,20 +5,27 @@ from pathlib import Path
 
 from docutils import nodes
 
+ASIDE = nodes.table | nodes.figure | nodes.note | nodes.warning | nodes.tip
+
 HEAD = """# {title}
 
 > {sentence}
 
-Links are relative to this file. Each line has a page's title, its address and its first sentence.
+Links are relative to this file. Each line has a page's title, its address and its first sentences.
 """
 
 
-def first_sentence(doctree):
-    """Return the first sentence of a page: of its first paragraph, or of the docstring that it shows."""
+FEWEST_WORDS = 10  # what a line says about a page; a first sentence like "Yes." is followed by the next one
+
+
+def opening(doctree):
+    """Return the first sentences of a page: of its first paragraph, or of the docstring that it shows."""
     for paragraph in doctree.findall(nodes.paragraph):
-        if not any(isinstance(parent, nodes.table | nodes.Admonition | nodes.figure) for parent in parents(paragraph)):
-            text = " ".join(paragraph.astext().split())
-            return re.split(r"(?<=[.?!])\s+(?=[A-Z])", text)[0]
+        if not any(isinstance(parent, ASIDE) for parent in parents(paragraph)):
+            first, *others = re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(paragraph.astext().split()))
+            while others and len(first.split()) < FEWEST_WORDS:
+                first = f"{first} {others.pop(0)}"
+            return first
     return ""
 
 
@@ -30,7 +37,7 @@ def parents(node):
 
 def entry(env, page, depth):
     """Return the line of a page."""
-    title, sentence = env.titles[page].astext(), first_sentence(env.get_doctree(page))
+    title, sentence = env.titles[page].astext(), opening(env.get_doctree(page))
     return f"{'  ' * depth}- [{title}]({page}.html)" + (f": {sentence}" if sentence else "")
 
 
@@ -49,7 +56,7 @@ def site_map(env):
     lines.append(entry(env, root, 0))
     for page in env.toctree_includes.get(root, ()):
         add(page, 0)
-    head = HEAD.format(title=env.config.project, sentence=first_sentence(env.get_doctree(root)))
+    head = HEAD.format(title=env.config.project, sentence=opening(env.get_doctree(root)))
     return head + "\n" + "\n".join(lines) + "\n", seen
 
 

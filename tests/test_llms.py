@@ -8,15 +8,33 @@ import pytest
 application = pytest.importorskip("sphinx.application")  # an extra, not needed to run skribbon
 DOC = Path(__file__).parent.parent / "doc"
 
+INDEX = """Tiny
+====
+
+A *small* site. It has
+three pages, all of them short, and a map.
+
+.. toctree::
+
+   first
+   part/index
+"""
+FIRST = """First page
+==========
+
+.. note:: Not this.
+
+Yes. One sentence is long enough to say what, e.g. this one. Another.
+"""
 PAGES = {
     "conf": "project = 'tiny'\nextensions = ['llms']\n",
-    "index": "Tiny\n====\n\nA *small* site. It has\nthree pages.\n\n.. toctree::\n\n   first\n   part/index\n",
-    "first": "First page\n==========\n\n.. note:: Not this.\n\nOne sentence, e.g. this one. Another.\n",
+    "index": INDEX,
+    "first": FIRST,
     "part/index": "Part\n====\n\n.. toctree::\n\n   inner\n",
-    "part/inner": "Inner\n=====\n\nWhat is inside?\n",
+    "part/inner": "Inner\n=====\n\n.. py:function:: f\n\n   What is inside?\n",
 }
-MAP = """- [Tiny](index.html): A small site.
-- [First page](first.html): One sentence, e.g. this one.
+MAP = """- [Tiny](index.html): A small site. It has three pages, all of them short, and a map.
+- [First page](first.html): Yes. One sentence is long enough to say what, e.g. this one.
 - [Part](part/index.html)
   - [Inner](part/inner.html): What is inside?
 """
@@ -42,7 +60,7 @@ def build(tmp_path, monkeypatch):
 
 def test_map_lists_every_page_in_the_order_of_the_contents(build):
     text = (build() / "llms.txt").read_text(encoding="utf-8")
-    assert text.startswith("# tiny\n\n> A small site.\n")
+    assert text.startswith("# tiny\n\n> A small site. It has three pages, all of them short, and a map.\n")
     assert text.endswith("\n" + MAP)
 
 
