@@ -114,9 +114,9 @@ for (name, ribbon), style, where in zip(laws.items(), styles, places, strict=Tru
 ax.text(19.2, 0.06, "observations at the same x", color="0.4", fontsize="small")
 ax.set(xlabel="amount", ylabel="density of a new observation", xlim=(10, 24))
 ax.set_title("The default learns the skewed noise")
+plt.show()
 
 # %%
 # Next: a model with its noise as a second output,
 # :ref:`sphx_glr_auto_examples_plot_own_model.py`; counts, whose noise grows with the
 # mean, :ref:`sphx_glr_auto_examples_plot_poisson_claims.py`.
-plt.show()

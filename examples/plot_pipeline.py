@@ -84,9 +84,9 @@ ax.bar_label(bars, fmt="%.1f%%", padding=3)
 ax.set_xlabel("epistemic standard deviation (% of the rent)")
 ax.set_xlim(0, 115 * share.max())
 ax.set_title("The mean rent is least certain on the island")
+plt.show()
 
 # %%
 # Next: a real table from a CSV file to a decision, :doc:`/case_studies/claims`;
 # categories that were never observed,
 # :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`.
-plt.show()

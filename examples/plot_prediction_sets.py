@@ -72,8 +72,8 @@ right.vlines(range(10), *interval[row].T, color="0.3", lw=1.5)
 right.set(xlabel="digit (blue: in the 99% set)", xticks=range(10))
 right.set(ylabel="probability with 90% interval", ylim=(0, 1))
 right.set_title("Wide intervals: this picture is unclear")
+plt.show()
 
 # %%
 # Next: guaranteed intervals of a regression,
 # :ref:`sphx_glr_auto_examples_plot_guarantee.py`.
-plt.show()

@@ -111,9 +111,9 @@ for treated, arm in enumerate(("control", "treated")):
     ax.text(12.2, groups.predict(line)[-1], arm, color=f"C{treated}", va="center")
 ax.set(xlabel="week", xlim=(0, 14), xticks=range(0, 13, 3), ylabel="score")
 ax.set_title("Visits of a patient resemble each other")
+plt.show()
 
 # %%
 # Rows that follow each other in time are dependent too: :func:`skribbon.time_blocks`
 # groups them, and :doc:`the guide </user_guide/groups>` explains how. Next: rows with
 # more than one target, :ref:`sphx_glr_auto_examples_plot_several_outputs.py`.
-plt.show()
