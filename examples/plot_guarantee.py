@@ -50,12 +50,12 @@ intervals = {
     "conformal, distance": plain.predict_interval(X_new, kind="conformal"),
     "conformal, distribution": whole.predict_interval(X_new, kind="conformal"),
 }
+print(f"{'':24} covered  below  above  interval score")
 for name, interval in intervals.items():
     below, above = np.mean(y_new < interval[:, 0]), np.mean(y_new > interval[:, 1])
     covered = interval_coverage_score(y_new, interval)
     score = mean_interval_score(y_new, interval)
-    print(f"{name:24}: {covered:.3f} covered, missed {below:.3f} below ", end="")
-    print(f"and {above:.3f} above, interval score {score:.2f}")
+    print(f"{name:24} {covered:7.3f} {below:6.3f} {above:6.3f} {score:15.2f}")
 
 # %%
 # Both conformal intervals cover 90% on average. With the whole distribution, the
