@@ -15,7 +15,7 @@ Links are relative to this file. Each line has a page's title, its address and i
 """
 
 
-FEWEST_WORDS = 10  # what a line says about a page; a first sentence like "Yes." is followed by the next one
+FEWEST_WORDS = 10  # of a line: a first sentence like "Yes." says too little about a page, and so does a question
 
 
 def opening(doctree):
@@ -23,7 +23,7 @@ def opening(doctree):
     for paragraph in doctree.findall(nodes.paragraph):
         if not any(isinstance(parent, ASIDE) for parent in parents(paragraph)):
             first, *others = re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(paragraph.astext().split()))
-            while others and len(first.split()) < FEWEST_WORDS:
+            while others and (first.endswith("?") or len(first.split()) < FEWEST_WORDS):
                 first = f"{first} {others.pop(0)}"
             return first
     return ""

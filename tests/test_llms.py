@@ -24,7 +24,7 @@ FIRST = """First page
 
 .. note:: Not this.
 
-Yes. One sentence is long enough to say what, e.g. this one. Another.
+Yes? One sentence is long enough to say what, e.g. this one. Another.
 """
 PAGES = {
     "conf": "project = 'tiny'\nextensions = ['llms']\n",
@@ -34,7 +34,7 @@ PAGES = {
     "part/inner": "Inner\n=====\n\n.. py:function:: f\n\n   What is inside?\n",
 }
 MAP = """- [Tiny](index.html): A small site. It has three pages, all of them short, and a map.
-- [First page](first.html): Yes. One sentence is long enough to say what, e.g. this one.
+- [First page](first.html): Yes? One sentence is long enough to say what, e.g. this one.
 - [Part](part/index.html)
   - [Inner](part/inner.html): What is inside?
 """
