@@ -57,10 +57,10 @@ for ax, n in zip(axes, (40, 640), strict=True):
 # %%
 # Each interval covers its own target. In 200 repetitions with 80 rows we count how
 # often both intervals cover new observations, and the true mean. A confidence interval
-# misses most observations. A prediction interval is far too wide for the mean. a false
-# alarm in about 3 of 1,000 tables of independent rows
-warnings.simplefilter("ignore", DependentRowsWarning)
+# misses most observations. A prediction interval is far too wide for the mean.
 shares = np.zeros((200, 2, 2))
+# a false alarm in about 3 of 1,000 tables of independent rows
+warnings.simplefilter("ignore", DependentRowsWarning)
 for share in shares:
     ribbon = RibbonRegressor(base).fit(*simulate(80, rng))
     X_new, y_new = simulate(100, rng)
