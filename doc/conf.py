@@ -94,13 +94,15 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"**": ["page-toc"]} | {f"auto_examples/{Path(name).stem}": [] for name in ORDER},
+    # the gallery and the tables of the paper need the room of the table of contents
+    "secondary_sidebar_items": {"**": ["page-toc"], "appendix/paper": []}
+    | {f"auto_examples/{Path(name).stem}": [] for name in (*ORDER, "torch_module.py")},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 # where there is no short list of neighbours, the text gets their room
 ALONE = ["index", "getting_started", "explore", "cheat_sheet", "method", "api", "generated/*"]
-ALONE += ["choosing", "extending", "contributing", "whats_new"]
+ALONE += ["choosing", "results", "extending", "contributing", "glossary", "whats_new"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 toc_object_entries_show_parents = "hide"
 

@@ -46,7 +46,8 @@ print(table[["term", "estimate", "std_error", "conf_low", "conf_high"]].round(4)
 p0 = [rate.max(), 0.1]
 fitted = curve_fit(lambda x, v, k: v * x / (k + x), concentration, rate, p0=p0)
 errors = np.sqrt(np.diag(fitted[1]))
-print("curve_fit:", fitted[0].round(4), "standard errors", errors.round(4))
+print("curve_fit:", fitted[0].round(4).tolist(), "standard errors", end=" ")
+print(errors.round(4).tolist())
 
 
 # %%
