@@ -72,7 +72,7 @@ BOXES = (
         ),
     ),
 )
-COLOURS = ("#2166ac", "#1b7837", "#b2182b", "#8c510a", "#5e3c99", "#35706f")
+COLOURS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#56B4E9")  # of Okabe and Ito, as in the plots
 
 
 def draw(folder):
@@ -89,9 +89,9 @@ def draw(folder):
         for k, ((title, rows), colour) in enumerate(zip(BOXES, COLOURS, strict=True)):
             left, bottom = 0.03 + 0.3175 * (k % 3), 0.49 - 0.455 * (k // 3)
             box = FancyBboxPatch((left, bottom), 0.305, 0.425, boxstyle="round,pad=0,rounding_size=0.008")
-            box.set(facecolor="0.985", edgecolor=colour, linewidth=1.2, transform=figure.transFigure)
+            box.set(facecolor="0.985", edgecolor=colour, linewidth=2, transform=figure.transFigure)
             figure.add_artist(box)
-            figure.text(left + 0.012, bottom + 0.392, title, size=13, weight="bold", color=colour, va="center")
+            figure.text(left + 0.012, bottom + 0.392, title, size=13, weight="bold", color="0.15", va="center")
             y = bottom + 0.355
             for text, code in rows:
                 if not text:  # another line of code for the answer above

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cheat_sheet
 import pictures
 from gallery_order import ORDER
+from guide_links import LINKS
 
 import skribbon
 
@@ -28,6 +29,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "myst_parser",
     "notebooks",  # doc/notebooks.py: case studies with stored outputs
+    "llms",  # doc/llms.py: llms.txt, a map of the site for language models
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -42,9 +44,15 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autosummary_context = {  # scikit-learn documents these
-    "inherited_from_scikit_learn": ["get_params", "set_params", "get_metadata_routing", "set_callbacks"]
-    + [f"set_{method}_request" for method in ("fit", "predict", "predict_proba", "score")]
+autosummary_context = {
+    "guide": LINKS,
+    "inherited_from_scikit_learn": [  # scikit-learn documents these
+        "get_params",
+        "set_params",
+        "get_metadata_routing",
+        "set_callbacks",
+    ]
+    + [f"set_{method}_request" for method in ("fit", "predict", "predict_proba", "score")],
 }
 autodoc_mock_imports = [name for name in ("skorch", "torch") if find_spec(name) is None]  # an extra, not needed here
 autodoc_typehints = "none"  # the docstrings say it in words
@@ -79,19 +87,22 @@ html_title = "skribbon"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["skribbon.css"]
+html_js_files = ["skribbon.js"]
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "skribbon"},
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"**": ["page-toc"]} | {f"auto_examples/{Path(name).stem}": [] for name in ORDER},
+    # the gallery and the tables of the paper need the room of the table of contents
+    "secondary_sidebar_items": {"**": ["page-toc"], "appendix/paper": []}
+    | {f"auto_examples/{Path(name).stem}": [] for name in (*ORDER, "torch_module.py")},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 # where there is no short list of neighbours, the text gets their room
 ALONE = ["index", "getting_started", "explore", "cheat_sheet", "method", "api", "generated/*"]
-ALONE += ["choosing", "extending", "contributing", "whats_new"]
+ALONE += ["choosing", "results", "extending", "contributing", "glossary", "whats_new"]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 toc_object_entries_show_parents = "hide"
 
@@ -118,12 +129,21 @@ def keep_numbers_together(app, doctree, docname):
             text.parent.replace(text, nodes.Text(re.sub(r"(?<=\d) ([±/]) (?=[-\d.])", "\u00a0\\1\u00a0", text)))
 
 
+def describe_thumbnails(app, doctree, docname):
+    """A thumbnail of the gallery has the title of its example as alternative text."""
+    for image in doctree.findall(nodes.image):
+        found = re.search(r"sphx_glr_(\w+)_thumb", image.get("uri", ""))
+        if found and not image.get("alt"):
+            image["alt"] = f"Picture of the example: {app.env.titles[f'auto_examples/{found[1]}'].astext()}"
+
+
 def setup(app):
-    """Connect the three above; draw what pages show."""
+    """Connect the four above; draw what pages show."""
     generated = Path(__file__).parent / "generated"
     cheat_sheet.draw(generated)
     pictures.draw(generated)
     (generated / "cheat_sheet.inc").write_text(cheat_sheet.as_markdown(), encoding="utf-8")
     app.connect("doctree-resolved", keep_numbers_together)
+    app.connect("doctree-resolved", describe_thumbnails)
     app.connect("missing-reference", link_scikit_learn)
     app.connect("autodoc-skip-member", skip_inherited_from_scikit_learn)

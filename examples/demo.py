@@ -1,4 +1,4 @@
-"""Intervals for a regressor and a classifier, and what they cost: a table and a picture within a minute.
+"""Intervals for a regressor and a classifier, and their cost, within a minute.
 
 Run it with ``make demo``, or ``python examples/demo.py --output picture.png``.
 """
@@ -31,11 +31,18 @@ PALE, MIDDLE = "#D9E8F5", "#8DBBDF"  # opaque, so that the band on top keeps its
 
 
 def perceptron(units, alpha):
-    """A small network on standardized inputs and target, trained to its minimum, as Ribbon needs it."""
+    """A small network with standardized X and y, trained to its minimum."""
     network = MLPRegressor(
-        hidden_layer_sizes=(units,), activation="tanh", solver="lbfgs", alpha=alpha, max_iter=5000, random_state=0
+        hidden_layer_sizes=(units,),
+        activation="tanh",
+        solver="lbfgs",
+        alpha=alpha,
+        max_iter=5000,
+        random_state=0,
     )
-    return TransformedTargetRegressor(make_pipeline(StandardScaler(), network), transformer=StandardScaler())
+    return TransformedTargetRegressor(
+        make_pipeline(StandardScaler(), network), transformer=StandardScaler()
+    )
 
 
 def timed(function, *args):
@@ -51,32 +58,47 @@ def gaussian_nll(y, mean, std):
 
 # %% The table
 def compare(name, ribbon, X, y, measure, stratify=None):
-    """Print means over 20 splits of what ``measure`` returns, and of the seconds of the base fit and the Ribbon."""
+    """Print means over 20 splits of ``measure``, and of the seconds of both fits."""
     rows = []
     for seed in range(20):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.33, random_state=seed, stratify=stratify)
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, test_size=0.33, random_state=seed, stratify=stratify
+        )
         _, base_seconds = timed(clone(ribbon.estimator).fit, X_train, y_train)
         fitted, seconds = timed(clone(ribbon).fit, X_train, y_train)
-        rows.append([*measure(fitted, X_train, X_test, y_train, y_test), base_seconds, seconds])
-    share, width, nll, base_nll, base_seconds, seconds = np.mean(rows, axis=0)
-    print(
-        f"{name:34} {share:8.1%} {width:8.4g} {nll:8.3f} {base_nll:8.3f} {base_seconds:8.3f} {seconds:8.3f}", flush=True
-    )
+        rows.append(
+            [*measure(fitted, X_train, X_test, y_train, y_test), base_seconds, seconds]
+        )
+    share, width, *others = np.mean(rows, axis=0)
+    numbers = " ".join(f"{value:8.3f}" for value in others)
+    print(f"{name:34} {share:8.1%} {width:8.4g} {numbers}", flush=True)
 
 
 def of_regressor(ribbon, X, X_test, y, y_test):
-    """Coverage and width of 90% prediction intervals, and NLL of the Ribbon and of constant noise."""
+    """Coverage and width of 90% intervals, NLL of the Ribbon and of constant noise."""
     lower, upper = ribbon.predict_interval(X_test, confidence_level=0.9).T
-    constant = np.std(y - ribbon.predict(X))  # what one would use without parameter uncertainty
+    constant = np.std(
+        y - ribbon.predict(X)
+    )  # what one would use without parameter uncertainty
     base_nll = gaussian_nll(y_test, ribbon.predict(X_test), constant)
     covered = (lower <= y_test) & (y_test <= upper)
-    return covered.mean(), np.mean(upper - lower), -ribbon.log_density(X_test, y_test).mean(), base_nll
+    return (
+        covered.mean(),
+        np.mean(upper - lower),
+        -ribbon.log_density(X_test, y_test).mean(),
+        base_nll,
+    )
 
 
 def of_classifier(ribbon, X, X_test, y, y_test):
-    """Accuracy, width of 90% intervals of probabilities, and NLL of the Ribbon and of the base model."""
-    width = np.ptp(ribbon.predict_proba_interval(X_test, confidence_level=0.9), axis=2).mean()
-    nll = log_loss(y_test, ribbon.predict_proba(X_test)), log_loss(y_test, ribbon.estimator_.predict_proba(X_test))
+    """Accuracy, width of 90% intervals, NLL of the Ribbon and of the base model."""
+    width = np.ptp(
+        ribbon.predict_proba_interval(X_test, confidence_level=0.9), axis=2
+    ).mean()
+    nll = (
+        log_loss(y_test, ribbon.predict_proba(X_test)),
+        log_loss(y_test, ribbon.estimator_.predict_proba(X_test)),
+    )
     return ribbon.score(X_test, y_test), width, *nll
 
 
@@ -85,31 +107,56 @@ def table():
     ridge = make_pipeline(StandardScaler(), Ridge())
     columns = f"{'width':>8} {'NLL':>8} {'NLL base':>8} {'s base':>8} {'s ribbon':>8}"
     print(f"{'Regression, held-out rows':34} {'coverage':>8} {columns}")
-    diabetes, cancer, digits = (load(return_X_y=True) for load in (load_diabetes, load_breast_cancer, load_digits))
+    diabetes, cancer, digits = (
+        load(return_X_y=True)
+        for load in (load_diabetes, load_breast_cancer, load_digits)
+    )
     compare("diabetes, ridge", RibbonRegressor(ridge), *diabetes, of_regressor)
     # alpha: chosen by five-fold cross-validation on the training rows
-    compare("diabetes, perceptron of 16 units", RibbonRegressor(perceptron(16, alpha=10.0)), *diabetes, of_regressor)
+    compare(
+        "diabetes, perceptron of 16 units",
+        RibbonRegressor(perceptron(16, alpha=10.0)),
+        *diabetes,
+        of_regressor,
+    )
     print(f"\n{'Classification, held-out rows':34} {'accuracy':>8} {columns}")
-    compare("breast cancer, logistic", RibbonClassifier(logistic), *cancer, of_classifier, cancer[1])
-    compare("digits, 10-class logistic", RibbonClassifier(logistic), *digits, of_classifier, digits[1])
+    compare(
+        "breast cancer, logistic",
+        RibbonClassifier(logistic),
+        *cancer,
+        of_classifier,
+        cancer[1],
+    )
+    compare(
+        "digits, 10-class logistic",
+        RibbonClassifier(logistic),
+        *digits,
+        of_classifier,
+        digits[1],
+    )
     print(
-        "\nMeans over 20 splits. coverage: of the 90% prediction interval; width: its mean, for classifiers the\n"
-        "mean width of the 90% interval of a probability. NLL base: base model with one residual sigma, or its own\n"
-        "plain probabilities. s base, s ribbon: seconds of the base fit alone, and of the Ribbon with its base fit."
+        "\nMeans over 20 splits. coverage: of the 90% prediction interval.\n"
+        "width: its mean, for classifiers of the 90% interval of a probability.\n"
+        "NLL base: base model with constant noise, or its plain probabilities.\n"
+        "s base, s ribbon: seconds of the base fit, and of the Ribbon with it."
     )
 
 
 # %% The picture
 def draw_band(ax):
-    """A perceptron on a sine with a gap in the data: the confidence band opens where nothing was observed."""
+    """A network on a sine: the confidence band opens where there are no data."""
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.uniform(-3.4, -0.6, 70), rng.uniform(1.1, 3.4, 60)])
     y = np.sin(1.6 * x) + 0.22 * rng.standard_normal(len(x))
     grid = np.linspace(-4.0, 4.0, 400)
     ribbon = RibbonRegressor(perceptron(8, alpha=0.02)).fit(x[:, None], y)
     for kind, colour in (("prediction", PALE), ("confidence", MIDDLE)):
-        lower, upper = ribbon.predict_interval(grid[:, None], confidence_level=0.9, kind=kind).T
-        ax.fill_between(grid, lower, upper, color=colour, lw=0, label=f"90% {kind} band")
+        lower, upper = ribbon.predict_interval(
+            grid[:, None], confidence_level=0.9, kind=kind
+        ).T
+        ax.fill_between(
+            grid, lower, upper, color=colour, lw=0, label=f"90% {kind} band"
+        )
     ax.plot(grid, np.sin(1.6 * grid), color=GREY, lw=1.3, ls="--", label="true mean")
     ax.plot(grid, ribbon.predict(grid[:, None]), color=BLUE, lw=2, label="fitted mean")
     ax.plot(x, y, "o", color=ORANGE, ms=3.4, alpha=0.8, mew=0, label="observations")
@@ -119,23 +166,38 @@ def draw_band(ax):
 
 
 def draw_probabilities(ax):
-    """Held-out tumours sorted by probability; the bars are the uncertainty of the probability itself."""
+    """Held-out tumours by probability, with intervals of the probabilities."""
     data = load_breast_cancer()
-    X, malignant = data.data[:, :4], data.target == 0  # four features leave some doubt to show
+    X, malignant = (
+        data.data[:, :4],
+        data.target == 0,
+    )  # four features leave some doubt to show
     X, X_test, y, y_test = train_test_split(
         X, malignant, train_size=200, test_size=140, random_state=0, stratify=malignant
     )
-    ribbon = RibbonClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y)
+    ribbon = RibbonClassifier(
+        make_pipeline(StandardScaler(), LogisticRegression())
+    ).fit(X, y)
     p = ribbon.predict_proba(X_test)[:, 1]
     order = np.argsort(p)
     lower, upper = ribbon.predict_proba_interval(X_test, confidence_level=0.9)[:, 1].T
     rank = np.arange(len(p))
-    for truth, colour, marker, name in ((True, ORANGE, "^", "malignant"), (False, BLUE, "o", "benign")):
+    for truth, colour, marker, name in (
+        (True, ORANGE, "^", "malignant"),
+        (False, BLUE, "o", "benign"),
+    ):
         mine = y_test[order] == truth
         rows = order[mine]
-        ax.vlines(rank[mine], lower[rows], upper[rows], color=colour, alpha=0.45, lw=2.2)
+        ax.vlines(
+            rank[mine], lower[rows], upper[rows], color=colour, alpha=0.45, lw=2.2
+        )
         ax.plot(rank[mine], p[rows], marker, color=colour, ms=4.5, mew=0, label=name)
-    ax.set(xlim=(-2, len(p) + 1), ylim=(-0.02, 1.02), xlabel="held-out tumours, sorted", ylabel="P(malignant)")
+    ax.set(
+        xlim=(-2, len(p) + 1),
+        ylim=(-0.02, 1.02),
+        xlabel="held-out tumours, sorted",
+        ylabel="P(malignant)",
+    )
     ax.set_title("Classification: LogisticRegression")
     ax.legend(loc="upper left", title="bar: 90% interval", alignment="left")
 
@@ -153,7 +215,12 @@ def picture(path):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("skribbon_demo.png"), help="where the picture goes")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("skribbon_demo.png"),
+        help="where the picture goes",
+    )
     arguments = parser.parse_args()
     table()
     picture(arguments.output)

@@ -2,12 +2,14 @@
 A first interval
 ================
 
-How certain is a prediction? Wrap a scikit-learn model, fit it as usual, and ask for intervals: a ridge regression of
-disease progression in 442 diabetes patients.
+How certain is a prediction? Wrap a scikit-learn model, fit it as usual, and ask for
+intervals. The model here is a ridge regression of disease progression in 442 diabetes
+patients.
 """
 
 # %%
-# Ten measurements of each patient, and the disease a year later. Every third patient is set aside for checking.
+# The table has ten measurements of each patient, and the progression of the disease a
+# year later. Every third patient is held out for checking.
 import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
@@ -21,27 +23,32 @@ test = np.arange(len(X)) % 3 == 0
 X_train, X_test, y_train, y_test = X[~test], X[test], y[~test], y[test]
 
 # %%
-# The wrapped model is fitted once and predicts what it would predict alone.
+# The wrapped model is fitted once, and its predictions do not change.
 ribbon = RibbonRegressor(Ridge(alpha=0.1)).fit(X_train, y_train)
 alone = Ridge(alpha=0.1).fit(X_train, y_train)
-print("same predictions:", np.array_equal(ribbon.predict(X_test), alone.predict(X_test)))
+same = np.array_equal(ribbon.predict(X_test), alone.predict(X_test))
+print("same predictions:", same)
 
 # %%
-# One row for every new patient. ``std_epistemic`` is the uncertainty of the model, which more patients would reduce;
-# ``std_aleatoric`` is the spread of patients with the same measurements, which they would not. The interval holds both.
+# ``predict_frame`` returns one row for each new patient. ``std_epistemic`` is the
+# uncertainty of the model, which more patients would reduce. ``std_aleatoric`` is the
+# spread of patients with the same measurements, which more patients would not reduce.
+# The interval allows for both.
 print(ribbon.predict_frame(X_test, confidence_level=0.9).head().round(1))
 
 # %%
-# Do the intervals keep their word? Nine out of ten patients that the model has not seen should be covered.
-# ``predict_interval`` has the two ends alone.
+# Check the coverage: 90% intervals should contain nine out of ten patients that the
+# model has not seen. ``predict_interval`` returns only the two bounds.
 intervals = ribbon.predict_interval(X_test, confidence_level=0.9)
-print(f"covered: {interval_coverage_score(y_test, intervals):.1%} of {len(y_test)} new patients")
+covered = interval_coverage_score(y_test, intervals)
+print(f"covered: {covered:.1%} of {len(y_test)} new patients")
 IntervalDisplay.from_estimator(ribbon, X_test, y_test)
 
 # %%
-# The coefficients are uncertain too. The intervals of the grey ones, with open circles, include zero.
+# The coefficients are uncertain too. A grey interval with an open circle includes zero.
 CoefficientDisplay.from_estimator(ribbon)
 
 # %%
-# Next: there are two kinds of interval, :ref:`sphx_glr_auto_examples_plot_which_interval.py`; and a table with text
-# columns and missing values, :ref:`sphx_glr_auto_examples_plot_pipeline.py`.
+# Next: the two kinds of interval, :ref:`sphx_glr_auto_examples_plot_which_interval.py`;
+# a table with text columns and missing values,
+# :ref:`sphx_glr_auto_examples_plot_pipeline.py`.

@@ -1,14 +1,16 @@
 """
-A small network, and where it has seen nothing
-==============================================
+A small network, and a gap in the data
+======================================
 
-Does it work for a neural network? Ribbon linearizes the network at its minimum, so the network has to be at one.
-:func:`skribbon.models.polish` takes it there, ``check_linearization`` compares with refits, and the band opens where
-there are no data.
+Does it work for a neural network? Ribbon linearizes the network at its minimum, so it
+must be trained to a minimum. :func:`skribbon.models.polish` takes it there.
+``check_linearization`` compares the linear step with refits. The confidence band opens
+where there are no data.
 """
 
 # %%
-# Two clouds of inputs with a gap between them, and a network with 20 hidden units.
+# There are two clouds of inputs with a gap between them. The network has 20 hidden
+# units.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -34,16 +36,18 @@ network = MLPRegressor(
 )
 
 # %%
-# Adam stops where it likes, and skribbon warns: at such a point the linear step means nothing. ``stationarity_`` is the
-# gradient that is left, in standard errors of itself.
+# Adam stops before the minimum, and skribbon warns: at such a point the linear step
+# means nothing. ``stationarity_`` is the size of the training gradient, in standard
+# errors.
 network.fit(X, y)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", NotStationaryWarning)
     early = RibbonRegressor(FrozenEstimator(network)).fit(X, y)
-print(f"stationarity {early.stationarity_:.3g}, warned: {[w.category.__name__ for w in caught]}")
+names = [warning.category.__name__ for warning in caught]
+print(f"stationarity {early.stationarity_:.3g}, warned: {names}")
 
 # %%
-# Polishing takes Newton steps to the minimum of the network's own objective.
+# ``polish`` takes Newton steps to the minimum of the network's own objective.
 polished = polish(network, X, y)
 ribbon = RibbonRegressor(FrozenEstimator(polished)).fit(X, y)
 print(f"stationarity {ribbon.stationarity_:.3g}")
@@ -51,42 +55,48 @@ print(f"training error {np.mean((y - network.predict(X)) ** 2):.4f} before, ", e
 print(f"{np.mean((y - polished.predict(X)) ** 2):.4f} after")
 
 # %%
-# Is one linear step enough? At the training rows it moves predictions much as refits at the same drawn weights do. It
-# moves the parameters much further than they, along directions of little consequence to these rows, so the comparison
-# speaks for inputs like them. The error of predictions is just above 0.3, up to which ``verdict`` calls a step good. A
-# Newton step at the drawn weights, ``predictive="newton"``, is no cure: these weights leave some directions of this
-# network almost undetermined, and there the step goes too far.
+# Is one linear step enough? At the training rows it changes predictions much like
+# refits with the same weights. The parameters move much further, but along directions
+# that hardly matter for these rows. So the comparison is valid for similar inputs only.
+# The error of predictions is just above 0.3, the limit of the verdict "linear". Newton
+# steps, ``predictive="newton"``, are worse here. The weights leave some directions
+# almost undetermined, and steps along them are too long.
 compared = ribbon.check_linearization(X, y, n_refits=10, random_state=0)
 report = compared.to_frame()
-print(report[["prediction_error", "size_ratio", "correlation", "parameter_error"]].median().round(2).to_string())
+columns = ["prediction_error", "size_ratio", "correlation", "parameter_error"]
+print(report[columns].median().round(2).to_string())
 print(f"verdict: {compared.verdict}; error of predictions by a Newton step: ", end="")
 print(f"{report['newton_prediction_error'].median():.0f} times the move of a refit")
 
 # %%
-# Epistemic standard deviation within the clouds, in the gap and outside.
+# Epistemic standard deviations in the data, in the gap and outside.
 places = {"in the data": [-1.2, 1.3], "in the gap": [0.0, 0.1], "outside": [-3.0, 3.0]}
 for name, where in places.items():
-    print(f"{name:12} {ribbon.predict_std(np.array(where)[:, None], kind='epistemic').round(3)}")
+    std = ribbon.predict_std(np.array(where)[:, None], kind="epistemic")
+    print(f"{name:12} {std.round(3)}")
 
 # %%
-# Confidence bands before and after polishing. Where nothing was observed the band opens, and the further away the more;
-# yet it is the band of this one minimum, other functions fit the data as well, and beyond both clouds the truth leaves
-# it. Out there, take a wide band for a warning and not for 90%.
+# Confidence bands before and after polishing. The band opens where nothing was
+# observed, and widens with the distance from the data. It describes this one minimum,
+# but other functions fit the data as well. Beyond both clouds the truth leaves the
+# band. There, read a wide band as a warning, not as 90% coverage.
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.2), sharex=True, sharey=True)
 line = np.linspace(-3.5, 3.5, 400)
-titles = "As Adam left it: the band is useless", "Polished: the band opens where data end"
+titles = "After Adam: the band is useless", "Polished: the band opens where data end"
 for ax, model, title in zip(axes, (early, ribbon), titles, strict=True):
     band = model.predict_interval(line[:, None], kind="confidence")
-    ax.fill_between(line, *band.T, color="C0", alpha=0.4, lw=0, label="90% confidence band")
+    label = "90% confidence band"
+    ax.fill_between(line, *band.T, color="C0", alpha=0.4, lw=0, label=label)
     ax.plot(line, model.predict(line[:, None]), "C0", lw=2, label="network")
     ax.plot(line, np.sin(2 * line), "C1--", lw=1.5, label="truth")
     ax.plot(x, y, ".", color="0.3", ms=3, zorder=2)
-    ax.set(xlabel="x", ylim=(-3.5, 3.5))
+    ax.set(ylabel="y", ylim=(-3.5, 3.5))
     ax.set_title(title)
-axes[0].set_ylabel("y")
+axes[1].set_xlabel("x")
 axes[1].legend(loc="upper right")
 
 # %%
-# Next: how coverage falls as inputs move away, :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`; a network
-# that you write yourself, :ref:`sphx_glr_auto_examples_plot_own_model.py`.
+# Next: how coverage falls as inputs move away,
+# :ref:`sphx_glr_auto_examples_plot_out_of_distribution.py`; a network that you write
+# yourself, :ref:`sphx_glr_auto_examples_plot_own_model.py`.

@@ -2,14 +2,16 @@
 These rows, or the population
 =============================
 
-"How much would the treatment change the outcome on average?" has two answers. One is about the rows in the table. The
-other is about the population they were sampled from: another sample would have had other rows, and an effect that
-varies between rows would have had another average. The estimate is the same, the standard error is not.
+How much would a treatment change the outcome on average? The question has two answers.
+One is for the rows in the table. The other is for the population that they were sampled
+from. Another sample has other rows, so its average effect would be different. The
+estimate is the same for both questions, but the standard error is not.
 """
 
 # %%
-# A treatment whose effect depends on x: 1 + 2x. In the population x has mean 0, so the average effect is 1. We draw 100
-# tables of 200 rows, fit each, and compute both 90% intervals.
+# The effect of a treatment depends on x: it is 1 + 2x. In the population x has mean 0,
+# so the average effect is 1. We draw 100 tables of 200 rows, fit each, and compute both
+# 90% intervals.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -21,7 +23,9 @@ from skribbon import RibbonRegressor
 from skribbon.inspection import comparisons
 
 rng = np.random.default_rng(3)
-model = make_pipeline(PolynomialFeatures(2, interaction_only=True, include_bias=False), LinearRegression())
+model = make_pipeline(
+    PolynomialFeatures(2, interaction_only=True, include_bias=False), LinearRegression()
+)
 questions = {"these rows as they are": False, "the population": True}
 tables = {question: [] for question in questions}
 for _ in range(100):
@@ -33,23 +37,25 @@ for _ in range(100):
         tables[question].append(comparisons(ribbon, X, "treated", **options).iloc[0])
 
 # %%
-# ``population=True`` with ``y`` says that X are the training rows, so that the fit and the average vary together.
-# Without ``y``, X is a second sample, and the two variances add.
-fig, axes = plt.subplots(1, 2, figsize=(9, 6), sharex=True, sharey=True, layout="constrained")
+# With ``y``, ``population=True`` means that X are the training rows, so the errors of
+# the fit and of the average are correlated. Without ``y``, X is a second sample, and
+# both variances add up.
+plt.style.use("skribbon.plotting.style")
+fig, axes = plt.subplots(1, 2, figsize=(6, 5.4), sharex=True, sharey=True)
 for ax, (question, found) in zip(axes, tables.items(), strict=True):
     found = pd.DataFrame(found).sort_values("estimate")
     covers = (found["conf_low"] <= 1) & (found["conf_high"] >= 1)
-    for row, (low, high, inside) in enumerate(zip(found["conf_low"], found["conf_high"], covers, strict=True)):
-        ax.plot([low, high], [row, row], color="#0072B2" if inside else "#D55E00", lw=1.5)
+    colours = np.where(covers, "C0", "C1")
+    ax.hlines(range(100), found["conf_low"], found["conf_high"], colours, lw=1.5)
     ax.axvline(1, color="black", lw=1)
-    ax.set(title=f"Intervals for {question}\ncontain the population's effect in {covers.sum()} of 100 tables")
-    ax.set_xlabel("average effect of the treatment")
-    ax.set_yticks([])
-    ax.spines[["left", "right", "top"]].set_visible(False)
-axes[0].set_ylabel("100 tables of 200 rows")
+    ax.set_title(f"For {question}:\n{covers.sum()} of 100 contain the effect")
+    ax.set(xlabel="average effect of the treatment", yticks=[])
+    ax.spines["left"].set_visible(False)
+axes[0].set_ylabel("100 tables of 200 rows (orange: miss)")
 plt.show()
 
 # %%
-# Which one is right depends on the question. Use the rows as they are if they are all there is: the customers of one
-# shop, the municipalities of a country, next year's policies. Use the population if you want to generalize from a
-# sample to everybody like them: a survey, a trial, an experiment on some of the users.
+# Which one is right depends on the question. Ask about the rows themselves if there are
+# no others: the customers of one shop, the municipalities of a country, next year's
+# policies. Ask about the population to generalize from a sample: a survey, a trial, an
+# experiment on some of the users.

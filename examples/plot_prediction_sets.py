@@ -2,12 +2,14 @@
 Sets of labels
 ==============
 
-Which labels can be ruled out? A prediction set lists as many labels as needed to contain the true label with the
-probability you ask for: one label if the picture is clear, several if it is not.
+Which labels can be ruled out? A prediction set contains the true label with the
+probability that you ask for. It has one label if the picture is clear, and several if
+it is not.
 """
 
 # %%
-# Handwritten digits: 300 pictures to fit, 400 to calibrate the sets, the others to check them.
+# Handwritten digits: 300 pictures to fit, 400 to calibrate the sets, the others to
+# check them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -22,17 +24,19 @@ from skribbon.metrics import mean_set_size, set_coverage_score
 X, y = load_digits(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, train_size=700, random_state=0, stratify=y)
 X, X_cal, y, y_cal = train_test_split(X, y, train_size=300, random_state=0, stratify=y)
-model = make_pipeline(StandardScaler(with_std=False), LogisticRegression(C=0.01, max_iter=1000))
+classifier = LogisticRegression(C=0.01, max_iter=1000)
+model = make_pipeline(StandardScaler(with_std=False), classifier)
 ribbon = RibbonClassifier(model).fit(X, y).conformalize(X_cal, y_cal)
 print(f"accuracy {ribbon.score(X_new, y_new):.3f}")
 
 # %%
-# A higher level gives larger sets. The sets reach each level on average over pictures, even if the
-# classifier's probabilities are wrong.
+# A higher level gives larger sets. The sets reach each level on average over pictures,
+# even if the classifier's probabilities are wrong.
 for level in (0.9, 0.95, 0.99):
     sets = ribbon.predict_set(X_new, level)
-    covered, size = set_coverage_score(y_new, sets, labels=ribbon.classes_), mean_set_size(y_new, sets)
-    print(f"level {level:.0%}: {covered:.3f} of the sets contain the true label; {size:.2f} labels on average")
+    covered = set_coverage_score(y_new, sets, labels=ribbon.classes_)
+    size = mean_set_size(y_new, sets)
+    print(f"{level:.0%}: {covered:.3f} contain the true label, {size:.2f} labels each")
 
 # %%
 # How large are the 99% sets?
@@ -51,11 +55,13 @@ figure, axes = plt.subplots(2, 4, figsize=(5.6, 3.2))
 for ax, row in zip(axes.flat, np.flatnonzero(sets.sum(axis=1) > 1), strict=False):
     ax.imshow(X_new[row].reshape(8, 8), cmap="gray_r")
     ax.set_axis_off()
-    labels = [rf"$\bf{{{k}}}$" if k == y_new[row] else str(k) for k in ribbon.classes_[sets[row]]]
+    bold = {y_new[row]: rf"$\bf{{{y_new[row]}}}$"}
+    labels = [bold.get(k, str(k)) for k in ribbon.classes_[sets[row]]]
     ax.set_title(" ".join(labels), loc="center")
 
 # %%
-# Probabilities have intervals too. Take the picture whose largest probability is the least certain.
+# Probabilities have intervals too. Take the picture whose largest probability is the
+# least certain.
 proba, interval = ribbon.predict_proba(X_new), ribbon.predict_proba_interval(X_new)
 row = np.ptp(interval, axis=2).max(axis=1).argmax()
 figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.8), width_ratios=[1, 2.6])
@@ -63,9 +69,11 @@ left.imshow(X_new[row].reshape(8, 8), cmap="gray_r")
 left.set_axis_off()
 right.bar(range(10), proba[row], color=np.where(sets[row], "C0", "0.8"))
 right.vlines(range(10), *interval[row].T, color="0.3", lw=1.5)
-right.set(xticks=range(10), xlabel="digit (blue: in the 99% set)", ylabel="probability with 90% interval", ylim=(0, 1))
+right.set(xlabel="digit (blue: in the 99% set)", xticks=range(10))
+right.set(ylabel="probability with 90% interval", ylim=(0, 1))
 right.set_title("Wide intervals: this picture is unclear")
+plt.show()
 
 # %%
-# Next: guaranteed intervals of a regression, :ref:`sphx_glr_auto_examples_plot_guarantee.py`.
-plt.show()
+# Next: guaranteed intervals of a regression,
+# :ref:`sphx_glr_auto_examples_plot_guarantee.py`.

@@ -2,12 +2,14 @@
 Confidence or prediction?
 =========================
 
-Two questions have two intervals. *Where will the next observation fall?* is answered by a prediction interval, *where
-is the mean?* by a confidence interval. One shrinks as more data arrive, the other does not.
+Where will the next observation be? A prediction interval answers. Where is the mean? A
+confidence interval answers. As data are added, the confidence interval shrinks, and the
+prediction interval stays as wide as the noise.
 """
 
 # %%
-# A curve whose truth we know: noise of standard deviation 0.4 around a sine, fitted by a polynomial of degree five.
+# The truth is a sine with noise of standard deviation 0.4. The model is a polynomial of
+# degree five.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -35,43 +37,46 @@ base = make_pipeline(PolynomialFeatures(5), LinearRegression())
 kinds = ("prediction", "confidence")
 
 # %%
-# Few rows and many. The pale band is for observations and stays about as wide as the noise; the dark band is for
-# the mean and closes around it.
+# The pale prediction band is about as wide as the noise, with few rows and with many.
+# The dark confidence band closes around the mean.
 rng = np.random.default_rng(0)
 plt.style.use("skribbon.plotting.style")
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(5.6, 7), sharex=True, sharey=True)
 grid = np.linspace(-1, 1, 200)[:, None]
 for ax, n in zip(axes, (40, 640), strict=True):
     X, y = simulate(n, rng)
     ribbon = RibbonRegressor(base).fit(X, y)
-    widths = {kind: np.ptp(ribbon.predict_interval(X, kind=kind), axis=1).mean() for kind in kinds}
-    print(f"{n:3} rows: " + ", ".join(f"mean width {width:.2f} ({kind})" for kind, width in widths.items()))
+    for kind in kinds:
+        width = np.ptp(ribbon.predict_interval(X, kind=kind), axis=1).mean()
+        print(f"{n:3} rows: mean width of {kind} intervals {width:.2f}")
     IntervalDisplay.from_estimator(ribbon, X, y, name=f"{n} rows", ax=ax)
     ax.plot(grid, truth(grid), "C1--", lw=1.5, label="true mean")
     ax.legend(loc="upper left", ncols=2)
-    ax.set(xlabel="x", ylabel="y" if n == 40 else None)
+    ax.set(xlabel="x" if n == 640 else None, ylabel="y")
 
 # %%
-# Each interval keeps its own promise. In 200 repetitions with 80 rows, both intervals are asked for new observations
-# and for the true mean: a confidence interval misses most observations, a prediction interval is far too wide for the
-# mean.
-warnings.simplefilter("ignore", DependentRowsWarning)  # a false alarm in about 3 of 1,000 tables
+# Each interval covers its own target. In 200 repetitions with 80 rows we count how
+# often both intervals cover new observations, and the true mean. A confidence interval
+# misses most observations. A prediction interval is far too wide for the mean.
 shares = np.zeros((200, 2, 2))
+# a false alarm in about 3 of 1,000 tables of independent rows
+warnings.simplefilter("ignore", DependentRowsWarning)
 for share in shares:
     ribbon = RibbonRegressor(base).fit(*simulate(80, rng))
     X_new, y_new = simulate(100, rng)
     for i, kind in enumerate(kinds):
         interval = ribbon.predict_interval(X_new, kind=kind)
-        share[i] = [interval_coverage_score(target, interval) for target in (y_new, truth(X_new))]
-print("90% interval   holds new observations   holds the true mean")
+        targets = y_new, truth(X_new)
+        share[i] = [interval_coverage_score(target, interval) for target in targets]
+print("90% interval   covers new observations   covers the true mean")
 for kind, (observations, mean) in zip(kinds, shares.mean(axis=0), strict=True):
-    print(f"{kind:13} {observations:24.3f} {mean:21.3f}")
+    print(f"{kind:13} {observations:25.3f} {mean:22.3f}")
 
 # %%
-# So for future prices, loads and patients use ``kind="prediction"``, the default; for an effect, a trend or the
-# average over many cases use ``kind="confidence"``. The confidence interval is about the curve that the model would
-# find with unlimited data, at each x separately; whether this curve is the truth, as it nearly is here, is up to the
-# modeller.
+# Use ``kind="prediction"``, the default, for future prices, loads and patients. Use
+# ``kind="confidence"`` for an effect, a trend or the average over many cases. A
+# confidence interval is for the curve that the model would find with unlimited data, at
+# each x separately. It covers the truth if the model is right, as it nearly is here.
 #
-# Next: how wide is right, :ref:`sphx_glr_auto_examples_plot_tuning_alpha.py`; and noise that is not the same
-# everywhere, :ref:`sphx_glr_auto_examples_plot_heteroskedastic.py`.
+# Next: the width of intervals, :ref:`sphx_glr_auto_examples_plot_tuning_alpha.py`;
+# noise that depends on x, :ref:`sphx_glr_auto_examples_plot_heteroskedastic.py`.

@@ -2,13 +2,14 @@
 A torch module of your own, beside laplace-torch
 ================================================
 
-How do honest intervals for a network in PyTorch look? Put the module into
-:class:`~skribbon.models.torch.TorchRegressor`, which trains it, and that into a Ribbon. laplace-torch gets the module
-that was trained. ``make torch`` runs this script, since it needs ``pip install 'skribbon[torch]' laplace-torch``.
+How do you get intervals for a network in PyTorch? Put the module into
+:class:`~skribbon.models.torch.TorchRegressor`, which trains it, and put the result into
+a Ribbon. laplace-torch gets the same trained module. ``make torch`` runs this script.
+It needs ``pip install 'skribbon[torch]' laplace-torch``.
 """
 
 # %%
-# The module is written as for any other training in torch. It maps rows (n, d) to (n, 1).
+# The module is an ordinary torch module. It maps rows (n, d) to (n, 1).
 import time
 import warnings
 
@@ -40,29 +41,42 @@ y = (y - y[:400].mean()) / y[:400].std()
 X, y, X_new, y_new = X[:400], y[:400], X[400:], y[400:]
 
 # %%
-# Ten lines with skribbon. The network has 3,151 parameters and 400 rows, so the Ribbon refits it three times without
-# some of the rows, to see how large its errors are at rows that it has not seen.
+# Ten lines with skribbon. The network has 3,151 parameters and 400 rows, so it can
+# memorize them. The Ribbon refits it three times without some of the rows, and learns
+# the size of its errors at rows that it has not seen.
 start = time.perf_counter()
 network = TorchRegressor(
-    Network, solver="adam", learning_rate=3e-3, weight_decay=1e-4, max_iter=200, n_iter_no_change=200, random_state=0
+    Network,
+    solver="adam",
+    learning_rate=3e-3,
+    weight_decay=1e-4,
+    max_iter=200,
+    n_iter_no_change=200,
+    random_state=0,
 )
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # 200 epochs are not a minimum, and are meant to be few
+    warnings.simplefilter("ignore")  # 200 epochs do not reach the minimum
     ribbon = RibbonRegressor(network).fit(X, y)
 lower, upper = ribbon.predict_interval(X_new).T
-covered, nll = np.mean((lower < y_new) & (y_new < upper)), -ribbon.predict_distribution(X_new).logpdf(y_new).mean()
-print(f"skribbon, trained and refitted: covers {covered:.2f}, NLL {nll:.2f}, {time.perf_counter() - start:.1f} s")
+covered = np.mean((lower < y_new) & (y_new < upper))
+nll = -ribbon.predict_distribution(X_new).logpdf(y_new).mean()
+seconds = time.perf_counter() - start
+print("skribbon, trained and refitted: ", end="")
+print(f"covers {covered:.2f}, NLL {nll:.2f}, {seconds:.1f} s")
 
 # %%
-# laplace-torch takes the trained module, and sets prior and noise by the marginal likelihood of the training rows.
-# Here its Kronecker factors cover well; the last layer alone does not see the noise that the others have memorized.
+# laplace-torch takes the trained module, and chooses prior and noise by the marginal
+# likelihood of the training rows. Its Kronecker factors cover well here. The curvature
+# of the last layer ignores that the other layers have memorized noise.
 module, new = ribbon.estimator_.module_, torch.from_numpy(X_new)
-rows = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(y[:, None])), batch_size=100)
+table = TensorDataset(torch.from_numpy(X), torch.from_numpy(y[:, None]))
+rows = DataLoader(table, batch_size=100)
 for structure, subset in (("kron", "all"), ("full", "last_layer")):
     start = time.perf_counter()
-    la = Laplace(module, "regression", subset_of_weights=subset, hessian_structure=structure)
+    options = {"subset_of_weights": subset, "hessian_structure": structure}
+    la = Laplace(module, "regression", **options)
     la.fit(rows)
-    prior, sigma = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    prior, sigma = (torch.zeros(1, requires_grad=True) for _ in range(2))
     optimizer = torch.optim.Adam([prior, sigma], lr=0.1)
     for _ in range(100):
         optimizer.zero_grad()
@@ -70,6 +84,8 @@ for structure, subset in (("kron", "all"), ("full", "last_layer")):
         optimizer.step()
     mean, variance = (part.detach().numpy().reshape(len(y_new)) for part in la(new))
     std = np.sqrt(variance + la.sigma_noise.item() ** 2)
-    covered, nll = np.mean(np.abs(y_new - mean) < norm.ppf(0.95) * std), -norm.logpdf(y_new, mean, std).mean()
+    covered = np.mean(np.abs(y_new - mean) < norm.ppf(0.95) * std)
+    nll = -norm.logpdf(y_new, mean, std).mean()
     seconds = time.perf_counter() - start
-    print(f"laplace-torch, {structure} of {subset}: covers {covered:.2f}, NLL {nll:.2f}, {seconds:.1f} s")
+    print(f"laplace-torch, {structure} of {subset}: ", end="")
+    print(f"covers {covered:.2f}, NLL {nll:.2f}, {seconds:.1f} s")

@@ -1,6 +1,8 @@
 """Code on the pages runs, and the reference lists every public name."""
 
+import inspect
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -108,6 +110,27 @@ def test_reference_lists_every_public_name():
     documented = {id(public[name]) for name in listed}
     assert [name for name, found in public.items() if id(found) not in documented] == []
     assert len(documented) == len(listed)  # nothing twice
+
+
+def test_every_public_name_leads_to_the_guide(monkeypatch):
+    """By a line of its docstring, or by the table of doc/guide_links.py."""
+    monkeypatch.syspath_prepend(ROOT / "doc")
+    monkeypatch.delitem(sys.modules, "guide_links", raising=False)
+    import guide_links
+
+    said = {name for name, found in public_objects().items() if "User guide:" in (inspect.getdoc(found) or "")}
+    others = {name.rsplit(".", 1)[1] for name in set(public_objects()) - said}
+    assert set(guide_links.LINKS) == others
+
+
+def test_pages_of_the_guide_links_exist(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "doc")
+    import guide_links
+
+    assert [page for page in guide_links.PAGES if not (ROOT / "doc" / f"{page}.md").exists()] == []
+    entries = (ROOT / "doc" / "user_guide" / "troubleshooting.md").read_text(encoding="utf-8")
+    labels = [re.search(r"<(.*)>", link)[1] for link in guide_links.LINKS.values() if link.startswith(":ref:")]
+    assert [label for label in labels if f"({label})=" not in entries] == []
 
 
 def test_package_index_page_is_self_contained():

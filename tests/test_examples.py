@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("plot_*.py"))
 NOTEBOOKS = sorted((EXAMPLES.parent / "doc" / "case_studies").glob("*.ipynb"))
 MAX_LINES = 130
+MAX_COLUMNS = 88  # what the code boxes of the site show without scrolling
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])(?:/(?:home|Users|root|tmp|work|usr|opt|mnt|var)/|[A-Za-z]:\\)")
 
 
@@ -44,6 +45,11 @@ def test_script_is_short(script):
     assert len(script.splitlines()) <= MAX_LINES
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_script_fits_into_the_code_boxes(path):
+    assert [line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > MAX_COLUMNS] == []
+
+
 def test_script_links_to_examples_that_exist(script):
     linked = re.findall(r"sphx_glr_auto_examples_(\w+\.py)", script)
     assert {name for name in linked if not (EXAMPLES / name).exists()} == set()
@@ -62,7 +68,7 @@ def test_notebook_has_small_outputs_without_warnings_and_errors(notebook):
     assert not [output for output in outputs if output.get("name") == "stderr"]
     lines = [line for output in outputs for line in output.get("text", [])]
     assert lines
-    assert max(map(len, lines)) <= 88
+    assert max(map(len, lines)) <= MAX_COLUMNS
 
 
 def test_notebook_metadata_is_only_the_kernel(notebook):
@@ -77,9 +83,11 @@ def test_notebook_cell_ids_are_unique(notebook):
     assert not [name for name in names if re.fullmatch(r"[0-9a-f]{8}", name)]  # what a machine would call them
 
 
-def test_notebook_code_is_valid_python(notebook):
+def test_notebook_code_is_valid_python_of_few_columns(notebook):
     for cell in code_cells(notebook):
-        ast.parse("".join(cell["source"]))
+        source = "".join(cell["source"])
+        ast.parse(source)
+        assert max(map(len, source.splitlines())) <= MAX_COLUMNS
 
 
 @pytest.mark.parametrize("path", [*SCRIPTS, *NOTEBOOKS], ids=lambda path: path.name)
