@@ -159,3 +159,10 @@ def test_readme_can_be_read_in_five_minutes():
 def test_citation_has_the_current_version():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {skribbon.__version__}\n" in citation
+
+
+def test_pages_that_sources_name_exist():
+    sources = [path.read_text(encoding="utf-8") for path in Path(skribbon.__file__).parent.rglob("*.py")]
+    named = {page for text in sources for page in re.findall(r"\bdoc/[\w/]+\.md", text)}
+    assert named
+    assert [page for page in named if not (ROOT / page).exists()] == []

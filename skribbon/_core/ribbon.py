@@ -299,7 +299,8 @@ class Freedom:
     :math:`\mathrm{df} = (\sum_i c_i^2)^2 / \sum_i c_i^4 - 1`, which is m - 1 for the mean of a category of m rows. The
     directions of influential rows are kept. All other rows contribute as normal features would.
 
-    If one row contributes most, the estimated variance is not that uncertain: all others bound it from below.
+    If one row contributes most of a variance, the formula is too pessimistic: the other rows bound the variance from
+    below.
     """
 
     directions: np.ndarray  # (p, m r), r of each influential row, or group: their products with v have squares c_i^2

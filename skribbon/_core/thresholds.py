@@ -5,7 +5,7 @@ not. Sizes of blocks and tolerances of rounding stay in the files that use them.
 empirical distribution of the noise, is in ``_laws/noise_distributions.py``, which imports nothing from here.
 """
 
-# ---------------------------------------------------------------------- correction="auto", doc/defaults.md#correction
+# ------------------------------------------------------- correction="auto", doc/appendix/defaults.md#correction
 SMALL_MEAN_LEVERAGE = 0.05  # mean leverage up to which HC1 is considered: it enlarges scores by at most 2.6%
 SMALL_LEVERAGE = 0.1  # largest leverage with which HC1 is used: HC2 then enlarges no score by more than 5.4%
 # Effective parameters per row up to which leave-one-out residuals resemble residuals of new rows: HC2 instead of HC3
@@ -29,11 +29,11 @@ LINEARIZATION_ERROR = 0.3
 SEPARATION = 0.05  # warn below this ratio of squared scores to their expectation: separated classes 0.03, others 0.09
 DEPENDENCE = 2.75  # correlation of neighbouring residuals, in standard errors, above which fit warns: 3 of 1,000 tables
 
-# ---------------------------------------------------------------------- damping, doc/defaults.md#damping-of-networks
+# ------------------------------------------------------- damping, doc/appendix/defaults.md#damping-of-networks
 MAX_PARAMETERS_PER_ROW = 0.25  # effective parameters per row that damping leaves: 0.2 and 0.3 cover .86 to .98
 INTERPOLATING = 0.75  # effective parameters per row above which networks are damped even at a minimum
 EARLY_STOPPING_DAMPING = 0.01  # least damping after early stopping, in variances of y: widths are near refits'
-# the same if held-out rows scale the covariance: best likelihood and intervals of means
+# effective parameters per row that damping leaves if held-out rows scale the covariance: best likelihood and means
 HELD_OUT_PARAMETERS_PER_ROW = 0.5
 
 # ---------------------------------------------------------------------- curvature="auto", doc/user_guide/curvature.md
@@ -48,25 +48,25 @@ MIN_CURVATURE = 0.05  # share of H_r that a Newton draw keeps in any direction: 
 MAX_FLAT_DRAWS = 0.05  # share of draws with raised curvature above which fit warns, by judgement
 MEDIAN_ROWS = 20_000  # rows that the median length of a score is computed from, for clip_scores: known to 1%
 
-# ---------------------------------------------------------------------- held_out="auto", doc/defaults.md#held-out-rows
+# ------------------------------------------------------- held_out="auto", doc/appendix/defaults.md#held-out-rows
 N_FOLDS = 5  # folds of which some are refitted: refits with four fifths of the rows resemble the fit to all of them
 N_REFITS = 3  # refits: 3.4 base fits in all, and nearly the coverage of five refits
 FEWEST_UNSEEN_ROWS = 200  # validation rows of early stopping from which no refits are made
 MAX_REFIT_RATIO = 10.0  # ratio of held-out mean squared errors of refits above which fit warns: coverage is then off
 EPISTEMIC_PRIOR = 4.0  # precision of the prior on the log of the epistemic scale: 4 to 20 are equally good
 
-# ---------------------------------------------------------------------- temperature="auto", doc/defaults.md#temperature
+# ------------------------------------------------------- temperature="auto", doc/appendix/defaults.md#temperature
 # Precision of the prior on log T below and above one, for linear models and for networks: few errors say little about
 # T < 1, and refits of networks differ.
 TEMPERATURE_PRIORS = ((20.0, 4.0), (50.0, 4.0))
 MAX_LOSS_RATIO = 6.0  # left-out over training log loss above which classes count as separable: 3 to 10 are as good
 MIN_AVERAGING_GAIN = 1e-3  # nats by which averaging must be better: it needs a covariance for every predicted row
 NETWORK_MARGIN = 2.0  # standard errors by which a network's scaling must be better: with less, some networks lose
-NETWORK_SPREAD = 1.2  # variance of a network over the squared difference of two refits, which share most of their rows
+NETWORK_SPREAD = 1.2  # variance of a network, in squared differences of two refits: these share rows and differ less
 SCALING_WORK = 2e5  # rows times squared classes that a temperature is learnt from: 2,000 rows of ten classes
 FEWEST_SCALING_ROWS = 1000  # rows that it is learnt from if there are many classes: a temperature to a few percent
 
-# ---------------------------------------------------------------------- noise and law, doc/defaults.md
+# ------------------------------------------------------- noise and law, doc/appendix/defaults.md
 FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories
 FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
 LINEAR_NOISE_COLUMNS = 50  # columns up to which the scale may be log-linear in x, with ten rows each, by judgement

@@ -73,14 +73,14 @@ class ClassificationMethods:
         return ClassProbabilities(self._latent(self._prepared(X)), self.model_.loss, self._scaling)
 
     def __getattr__(self, name):
-        """Raise an AttributeError; for ``predict_interval`` it names the methods of classifiers."""
+        """Raise what a property raised, or an AttributeError that for ``predict_interval`` names other methods."""
         if name == "predict_interval":
             raise AttributeError(
                 f"{type(self).__name__} predicts classes, which have no interval. Use predict_proba_interval(X) for "
                 "intervals of the class probabilities, or conformalize(X_cal, y_cal) and predict_set(X) for sets of "
                 "classes with guaranteed coverage."
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.__getattribute__(name)
 
     @lazily
     def predict(self, X: MatrixLike) -> NDArray[Any]:

@@ -90,8 +90,8 @@ class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
         Level of the intervals scored by "coverage" and "interval_score".
     cv : int, splitter, iterable or "loo", default=None
         A splitter or an iterable as in scikit-learn, or a number of folds; five if None, of which a classifier of many
-        rows uses three. Unlike scikit-learn's, these
-        folds do not depend on the order, scale or shift of the rows, and identical rows share a fold. "loo" scores
+        rows uses three. Unlike scikit-learn's, these folds do not depend on the order, scale or shift of the rows, and
+        identical rows share a fold, except in tables of categories, where they are spread evenly. "loo" scores
         every row under the fit to all others, by one Newton step from a single fit, without refits. It keeps what
         ``store_loo=True`` of the Ribbon does: targets and predictions of all rows, for intervals of kind "jackknife+".
         For a Dask table: a number of folds by position, or "partitions", which holds out whole partitions in five
@@ -114,7 +114,7 @@ class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
         Score of the choice, greater is better; for "coverage", minus the distance from the level.
     cv_results_ : dict of ndarray
         ``alpha``, ``temperature`` for a classifier, and for every metric
-        ``mean_test_*`` and ``split*_test_*``; ready for ``pandas.DataFrame``.
+        ``mean_test_*``, ``std_test_*`` and ``split*_test_*``; ready for ``pandas.DataFrame``.
     held_out_ : HeldOutSummary
         Source of the held-out predictions that were scored, and the number of base fits for them.
     estimator_ : RibbonRegressor or RibbonClassifier

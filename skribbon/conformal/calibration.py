@@ -14,6 +14,7 @@ from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes
 from .._utils.typing import ClassScoreName, FloatArray, Levels, PerRow
 from ..exceptions import CalibrationWarning, warn_user
+from ..metrics.scores import as_weights
 
 TAIL = 1e-8  # below this tail probability scores grow linearly: 1 - F has only eight digits there, and fewer beyond
 FAR = -float(ndtri(TAIL))  # the score at TAIL
@@ -67,7 +68,9 @@ def conformal_quantile(
     """
     levels, scalar = check_levels(confidence_level, "confidence_level")
     scores = np.asarray(scores, dtype=float)
-    weight = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if np.isnan(scores).any():
+        raise ValueError("scores must not be NaN; leave out rows without a score.")
+    weight = as_weights(sample_weight, len(scores))
     order = np.argsort(scores, kind="stable")
     reached, new = np.cumsum(weight[order]), np.asarray(test_weight, dtype=float)
     total = reached[-1] if len(reached) else 0.0

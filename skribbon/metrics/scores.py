@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
 from .._laws.numerics import energy_scores, points_crps
-from .._utils.checks import check_levels, check_single_level
+from .._utils.checks import check_count, check_levels, check_single_level
 from .._utils.typing import FloatArray, MatrixLike, Outputs, PerRow, RandomState
 
 
@@ -140,7 +140,10 @@ def mean_interval_score(
 
 def as_weights(sample_weight, n):
     """Weights (n,) as floats, ones by default."""
-    return np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have one weight for each of {n} rows, got shape {weight.shape}.")
+    return weight
 
 
 def coverage_by_group(
@@ -205,7 +208,9 @@ def coverage_by_width(
     """
     y_true, lower, upper = check_intervals(y_true, y_interval)
     width, weight = upper - lower, as_weights(sample_weight, len(y_true))
-    edges = np.unique(np.sort(width)[(np.arange(1, n_bins) * len(width)) // n_bins])  # widths may be infinite
+    edges = np.unique(
+        np.sort(width)[(np.arange(1, check_count(n_bins, "n_bins")) * len(width)) // n_bins]
+    )  # widths may be infinite
     place = np.unique(np.searchsorted(edges, width, side="right"), return_inverse=True)[1]
     _, covered, total = coverage_by_group(y_true, y_interval, place, sample_weight=weight)
     filled = total > 0
@@ -318,6 +323,7 @@ def coverage_band(
     """
     check_single_level(confidence_level)
     check_levels(probability, "probability")
+    check_count(n_samples, "n_samples")
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     if n_calibration is None:
         ends = binom.ppf(tails, n_samples, confidence_level)
@@ -577,7 +583,7 @@ def reliability_curve(
 
 def binned(confidence, correct, weight, n_bins, strategy):
     """Mean confidence, mean accuracy and weight of every nonempty bin."""
-    weight = as_weights(weight, len(confidence))
+    weight, n_bins = as_weights(weight, len(confidence)), check_count(n_bins, "n_bins")
     if strategy == "uniform":
         edges = np.linspace(0, 1, n_bins + 1)
     elif strategy == "quantile":

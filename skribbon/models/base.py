@@ -18,7 +18,7 @@ from .._core.linalg import gram, right_multiply, row_covariances
 from .._core.refits import minimise
 from .._core.rows import Groups, Rows, row_blocks
 from .._core.thresholds import NEGLIGIBLE_GRADIENT
-from .._utils.checks import check_no_dates
+from .._utils.checks import check_no_dates, checked_weight
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray, MatrixLike, PerRow
 from ..exceptions import warn_user
@@ -607,7 +607,7 @@ def polish(
     """
     y = np.asarray(y) if np.ndim(y) == 2 and np.shape(y)[1] > 1 else column_or_1d(y)
     check_consistent_length(X, y, sample_weight)
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    weight = checked_weight(sample_weight, X)
     model = as_parametric(estimator, y, weight)
     with_theta(estimator, model, model.theta)  # raises before the work if the estimator is not registered
     theta, report = minimise(training_rows(model, X, y, weight), max_iter, tol, verbose)

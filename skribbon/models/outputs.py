@@ -24,9 +24,19 @@ class OutputOf(RegressorMixin, BaseEstimator):
         """Predicted column, (n_samples,)."""
         return self.estimator.predict(X)[:, self.output]
 
+    @property
+    def coef_(self):
+        """Coefficients of the output, as the base estimator has them."""
+        return self.estimator.coef_[self.output]
+
+    @property
+    def intercept_(self):
+        """Intercept of the output."""
+        return np.broadcast_to(self.estimator.intercept_, len(self.estimator.coef_))[self.output]
+
 
 class ColumnByColumn:
-    """Fitted transformer of y (n, m) by columns; row ``y`` and its image ``t`` fill in for all but column ``index``."""
+    """Fitted transformer of y (n, m), for one column at a time; the other columns are those of row ``y``, or ``t``."""
 
     def __init__(self, transformer, y, t, index=None):
         self.transformer, self.y, self.t, self.index = transformer, y, t, index

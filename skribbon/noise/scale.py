@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from .._core import thresholds
 from .._core.deals import deal, row_keys
 from .._predict.held_out import HeldOut
+from .._utils.checks import check_count
 from .._utils.compat import limit_blas
 from .._utils.typing import FloatArray, MatrixLike
 
@@ -115,6 +116,8 @@ class ConstantNoise(Noise):
         self.dispersion = dispersion
 
     def fit(self, training: Any) -> Self:
+        if not self.dispersion >= 0:
+            raise ValueError(f"dispersion must be a variance >= 0, got {self.dispersion!r}.")
         self.dispersion_ = float(self.dispersion)
         return self
 
@@ -295,6 +298,8 @@ class HeteroskedasticNoise(Noise):
     @limit_blas()  # few rows
     def _fit_squares(self, X, y, squared, weight, group, constant):
         """Fit to squared residuals (m,) that are unbiased for the noise; returns dispersions (m,) as of unseen rows."""
+        if self.cv is not None:
+            check_count(self.cv, "cv", 2)
         self.dispersion_, self.factors_, self.scale_, self.shrinkage_ = constant, (), 1.0, 0.0
         dispersion, rows = np.full(len(weight), constant), np.flatnonzero(weight > 0)
         keys = row_keys(y[rows], X[rows], None if group is None else group[rows])

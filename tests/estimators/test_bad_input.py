@@ -34,6 +34,7 @@ from sklearn.utils import check_array, column_or_1d, get_tags
 
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._utils.checks import check_observations
+from skribbon.conformal import conformal_quantile
 from skribbon.exceptions import (
     CurvatureError,
     LeverageWarning,
@@ -41,6 +42,9 @@ from skribbon.exceptions import (
     RibbonWarning,
     UndeterminedDirectionWarning,
 )
+from skribbon.metrics import coverage_band, coverage_by_width, expected_calibration_error
+from skribbon.models import polish
+from skribbon.noise import ConstantNoise, HeteroskedasticNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -569,3 +573,50 @@ def test_only_models_that_can_be_polished_are_advised_to_be():
             with pytest.warns(NotStationaryWarning, match="Try: ") as said:
                 RibbonRegressor(base, damping=0.0).fit(X, Y)
         assert any("polish" in str(one.message) for one in said) is polished
+
+
+# ---------------------------------------------------------------------- arguments of functions and noise models
+def test_classifiers_raise_what_their_properties_raise():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.raises(AttributeError, match="store_loo"):
+        _ = RibbonClassifier().fit(X, y).loo_score_
+    with pytest.raises(NotFittedError):
+        _ = RibbonClassifier().covariance_
+    with pytest.raises(AttributeError, match="has no attribute 'missing'"):
+        _ = RibbonClassifier().missing
+
+
+@pytest.mark.parametrize("dispersion", [-1.0, np.nan])
+def test_constant_noise_refuses_what_is_no_variance(dispersion):
+    X, y = np.arange(20.0)[:, None], np.sin(np.arange(20.0))
+    with pytest.raises(ValueError, match="dispersion must be a variance"):
+        RibbonRegressor(noise=ConstantNoise(dispersion)).fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [0, 1, "a", 2.5])
+def test_heteroskedastic_noise_refuses_bad_numbers_of_folds(cv):
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    with pytest.raises(ValueError, match="cv must be an integer >= 2"):
+        RibbonRegressor(noise=HeteroskedasticNoise(cv=cv)).fit(X, X[:, 0])
+
+
+def test_numbers_of_bins_and_rows_are_checked():
+    with pytest.raises(ValueError, match="n_bins must be an integer >= 1"):
+        expected_calibration_error([0, 1], [0.2, 0.7], n_bins=0)
+    with pytest.raises(ValueError, match="n_bins must be an integer >= 1"):
+        coverage_by_width([1.0, 2.0], [[0, 2], [1, 3]], n_bins=-3)
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 1"):
+        coverage_band(0)
+
+
+def test_conformal_quantile_refuses_missing_scores_and_weights_of_other_rows():
+    with pytest.raises(ValueError, match="scores must not be NaN"):
+        conformal_quantile([1.0, np.nan, 3.0], 0.5)
+    with pytest.raises(ValueError, match="sample_weight"):
+        conformal_quantile([1.0, 2.0, 3.0], 0.5, [1.0, 2.0])
+
+
+def test_polish_refuses_negative_weights():
+    X, y = np.arange(20.0)[:, None], np.sin(np.arange(20.0))
+    with pytest.raises(ValueError, match="sample_weight must not be negative"):
+        polish(Ridge().fit(X, y), X, y, sample_weight=-np.ones(20))
