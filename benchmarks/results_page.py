@@ -327,6 +327,78 @@ def draw_classifiers(figure):
     figure.suptitle("RibbonClassifier is rarely worse\nthan the model that it wraps")
 
 
+# ---------------------------------------------------------------------- public tables
+def public(kind):
+    """Methods and tables of one kind, and arrays (methods, tables) of their scores."""
+    rows = [row for row in records.read("public")["rows"] if row["kind"] == kind]
+    methods, names = (list(dict.fromkeys(row[key] for row in rows)) for key in ("method", "table"))
+    found = {(row["method"], row["table"]): row for row in rows}
+    keys = ("score", "covered", "crps", "nll", "brier")
+    arrays = {
+        key: np.array([[found[m, name].get(key, np.nan) for name in names] for m in methods], dtype=float)
+        for key in keys
+    }
+    return methods, names, arrays
+
+
+def relative(scores):
+    """Geometric means over tables of ratios to the first method."""
+    return np.exp(np.log(scores / scores[0]).mean(axis=1))
+
+
+def wins(scores):
+    return np.bincount(scores.argmin(axis=0), minlength=len(scores))
+
+
+def shown(texts):
+    """Texts without those of methods that have no such score."""
+    return ["" if text.startswith(("nan", "+nan")) else text for text in texts]
+
+
+def public_regression():
+    methods, names, a = public("regression")
+    loss, off = relative(a["score"]), np.abs(a["covered"] - 0.9).mean(axis=1)
+    columns = [
+        [str(n) for n in wins(a["score"])],
+        bold([f"{v:.3f}" for v in loss], loss),
+        [f"{v:.3f}" for v in a["covered"].mean(axis=1)],
+        bold([f"{v:.3f}" for v in off], off),
+        shown([f"{v:.3f}" for v in relative(a["crps"])]),
+        shown([f"{v:+.2f}" for v in np.median(a["nll"] - a["nll"][0], axis=1)]),
+    ]
+    header = ["", f"best of {len(names)} tables", "quantile loss", "covered", "distance from 90%", "CRPS", "NLL"]
+    return table(header, [list(row) for row in zip(methods, *columns, strict=True)])
+
+
+def public_classification():
+    methods, names, a = public("classification")
+    loss, brier = relative(a["score"]), relative(a["brier"])
+    plain = [methods.index(f"{m.split(',')[0]}, plain") if "," in m else 0 for m in methods]
+    worse = (a["score"] > a["score"][plain] + 5e-4).sum(axis=1)  # beyond the digits that are shown
+    columns = [
+        [str(n) for n in wins(a["score"])],
+        bold([f"{v:.3f}" for v in loss], loss),
+        bold([f"{v:.3f}" for v in brier], brier),
+        [str(n) if k not in plain and "," in methods[k] else "" for k, n in enumerate(worse)],
+    ]
+    header = ["", f"best of {len(names)} tables", "log loss", "Brier score", "tables worse than the plain model"]
+    return table(header, [list(row) for row in zip(methods, *columns, strict=True)])
+
+
+def by_table(kind):
+    methods, names, a = public(kind)
+    columns = [bold([f"{v:.3f}" for v in scores], scores) for scores in a["score"].T]
+    return table(["", *methods], [[name, *column] for name, column in zip(names, columns, strict=True)])
+
+
+def public_regression_tables():
+    return by_table("regression")
+
+
+def public_classification_tables():
+    return by_table("classification")
+
+
 # ---------------------------------------------------------------------- which code
 def runs():
     rows = []
@@ -349,7 +421,8 @@ def paper_tables():
 
 
 TORCH = (torch, torch_wide, torch_convolutions, torch_scaling)
-TABLES = (speed, *TORCH, uci, paper, classifiers, runs, paper_tables)
+PUBLIC = (public_regression, public_regression_tables, public_classification, public_classification_tables)
+TABLES = (speed, *TORCH, uci, paper, classifiers, *PUBLIC, runs, paper_tables)
 BLOCKS = {own.__name__: own for own in TABLES}
 DRAWINGS = {"speed": (draw_speed, 4.2), "uci": (draw_uci, 4.0), "paper": (draw_paper, 3.6)}
 DRAWINGS["classifiers"] = (draw_classifiers, 3.4)
