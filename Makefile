@@ -55,10 +55,12 @@ nightly: ## Run most tests with the scikit-learn, numpy and scipy of tomorrow (m
 	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade --pre $(if $(INDEX),--index-url $(INDEX)) scikit-learn numpy scipy
 	$(TEST_ENV) $(NIGHTLY)/bin/python -m pytest -n 2 --dist worksteal -q $(FLOOR_TESTS)
 
+# SCALING=1 adds modules of 1,000 to 100,000 parameters on 1,000 to 100,000 rows (minutes). CPU time is steady on busy cores.
 torch: $(TORCHED)/.installed ## Test torch modules in an environment of their own, and compare with laplace-torch (minutes)
 	$(TEST_ENV) $(TORCHED)/bin/python -m pytest -n 2 --dist worksteal -q -o addopts="--doctest-modules" tests/torch_modules skribbon/models/torch
 	$(NO_WINDOW) $(ONE_THREAD) $(TORCHED)/bin/python examples/torch_module.py
-	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch.py
+	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch.py --clock cpu
+	$(if $(SCALING),$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_torch_scaling.py)
 
 lint: $(STAMP) ## Check style, docstrings, formatting, types and size
 	$(BIN)/ruff check .

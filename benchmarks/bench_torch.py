@@ -1,6 +1,6 @@
 """Torch modules beside laplace-torch and the autograd estimators, on the same trained weights, in one run.
 
-Usage: python benchmarks/bench_torch.py [--only abc] [--repeats 3] [--clock cpu]
+Usage: python benchmarks/bench_torch.py [--only abcd] [--repeats 3] [--clock cpu]
 
 Needs torch and laplace-torch: ``make torch`` installs both into an environment of their own and runs this.
 """
@@ -8,19 +8,20 @@ Needs torch and laplace-torch: ``make torch`` installs both into an environment 
 import json
 import subprocess
 import sys
-import time
 import warnings
 
 import _data
 import numpy as np
 import torch
-from _harness import Line, best_of, measure, parser
+from _harness import CLOCKS, Line, best_of, measure, parser
 from _peak_memory import resident_growth
 from bench_peers import Batches, blas_threads
 from laplace import Laplace
 from scipy.stats import norm
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -92,11 +93,12 @@ def sets(repeats, clock):
     """(a) Seconds of fit and predict beside laplace-torch, and coverage and log score of new rows, on four sets."""
     for name in SETS:
         X, y, X_test, y_test = standardized(name)
-        what, start = f"{name}, n = {len(y):,}", time.perf_counter()
+        what, now = f"{name}, n = {len(y):,}", CLOCKS[clock]
+        start = now()
         module = network(X.shape[1]).fit(X, y).module_
-        training, start = time.perf_counter() - start, time.perf_counter()
+        training, start = now() - start, now()
         honest = RibbonRegressor(network(X.shape[1])).fit(X, y)
-        ratio = (time.perf_counter() - start) / training
+        ratio = (now() - start) / training
         yield Line("a", f"{what}: RibbonRegressor, seconds", ratio, "training", seconds=ratio * training)
         for label, value in zip(("90% coverage", "NLL"), ribbon_scores(honest, X_test, y_test), strict=True):
             yield Line("a", f"{what}: RibbonRegressor", value, label)
@@ -155,9 +157,9 @@ WIDE = {
 }
 
 
-def one_wide(name, method, n=2000):
+def one_wide(name, method, clock, n=2000):
     """Seconds and MB of one fit, and of predictions of 200 rows, as JSON; in a process of its own."""
-    make, d, _ = WIDE[name]
+    (make, d, _), now = WIDE[name], CLOCKS[clock]
     torch.manual_seed(SEED)
     rng, module = np.random.default_rng(SEED), make()
     X = rng.normal(size=(n, d))
@@ -179,11 +181,11 @@ def one_wide(name, method, n=2000):
         def predict():
             found[0].predict_interval(X[:200])
 
-    start = time.perf_counter()
+    start = now()
     megabytes = resident_growth(fit)
-    seconds, start = [time.perf_counter() - start], time.perf_counter()
+    seconds, start = [now() - start], now()
     predict()
-    seconds.append(time.perf_counter() - start)
+    seconds.append(now() - start)
     p = sum(leaf.numel() for leaf in module.parameters())
     print(json.dumps({"p": p, "fit": seconds[0], "predict": seconds[1], "MB": megabytes}))
 
@@ -192,7 +194,7 @@ def wide(repeats, clock):
     """(b) Networks of 100,000 parameters: seconds and memory of a fit and of predictions."""
     for name, (_, _, methods) in WIDE.items():
         for method in methods:
-            command = [sys.executable, "-W", "ignore", __file__, "--wide", name, method]
+            command = [sys.executable, "-W", "ignore", __file__, "--wide", name, method, clock]
             result = subprocess.run(command, check=True, capture_output=True, text=True)
             found = json.loads(result.stdout.splitlines()[-1])
             what = f"{name}, {found['p']:,} parameters, n = 2,000, {method}"
@@ -245,7 +247,31 @@ def paper(repeats, clock):
     yield Line("c", what, s["torch"] / s["autograd"], "autograd", seconds=s["torch"])
 
 
-CASES = {"a": sets, "b": wide, "c": paper}
+# ---------------------------------------------------------------------- convolutions by curvature
+def small_cnn(n_features, n_outputs):
+    """Network of 830 parameters for images of 8 x 8 pixels and ten classes."""
+    images = nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU()
+    return nn.Sequential(*images, nn.AvgPool2d(2), nn.Flatten(), nn.Linear(32, n_outputs))
+
+
+def convolutions(repeats, clock, n=900):
+    """(d) A convolutional network of digits, post hoc, by curvature: NLL, width of intervals, and seconds."""
+    X, y = load_digits(return_X_y=True)
+    X, decay = X / 16, 1e-3
+    settings = {"solver": "adam", "learning_rate": 5e-3, "max_iter": 30, "n_iter_no_change": 30, "random_state": SEED}
+    module = TorchClassifier(small_cnn, weight_decay=decay, **settings).fit(X[:n], y[:n]).module_
+    kept = TorchClassifier(module, weight_decay=decay, fitted=True)
+    for curvature in ("ggn", "last_layer", "matrix_free", "low_rank", "diag"):
+        ribbon, now = RibbonClassifier(kept, curvature=curvature, temperature=1.0), CLOCKS[clock]
+        start = now()
+        loss = log_loss(y[n:], ribbon.fit(X[:n], y[:n]).predict_proba(X[n:]))
+        width = np.mean(np.diff(ribbon.predict_proba_interval(X[n:]), axis=-1))
+        seconds = now() - start
+        yield Line("d", f"digits, CNN, {curvature}", loss, "NLL", seconds=seconds)
+        yield Line("d", f"digits, CNN, {curvature}: 90% intervals of probabilities", width, "mean width")
+
+
+CASES = {"a": sets, "b": wide, "c": paper, "d": convolutions}
 
 
 if __name__ == "__main__":

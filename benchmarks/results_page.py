@@ -73,6 +73,107 @@ def draw_speed(figure):
     figure.suptitle(f"Faster than other packages\nin {len(rows) - slower} of {len(rows)} comparisons")
 
 
+# ---------------------------------------------------------------------- torch modules
+STRUCTURES = {"full": "full", "kron": "Kronecker", "last layer": "last layer"}
+# Records' names of fits of 10^5 parameters.
+WIDE = {
+    "MLP 20-300-300-1": "dense network",
+    "CNN": "convolutional network",
+    "kfac": '`"kfac"`',
+    "last_layer": '`"last_layer"`',
+    "matrix_free": '`"matrix_free"`',
+    "laplace kron": "laplace-torch, Kronecker",
+    "laplace last layer": "laplace-torch, last layer",
+}
+
+
+def two_digits(value, unit=""):
+    return f"{float(f'{value:.2g}'):,.10g}{unit}"
+
+
+def memory(megabytes):
+    return two_digits(megabytes / 1000, " GB") if megabytes >= 1000 else two_digits(max(megabytes, 1), " MB")
+
+
+def torch():
+    """Ratios to laplace-torch, coverage and NLL of four tables."""
+    columns = {}
+    for row in records.read("torch")["rows"]:
+        found = re.match(r"(\w+), n = ([\d,]+)(?:, (full|kron|last layer))?: (.+)", row["what"])
+        if row["case"] == "a" and found:
+            name, n, structure, what = found.groups()
+            columns.setdefault((name, n), {})[structure, what, row["unit"]] = row["measured"]
+
+    def scores(structure, who):
+        pairs = [(c[structure, who, "90% coverage"], c[structure, who, "NLL"]) for c in columns.values()]
+        return [f"{coverage:.2f} / {nll:.2f}" for coverage, nll in pairs]
+
+    def ratios(what):
+        return ["; ".join(two_digits(c[s, what, "laplace-torch"]) for s in STRUCTURES) for c in columns.values()]
+
+    rows = [["fit / laplace-torch's: full; Kronecker; last layer", *ratios("post-hoc fit")]]
+    rows += [["predictions of 1,000 rows / laplace-torch's", *ratios("predict 1,000 rows")]]
+    rows += [["coverage / NLL: RibbonRegressor, trained by itself", *scores(None, "RibbonRegressor")]]
+    for who, label in {"RibbonRegressor, fitted=True": "`fitted=True`", "laplace-torch": "laplace-torch"}.items():
+        rows += [[f"{label}, {name}", *scores(structure, who)] for structure, name in STRUCTURES.items()]
+    return table(["", *(f"{name}, {n} rows" for name, n in columns)], rows)
+
+
+def torch_wide():
+    """Seconds and memory of fits of 10^5 parameters."""
+    found = {}
+    for row in records.read("torch")["rows"]:
+        if row["case"] == "b":
+            name, p, method, what = re.match(r"(.+), ([\d,]+) parameters, n = [\d,]+, (.+): (.+)", row["what"]).groups()
+            found.setdefault((name, p, method), {})[what] = row["measured"]
+    rows = [
+        [
+            f"{WIDE[name]}, {p} parameters",
+            WIDE[method],
+            two_digits(v["fit"], " s"),
+            two_digits(v["200 intervals"], " s"),
+            memory(v["memory of fit"]),
+        ]
+        for (name, p, method), v in found.items()
+    ]
+    return table(["module", "curvature", "fit", "intervals of 200 rows", "memory of the fit"], rows)
+
+
+def torch_convolutions():
+    """A convolutional network by curvature."""
+    found = {}
+    for row in records.read("torch")["rows"]:
+        if row["case"] == "d":
+            curvature = re.match(r"digits, CNN, (\w+)", row["what"])[1]
+            found.setdefault(curvature, {})[row["unit"]] = row
+    rows = [
+        [
+            f'`"{name}"`',
+            *(f"{v[unit]['measured']:.3f}" for unit in ("NLL", "mean width")),
+            two_digits(v["NLL"]["seconds"], " s"),
+        ]
+        for name, v in found.items()
+    ]
+    return table(["curvature", "NLL", "mean width of 90% intervals", "CPU time"], rows)
+
+
+def torch_scaling():
+    """Growth with parameters and rows: seconds and memory here, and ratios to laplace-torch's nearest structure."""
+    rows = []
+    for row in records.read("torch_scaling")["rows"]:
+        peer = row["peer"]
+        cells = [f"{row['p']:,}", f"{row['n']:,}", f'`"{row["curvature"]}"`']
+        for key in ("fit seconds", "predict seconds"):
+            ratio = two_digits(row[key] / peer[key]) if peer else "-"
+            cells += [two_digits(row[key], " s"), ratio]
+        both = max(row["fit MB"], row["predict MB"])
+        cells += [memory(both), memory(max(peer["fit MB"], peer["predict MB"])) if peer else "-"]
+        if cells not in rows:  # parts share a case
+            rows.append(cells)
+    header = ["parameters", "rows", "curvature", "fit", "ratio", "200 intervals", "ratio", "memory", "laplace-torch's"]
+    return table(header, rows)
+
+
 # ---------------------------------------------------------------------- UCI
 SETS = ("boston", "concrete", "energy", "yacht")
 METHODS = ("deep ensemble", "bootstrap", "MC dropout", "Laplace", "Ribbon", *OURS)
@@ -223,6 +324,78 @@ def draw_classifiers(figure):
     figure.suptitle("RibbonClassifier is rarely worse\nthan the model that it wraps")
 
 
+# ---------------------------------------------------------------------- public tables
+def public(kind):
+    """Methods and tables of one kind, and arrays (methods, tables) of their scores."""
+    rows = [row for row in records.read("public")["rows"] if row["kind"] == kind]
+    methods, names = (list(dict.fromkeys(row[key] for row in rows)) for key in ("method", "table"))
+    found = {(row["method"], row["table"]): row for row in rows}
+    keys = ("score", "covered", "crps", "nll", "brier")
+    arrays = {
+        key: np.array([[found[m, name].get(key, np.nan) for name in names] for m in methods], dtype=float)
+        for key in keys
+    }
+    return methods, names, arrays
+
+
+def relative(scores):
+    """Geometric means over tables of ratios to the first method."""
+    return np.exp(np.log(scores / scores[0]).mean(axis=1))
+
+
+def wins(scores):
+    return np.bincount(scores.argmin(axis=0), minlength=len(scores))
+
+
+def shown(texts):
+    """Texts without those of methods that have no such score."""
+    return ["" if text.startswith(("nan", "+nan")) else text for text in texts]
+
+
+def public_regression():
+    methods, names, a = public("regression")
+    loss, off = relative(a["score"]), np.abs(a["covered"] - 0.9).mean(axis=1)
+    columns = [
+        [str(n) for n in wins(a["score"])],
+        bold([f"{v:.3f}" for v in loss], loss),
+        [f"{v:.3f}" for v in a["covered"].mean(axis=1)],
+        bold([f"{v:.3f}" for v in off], off),
+        shown([f"{v:.3f}" for v in relative(a["crps"])]),
+        shown([f"{v:+.2f}" for v in np.median(a["nll"] - a["nll"][0], axis=1)]),
+    ]
+    header = ["", f"best of {len(names)} tables", "quantile loss", "covered", "distance from 90%", "CRPS", "NLL"]
+    return table(header, [list(row) for row in zip(methods, *columns, strict=True)])
+
+
+def public_classification():
+    methods, names, a = public("classification")
+    loss, brier = relative(a["score"]), relative(a["brier"])
+    plain = [methods.index(f"{m.split(',')[0]}, plain") if "," in m else 0 for m in methods]
+    worse = (a["score"] > a["score"][plain] + 5e-4).sum(axis=1)  # beyond the digits that are shown
+    columns = [
+        [str(n) for n in wins(a["score"])],
+        bold([f"{v:.3f}" for v in loss], loss),
+        bold([f"{v:.3f}" for v in brier], brier),
+        [str(n) if k not in plain and "," in methods[k] else "" for k, n in enumerate(worse)],
+    ]
+    header = ["", f"best of {len(names)} tables", "log loss", "Brier score", "tables worse than the plain model"]
+    return table(header, [list(row) for row in zip(methods, *columns, strict=True)])
+
+
+def by_table(kind):
+    methods, names, a = public(kind)
+    columns = [bold([f"{v:.3f}" for v in scores], scores) for scores in a["score"].T]
+    return table(["", *methods], [[name, *column] for name, column in zip(names, columns, strict=True)])
+
+
+def public_regression_tables():
+    return by_table("regression")
+
+
+def public_classification_tables():
+    return by_table("classification")
+
+
 # ---------------------------------------------------------------------- which code
 def runs():
     rows = []
@@ -244,7 +417,10 @@ def paper_tables():
     return "\n".join(sections).replace("](", "](../_static/paper/").rstrip()
 
 
-BLOCKS = {own.__name__: own for own in (speed, uci, paper, classifiers, runs, paper_tables)}
+TORCH = (torch, torch_wide, torch_convolutions, torch_scaling)
+PUBLIC = (public_regression, public_regression_tables, public_classification, public_classification_tables)
+TABLES = (speed, *TORCH, uci, paper, classifiers, *PUBLIC, runs, paper_tables)
+BLOCKS = {own.__name__: own for own in TABLES}
 BLOCKS |= {name: own for name, (own, record) in appendix_tables.BLOCKS.items() if records.read(record)}
 DRAWINGS = {"speed": (draw_speed, 4.2), "uci": (draw_uci, 4.0), "paper": (draw_paper, 3.6)}
 DRAWINGS["classifiers"] = (draw_classifiers, 3.4)

@@ -21,6 +21,7 @@ ORDER = (
     "plot_poisson_claims.py",
     "plot_network.py",
     "plot_out_of_distribution.py",
+    "plot_tree_features.py",
     "plot_own_model.py",
     "plot_speed.py",
 )

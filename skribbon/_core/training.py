@@ -136,7 +136,7 @@ class Training:
     # ------------------------------------------------------------------ the ribbon
     @cached_property
     def correction_used(self):
-        """Correction that is used: "auto" is HC1 if leverages are small, else HC2 or HC3; see doc/appendix/defaults.md."""
+        """Correction in use: "auto" is HC1 if leverages are small, else HC2 or HC3; see doc/appendix/defaults.md."""
         if self.correction != "auto":
             return self.correction
         exact, grouped = self.curvature.knows_leverages, self.rows.groups is not None

@@ -208,9 +208,8 @@ def coverage_by_width(
     """
     y_true, lower, upper = check_intervals(y_true, y_interval)
     width, weight = upper - lower, as_weights(sample_weight, len(y_true))
-    edges = np.unique(
-        np.sort(width)[(np.arange(1, check_count(n_bins, "n_bins")) * len(width)) // n_bins]
-    )  # widths may be infinite
+    first = np.arange(1, check_count(n_bins, "n_bins")) * len(width) // n_bins  # rows where bins begin
+    edges = np.unique(np.sort(width)[first])  # widths may be infinite
     place = np.unique(np.searchsorted(edges, width, side="right"), return_inverse=True)[1]
     _, covered, total = coverage_by_group(y_true, y_interval, place, sample_weight=weight)
     filled = total > 0

@@ -650,3 +650,11 @@ def test_independent_outputs_score_worse_than_dependent_ones():
     together = ribbon.predict_samples(X[300:], 100, random_state=0)
     apart = np.stack([ribbon.output(j).predict_samples(X[300:], 100, random_state=j) for j in range(2)], axis=2)
     assert metrics.energy_score(Y[300:], together) < 0.97 * metrics.energy_score(Y[300:], apart)
+
+
+def test_one_output_has_its_own_coefficients():
+    joint = RibbonRegressor(Ridge(5.0)).fit(X, Y)
+    for j in range(Y.shape[1]):
+        one = joint.output(j)
+        np.testing.assert_array_equal(one.coef_, joint.coef_[j])
+        np.testing.assert_array_equal(one.intercept_, joint.estimator_.intercept_[j])

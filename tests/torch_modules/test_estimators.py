@@ -241,9 +241,25 @@ def test_curvatures_of_modules(curvature):
     assert abs(np.median(std / exact) - 1) < near
 
 
-def test_kfac_of_modules_with_other_layers_is_refused():
+@pytest.mark.parametrize("case_id", ["embedding", "cnn"])
+def test_kfac_of_modules_with_other_layers_is_refused(case_id):
+    case, estimator = trained(case_id).case, trained(case_id).estimator
+    ribbon = (RibbonClassifier if case.is_classifier else RibbonRegressor)(estimator, curvature="kfac")
     with pytest.raises(TypeError, match=r"curvature='kfac' needs a network of dense layers, and TorchModel has none"):
-        RibbonRegressor(trained("embedding").estimator, curvature="kfac").fit(X, Y)
+        ribbon.fit(case.X, case.y)
+
+
+@quiet
+@pytest.mark.parametrize("curvature", ["ggn", "last_layer"])
+def test_curvatures_of_convolutions(curvature):
+    """Gauss-Newton equals "auto", and the last layer alone gives smaller standard errors."""
+    case, estimator = trained("cnn").case, trained("cnn").estimator
+    kept = TorchClassifier(estimator.module_, weight_decay=0.02, fitted=True)
+    own, auto = (RibbonClassifier(kept, curvature=name).fit(case.X, case.y) for name in (curvature, "auto"))
+    std, expected = (np.sqrt(np.einsum("nkk->nk", ribbon._latent(case.X).covariance)) for ribbon in (own, auto))
+    ratio = np.median(std / expected)
+    lowest, highest = {"ggn": (1 - 1e-8, 1 + 1e-8), "last_layer": (0.1, 0.99)}[curvature]
+    assert lowest < ratio < highest
 
 
 def test_threads_may_predict_at_once():
