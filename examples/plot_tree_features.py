@@ -103,20 +103,12 @@ for name in ("ridge on leaves", "boosted trees"):
     right.plot(np.arange(5) / 5 + 0.1, covered, "o-", label=name)
 needed = 1.645 * np.array([0.3, 1.5])
 left.plot([0, 1], needed, color="black", lw=1, label="needed by the noise alone")
-left.set(
-    xlabel="last feature",
-    ylabel="mean half width of 90% intervals",
-    title="The Ribbon's widths follow the noise part of the way",
-    ylim=(0, None),
-)
+left.set(xlabel="last feature", ylabel="half width of 90% intervals", ylim=(0, None))
+left.set_title("The Ribbon's widths follow the noise part of the way")
 left.legend()
 right.axhline(0.9, color="black", lw=1)
-right.set(
-    xlabel="last feature",
-    ylabel="coverage",
-    title="Both cover quiet rows too often, noisy rows too rarely",
-    ylim=(0.7, 1.02),
-)
+right.set(xlabel="last feature", ylabel="coverage", ylim=(0.7, 1.02))
+right.set_title("Both cover quiet rows too often, noisy rows too rarely")
 
 # %%
 # What is lost besides accuracy: confidence intervals are about the best ridge
