@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 PACKAGE = Path("skribbon")
-# What each count may be at most, and what it should be if that is less: a limit follows its count down; raise one only for a change that is worth it.
+# What each count may be at most, and what it should be if that is less. A limit follows its count down; raise one only
+# for a change that is worth it.
 LIMITS = {
     "code lines": (15_000, None),
     "lines": (26_850, None),

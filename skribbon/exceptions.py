@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 __all__ = [
@@ -234,6 +234,21 @@ def noted_warnings(notes, place, ignored=()):
     finally:
         _COLLECTED.reset(token)
     notes.extend((place, category, text) for category, text in collected if not issubclass(category, ignored))
+
+
+@contextmanager
+def ignored_warnings(module):
+    """Ignore warnings that are raised in modules whose name matches, such as those of other packages.
+
+    The filter is added and removed by itself. ``warnings.catch_warnings`` restores all filters, also those of threads.
+    """
+    own = "ignore", None, Warning, re.compile(module), 0
+    warnings.filters.insert(0, own)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # another thread may have restored older filters
+            warnings.filters.remove(own)
 
 
 def warn_once_per_kind(notes, n_folds):

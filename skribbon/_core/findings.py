@@ -47,23 +47,25 @@ TEXTS = {
     "narrow. Try: more groups, fewer columns, or a stronger penalty of the base model.",
     "separation": "The classes are almost perfectly separated in the training data, so intervals are too narrow. Try: "
     "increase the penalty, e.g. LogisticRegression(C=0.1).",
-    "plain": "temperature='auto' needs refits without some of the rows, because {reason}, but cannot refit it: "
-    "probabilities are those of the base model and may be far too certain. Try: a base model that is not frozen, rows "
-    "in memory, or RibbonCV(FrozenEstimator(ribbon)) on rows that it was not trained on.",
+    "plain": "temperature='auto' needs refits without some of the rows, because {reason}, but none is "
+    "possible: probabilities are those of the base model and may be far too certain. Try: a base model that is not "
+    "frozen, rows in memory, two rows or groups of each class, or RibbonCV(FrozenEstimator(ribbon)) on rows that it "
+    "was not trained on.",
     "family": "The family of the base model does not describe the target: {low:.0%} of the rows lie below its 5% "
     "quantiles, {high:.0%} above its 95% quantiles, and its distribution function is off by {number:.2f}. Prediction "
     "intervals miss their level. Try: another family, or least squares on a transformed target.",
     "dependence": "Residuals of neighbouring {noun} have a correlation of {correlation:.2f} ({number:.1f} standard "
     "errors): {noun} depend on each other, or the model misses a trend along their order. Intervals of means and "
     "coefficients are too narrow. Try: one label in groups= for {noun} of a unit, or labels from skribbon.time_blocks.",
-    "linearization": "Linear steps differ from refits at the same weights by {number:.0%} (median), so widths are off. "
-    "Try: predictive='newton', more penalty, or baselines.BootstrapRegressor.",
+    "linearization": "Single refits differ from linear steps by {number:.0%} (median); widths of confidence intervals "
+    "may be off. Differences partly average out over refits. Try: compare widths of confidence intervals with those of "
+    "predictive='newton' or baselines.BootstrapRegressor; if they differ, use these, or more penalty.",
     "noise": "{low:.0%} of the held-out rows lie below their 5% quantiles, {high:.0%} above their 95% quantiles, and "
     "the predictive distribution function is off by {number:.2f}. Prediction intervals miss their level. Try: "
     "noise='auto' and law='auto', or RibbonCV.",
     "coverage": "{number:.0%} of the held-out rows {what}, not {expected:.0%}. Try: RibbonCV, or conformalize.",
     "coverage by width": "In part {k} of {n} by width, {number:.0%} of the held-out rows {what}, not {expected:.0%}. "
-    "Try: RibbonCV, or conformalize with bins.",
+    "Try: RibbonCV, or {cure}.",
     "extrapolation": "{number} of {n} rows have a larger epistemic variance than any training row, so their intervals "
     "rely on the model alone. Try: train on rows like these, or do not predict them.",
     "undetermined": "{number} of {n} {noun} depend on directions that the training data do not determine, so their "

@@ -14,7 +14,7 @@ from sklearn.utils.parallel import delayed
 from .._core.deals import deal, row_keys
 from .._core.thresholds import EASY_LEVERAGE
 from .._predict.held_out import HeldOut
-from .._utils.checks import checked_weight, coarsest, is_name
+from .._utils.checks import checked_weight, coarsest, group_codes, is_name
 from .._utils.compat import run_tasks, safe_indexing
 from ..exceptions import ONCE, FlexibleModelWarning, noted_warnings, warn_once_per_kind
 from ..noise.fit import pooled_noise
@@ -86,10 +86,11 @@ def is_number_of_folds(cv):
     return cv is None or isinstance(cv, Integral)
 
 
-def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=None):
+def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=None, name="cv"):
     """Positions of training and held-out rows of every fold; a number of folds keeps groups and copies together.
 
-    Rows of weight zero have no part in a number of folds: the last one holds them out.
+    Rows of weight zero have no part in a number of folds: the last one holds them out. Names of groups do not matter.
+    Errors about too many folds name the parameter ``name``.
     """
     splitter, groups = check_cv(cv, y, classifier=classifier), coarsest(groups, len(y))
     if not is_number_of_folds(cv):
@@ -98,18 +99,32 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
         counts = np.ones(len(y), dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0
         kept, y = np.flatnonzero(counts), np.asarray(y)[counts]
         keys = row_keys(y, safe_indexing(X, kept))
+        _check_number_of_folds(splitter.n_splits, y, {"rows": len(y)}, classifier, name)
         dealt = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], keys)
         found = [(kept[train], kept[test]) for train, test in dealt]
         found[-1] = found[-1][0], np.append(found[-1][1], np.flatnonzero(~counts))
     else:
-        n_folds, n_groups = 5 if cv is None else cv, len(np.unique(groups))
-        if n_groups < n_folds:
-            cure = f"at most {n_groups} folds, cv={n_groups}" if n_groups > 1 else "a fit without groups"
-            raise ValueError(f"{n_folds} folds need at least {n_folds} groups, got {n_groups}. Try: {cure}.")
-        found = list((StratifiedGroupKFold if classifier else GroupKFold)(n_folds).split(X, y, groups))
+        code = group_codes(groups, len(y))
+        _, first = np.unique(code, return_index=True)
+        _check_number_of_folds(splitter.n_splits, y, {"groups": len(first)}, classifier, name)
+        place = np.argsort(np.argsort(row_keys(y, X, code)[first], kind="stable"))  # splitters break ties by labels
+        splitter = StratifiedGroupKFold if classifier else GroupKFold
+        found = list(splitter(5 if cv is None else cv).split(X, y, place[code]))
     if not found:
         raise ValueError("cv yields no splits. A generator is used up after one fit: pass a splitter or a list.")
     return found
+
+
+def _check_number_of_folds(n_folds, y, counts, stratified, name):
+    """Refuse more folds than rows or groups, as counted, or than rows of the largest class if folds are stratified."""
+    if stratified:
+        counts["rows in the largest class"] = np.unique(y, return_counts=True)[1].max()
+    what = min(counts, key=counts.get)
+    if counts[what] < n_folds:
+        raise ValueError(
+            f"{name}={n_folds} folds need at least {n_folds} {what}, got {counts[what]}. Use fewer folds, e.g. "
+            f"{name}={max(2, counts[what])}, or pass more data."
+        )
 
 
 def holds_out_each_once(splits, n):

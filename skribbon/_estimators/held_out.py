@@ -178,21 +178,26 @@ def _warn_if_unstable(errors):
 def _splits(held_out, X, y, sample_weight, groups, params, classifier, rows):
     """Positions of training and held-out rows of every refit; ``params`` are for a splitter."""
     if not is_name(held_out, "auto"):
-        found = split_positions(held_out, X, y, groups, classifier, params, sample_weight)
+        found = split_positions(held_out, X, y, groups, classifier, params, sample_weight, "held_out")
         if classifier and any(len(missing := np.setdiff1d(y, y[train])) for train, _ in found):
             raise ValueError(
                 f"held_out={held_out!r} leaves training rows without an example of class {missing.tolist()}; use "
                 "held_out='auto' or 'loo', or drop classes of a single row."
             )
         return found
-    units = len(y) if groups is None else len(np.unique(groups))
+    counted = np.ones(len(y), dtype=bool) if sample_weight is None else sample_weight > 0
+    units = np.count_nonzero(counted) if groups is None else len(np.unique(groups))
     if units < 2:
         raise ValueError("Refits without some of the rows need more than 1 sample; pass more rows, or held_out='loo'.")
     n_folds = min(thresholds.N_FOLDS, units)
     if not classifier:
         found = split_positions(n_folds, X, y, groups, False, {}, sample_weight)
         return found[: thresholds.N_REFITS]
-    classes, counts = np.unique(y, return_counts=True)
+    classes, counts = np.unique(y[counted], return_counts=True)
+    if groups is not None:
+        n_folds = min(n_folds, counts.max())
+    if n_folds < 2:
+        return []
     stratified = groups is not None or counts.min() >= thresholds.N_FOLDS
     found = split_positions(n_folds, X, y, groups, stratified, {}, sample_weight)
     whole = [(train, test) for train, test in found if len(np.unique(y[train])) == len(classes)]

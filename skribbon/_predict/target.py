@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..exceptions import ignored_warnings
+
 HUGE = 1e300  # largest number given to a transformer in place of infinity: its square root and logarithm are finite
 FAR = 1e9  # a bound of y that is this many times a training target is infinite, and this small a part of it is zero
 STEP = 1e-5  # step of numerical derivatives relative to y: balances rounding and curvature
@@ -82,8 +84,14 @@ class TargetScale:
         return np.where(possible & ~np.isnan(slope), slope, -np.inf)
 
     def _decode(self, t):
-        with np.errstate(all="ignore"):
-            return np.asarray(self.model.decode_target(t), dtype=float)
+        try:
+            with np.errstate(all="ignore"), ignored_warnings(r"sklearn\.preprocessing"):  # where there is no inverse
+                return np.asarray(self.model.decode_target(t), dtype=float)
+        except (ArithmeticError, LookupError) as error:
+            raise ValueError(
+                "The inverse of the target's transformer fails beyond the training targets, so intervals cannot be "
+                f"transformed back: {self.model.target_transformer!r}. Use another, e.g. PowerTransformer()."
+            ) from error
 
     def _encode(self, y):
         with np.errstate(all="ignore"):
@@ -115,13 +123,12 @@ class TargetScale:
 
         def holds(step):
             t = np.array([start + side * step])
-            y = self._decode(t)
-            forward = side * (y[0] - y_start) if self.increasing else side * (y_start - y[0])
-            if not np.isfinite(y[0]) or forward < 0:
-                return False
             try:
-                return bool(abs(self._encode(y)[0] - t[0]) <= 1e-6 * (step + span))
-            except ValueError:  # the transformer refuses a value of its own inverse
+                y = self._decode(t)
+                forward = side * (y[0] - y_start) if self.increasing else side * (y_start - y[0])
+                known = np.isfinite(y[0]) and forward >= 0
+                return bool(known and abs(self._encode(y)[0] - t[0]) <= 1e-6 * (step + span))
+            except ValueError:  # the transformer refuses a value, or one of its own inverse
                 return False
 
         good, steps = 0.0, span * 2.0 ** np.arange(-10, 200)

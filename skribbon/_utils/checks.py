@@ -141,13 +141,19 @@ def group_codes(groups, n):
 
 
 def group_labels(groups):
-    """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays; None if None."""
+    """Labels (n,), or (n, k) for k crossed groupings: the columns of a table, or a tuple of arrays; None if None.
+
+    A list holds one label per row, which may be a tuple.
+    """
     if groups is None:
         return None
     if isinstance(groups, tuple) and groups and all(np.ndim(labels) == 1 for labels in groups):
         if len(lengths := set(map(len, groups))) != 1:
             raise ValueError(f"groups is a tuple of arrays of labels, whose lengths differ: {sorted(lengths)}.")
         groups = np.column_stack([np.asarray(labels, dtype=object) for labels in groups])
+    if isinstance(groups, list) and all(isinstance(label, tuple) for label in groups):
+        groups, labels = np.empty(len(groups), dtype=object), groups
+        groups[:] = labels
     labels = np.asarray(groups)
     return labels.ravel() if labels.shape[1:] == (1,) else labels
 

@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 
 from .._predict.predictive import Predictive
 from .._predict.target import from_zero
-from .._utils.checks import check_count, check_levels, check_name, group_codes
+from .._utils.checks import check_count, check_levels, check_name, group_codes, group_labels
 from .._utils.typing import ClassScoreName, FloatArray, Levels, PerRow
 from ..exceptions import CalibrationWarning, warn_user
 from ..metrics.scores import as_weights
@@ -437,8 +437,9 @@ def _warn_of_few(levels, infinite, like, grouped):
 
 def checked_labels(groups, n):
     """Group labels (n,); refuses missing labels."""
-    group_codes(groups, n)  # raises
-    return column_or_1d(np.asarray(groups))
+    labels = group_labels(groups)
+    group_codes(labels, n)  # raises
+    return column_or_1d(labels)
 
 
 def checked_test_weight(weight, n):

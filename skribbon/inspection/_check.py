@@ -190,12 +190,13 @@ def _held_out(estimator: Any, X: Any, y: Any) -> Iterator[Finding]:
         width = ((upper - lower) / (upper - lower).mean(axis=0)).mean(axis=1)
         distance, limit, fault, low, high = max(uniformity(own, np.full(n, 1 / n), n) for own in u.reshape(n, -1).T)
         yield found("noise", distance, limit, fault, low=low, high=high)
+    cure = "conformalize with score='aps'" if classes else "conformalize with bins"
     parts = np.array_split(np.argsort(width, kind="stable"), max(1, min(5, n // 5)))
     for premise, some, chance in (("coverage", [np.arange(n)], 3.0), ("coverage by width", parts, 4.0)):
         shares = [(missed[rows].mean(), expected[rows].mean(), k) for k, rows in enumerate(some, start=1)]
         limits = [p + max(chance * np.sqrt(p * (1 - p) * len(some) / n), NEGLIGIBLE_TAIL) for _, p, _ in shares]
         (share, p, k), limit = max(zip(shares, limits, strict=True), key=lambda pair: pair[0][0] - pair[1])
-        yield found(premise, share, limit, what=what, expected=p, k=k, n=len(some))
+        yield found(premise, share, limit, what=what, expected=p, k=k, n=len(some), cure=cure)
     Z = estimator._prepared(X)
     if hasattr(estimator, "_reach_"):
         largest, m, alpha = np.atleast_2d(estimator._reach_).T

@@ -127,7 +127,10 @@ def predictions(
     check_name(kind, "kind", ("confidence", "prediction"))
     response = Response(ribbon, "predictions", class_=class_, statistic=statistic, tuned=kind == "prediction")
     if kind == "prediction" and response.classes is not None:
-        raise ValueError("kind='prediction' is for regressors; use kind='confidence' for a classifier.")
+        raise ValueError(
+            "kind='prediction' is for regressors. For a classifier, use kind='confidence' for the expected share or "
+            "number. The observed number varies more: add Bernoulli noise to draws of predict_proba_samples."
+        )
     if kind == "prediction" and statistic == "median":
         raise ValueError("statistic='median' has no kind='prediction': observations add up to means; use 'mean'.")
     check_in_memory(X)

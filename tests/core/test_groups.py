@@ -23,6 +23,7 @@ from trained import trained
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core.rows import Groups
 from skribbon._core.units import GroupSums, group_steps
+from skribbon._estimators.folds import split_positions
 from skribbon.exceptions import FewGroupsWarning, LeverageWarning
 from skribbon.inspection import coefficients
 from skribbon.noise.scale import standard_error
@@ -343,6 +344,41 @@ def test_targets_behind_a_transform_and_classes_of_a_network():
 
 
 # ---------------------------------------------------------------------- bad input
+@pytest.mark.parametrize("classifier", [False, True])
+def test_names_of_groups_do_not_matter_to_folds(classifier):
+    generator = np.random.default_rng(0)
+    group, A = np.repeat(np.arange(30), 4), generator.normal(size=(120, 2))
+    y = (A[:, 0] > 0).astype(int) if classifier else A[:, 0] + generator.normal(size=120)
+    renamed, order = generator.permutation(30)[group], generator.permutation(120)
+    splits, others = (split_positions(5, A, y, own, classifier, {}) for own in (group, renamed.astype(str)))
+    shuffled = split_positions(5, A[order], y[order], renamed[order], classifier, {})
+    for (_, test), (_, other), (_, third) in zip(splits, others, shuffled, strict=True):
+        assert np.array_equal(test, other) and np.array_equal(test, np.sort(order[third]))
+
+
+def test_groups_of_equal_rows_are_dealt_out_one_by_one():
+    A, y, group = np.ones((20, 1)), np.ones(20), np.arange(20) // 4
+    splits = split_positions(5, A, y, group, False, {})
+    assert sorted(np.unique(group[test]).tolist() for _, test in splits) == [[k] for k in range(5)]
+
+
+@pytest.mark.parametrize("Ribbon", [RibbonRegressor, RibbonCV])
+def test_a_list_of_tuples_is_one_grouping(Ribbon):
+    generator = np.random.default_rng(0)
+    A, y, code = generator.normal(size=(96, 2)), generator.normal(size=96), np.arange(96) % 12
+    pairs = [(int(k), 0) for k in code]
+    fits = [Ribbon().fit(A, y, groups=own) for own in (code, pairs, pd.Series(pairs))]
+    expected, *others = (fit.predict_interval(A, kind="confidence") for fit in fits)
+    assert all(np.array_equal(other, expected) for other in others)
+    asked = {"confidence_level": 0.5, "kind": "conformal"}
+    calibrated = [
+        fits[0].conformalize(A + 1, y, groups=own).predict_interval(A, groups=own, **asked) for own in (code, pairs)
+    ]
+    assert np.isfinite(calibrated).all() and np.array_equal(*calibrated)
+    crossed = RibbonRegressor().fit(A, y, groups=(code, np.arange(96) // 12))
+    assert crossed.n_groups_ == (8, 12)
+
+
 def test_invalid_groups_are_refused():
     with pytest.raises(ValueError, match="groups has a single label"):
         RibbonRegressor().fit(X, Y, groups=np.zeros(N))

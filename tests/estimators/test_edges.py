@@ -3,6 +3,7 @@
 import itertools
 import os
 import pickle
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -33,6 +34,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     OneHotEncoder,
     PowerTransformer,
     QuantileTransformer,
@@ -46,7 +48,13 @@ from skribbon._laws.tweedie import CompoundPoissonGamma
 from skribbon._predict.classes import ClassProbabilities
 from skribbon._predict.predictive import Latent
 from skribbon.baselines import BootstrapRegressor, LaplaceRegressor
-from skribbon.exceptions import AlphaEdgeWarning, LeverageWarning, NotStationaryWarning, WeightWarning
+from skribbon.exceptions import (
+    AlphaEdgeWarning,
+    LeverageWarning,
+    NotStationaryWarning,
+    WeightWarning,
+    ignored_warnings,
+)
 from skribbon.metrics import coverage_curve, interval_coverage_score, mean_interval_score, pit_values
 from skribbon.models import StudentT, polish
 from skribbon.models.losses import Categorical
@@ -141,6 +149,40 @@ def test_non_monotone_target_inverse_is_refused():
 
 
 # ---------------------------------------------------------------------- input
+def test_transformer_that_warns_beyond_its_range_is_silent():
+    A = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.exp((A @ [1, 2, 3] + np.random.default_rng(1).normal(size=120)) / 4)
+    base = TransformedTargetRegressor(Ridge(), transformer=PowerTransformer())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        ribbon = RibbonRegressor(base).fit(A, y)
+        assert warnings.filters == before
+    scale, power = ribbon.target_scale_, ribbon.estimator_.transformer_
+    end = (-1 / power.lambdas_[0] - power._scaler.mean_[0]) / power._scaler.scale_[0]  # where the inverse is infinite
+    assert power.lambdas_[0] < 0 and scale.upper == pytest.approx(end, rel=1e-6)
+
+
+def test_ignored_warnings_of_other_threads_leave_filters_as_they_were():
+    def ignore(_):
+        with ignored_warnings("a module"):
+            return sum(own[3] == re.compile("a module") for own in warnings.filters)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        assert min(pool.map(ignore, range(200))) >= 1
+    assert warnings.filters == before
+    with pytest.warns(UserWarning, match="mine"), ignored_warnings("a module"):
+        warnings.warn("mine", UserWarning, stacklevel=1)
+
+
+def test_transformer_without_an_inverse_beyond_the_training_targets_is_refused():
+    bins = KBinsDiscretizer(encode="ordinal", strategy="uniform")
+    base = TransformedTargetRegressor(Ridge(), transformer=bins, check_inverse=False)
+    with pytest.raises(ValueError, match=r"inverse of the target's transformer fails beyond .*KBinsDiscretizer"):
+        RibbonRegressor(base).fit(X, Y)
+
+
 def test_frozen_model_validates_its_input():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frozen = FrozenEstimator(Ridge().fit(frame, Y))
@@ -400,6 +442,39 @@ def test_fold_with_zero_weight_is_refused():
     weight = np.r_[np.zeros(20), np.ones(60)]
     with pytest.raises(ValueError, match="weight of zero"):
         RibbonCV(Ridge(), cv=KFold(4)).fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("ribbon", "y", "params", "message"),
+    [
+        (RibbonCV(), np.arange(4.0), {}, r"cv=5 folds need at least 5 rows, got 4\. .*cv=4"),
+        (RibbonCV(LogisticRegression()), [0, 1] * 3, {}, r"cv=5 .* 5 rows in the largest class, got 3\. .*cv=3"),
+        (RibbonCV(cv=4), np.arange(12.0), {"groups": [*"abc"] * 4}, r"cv=4 .* 4 groups, got 3\. .*cv=3"),
+        (RibbonRegressor(held_out=5), np.arange(4.0), {}, r"held_out=5 .* 5 rows, got 4\. .*held_out=4"),
+        (RibbonClassifier(held_out=5), [0, 0, 1, 1], {}, r"held_out=5 .* class, got 2\. .*held_out=2"),
+    ],
+)
+def test_more_folds_than_rows_name_the_parameter_and_the_cure(ribbon, y, params, message):
+    with pytest.raises(ValueError, match=message):
+        ribbon.fit(np.random.default_rng(0).normal(size=(len(y), 2)), y, **params)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_separable_classes_in_few_groups_are_refitted_without_fewer_folds():
+    y, weight = np.repeat([0, 1], 4), np.linspace(0.5, 1.5, 8)
+    ribbon = RibbonClassifier(LogisticRegression(C=np.inf))
+    ribbon.fit(np.arange(8.0)[:, None], y, sample_weight=weight, groups=np.arange(8))
+    assert 1 < ribbon.held_out_.n_fits <= 4
+    single = ribbon.fit(np.arange(2.0)[:, None], [0, 1], sample_weight=weight[:2], groups=[0, 1])
+    assert single.held_out_ is None and single.temperature_ == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_refits_of_few_weighted_rows_use_fewer_folds():
+    weight = np.array([1, 0, 0, 1, 1, 0, 0, 1.0])
+    base = MLPRegressor(hidden_layer_sizes=(3,), solver="lbfgs", max_iter=20, random_state=0)
+    ribbon = RibbonRegressor(base).fit(np.arange(8.0)[:, None], np.arange(8.0) ** 2, sample_weight=weight)
+    assert ribbon.held_out_.n_fits == 3
 
 
 def test_list_of_levels_is_refused_by_single_level_parameters():

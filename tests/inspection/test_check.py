@@ -167,6 +167,8 @@ def test_overconfident_classifier_is_found():
     P = ribbon.predict_proba(wide[test])
     missed = np.mean(ribbon.classes_[P.argmax(axis=1)] != LABELS[test])
     assert report.table.loc["coverage", "number"] == pytest.approx(missed)
+    assert report.table.loc["coverage by width", "what to do"] == "RibbonCV, or conformalize with score='aps'."
+    ribbon.conformalize(wide[test], LABELS[test], score="aps")
 
 
 def test_coverage_is_counted_over_rows_and_outputs():
@@ -209,6 +211,10 @@ def test_coarse_linear_step_is_found():
     expected = ribbon.check_linearization(Z, y, random_state=0).to_frame()["prediction_error"].median()
     assert report.table.loc["linearization", "number"] == pytest.approx(expected)
     assert report.table.loc["linearization", "verdict"] == "warning"
+    assert report.table.loc["linearization", "finding"].startswith(
+        f"Single refits differ from linear steps by {expected:.0%}"
+    )
+    assert "compare widths of confidence intervals" in report.table.loc["linearization", "what to do"]
 
 
 # ---------------------------------------------------------------------- estimators

@@ -479,6 +479,12 @@ def test_predictions_refuse_bad_input(name):
         ask()
 
 
+def test_predictions_of_a_classifier_say_that_observed_numbers_vary_more():
+    ribbon = RibbonClassifier().fit(oracles.NUMBERS, oracles.BINARY)
+    with pytest.raises(ValueError, match="observed number varies more: add Bernoulli noise to draws of predict_proba_"):
+        predictions(ribbon, oracles.NUMBERS, kind="prediction")
+
+
 def test_predictions_refuse_estimators_without_covariance():
     members = BootstrapRegressor(n_members=3, random_state=0).fit(oracles.NUMBERS, oracles.Y)
     with pytest.raises(TypeError, match=r"predictions needs an estimator .* BootstrapRegressor has none"):
