@@ -126,13 +126,24 @@ class RawDraws(PreparedRows):
 
 
 class Degrees(PreparedRows):
-    """Degrees of freedom of the variance of raw predictions of some of the prepared rows, the fewest of the outputs."""
+    """Degrees of freedom of the variance of raw predictions of some of the prepared rows, the fewest of the outputs.
+
+    For three classes or more, outputs are the centred logits of all classes, whatever their order.
+    """
 
     def __call__(self, rows):
         freedom, part = self.ribbon.freedom, replace(self, X=self.X[rows])
         if not freedom.width or not part.X.shape[0]:
             return np.full(part.X.shape[0], freedom.most)
-        return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in part.blocks(freedom.width)])
+        move = partial(_move_outputs, self.model.loss.output_map)
+        tangents = map(self.model.tangent, part.blocks(freedom.width))
+        return np.concatenate([freedom.of(partial(move, tangent)).min(axis=1) for tangent in tangents])
+
+
+def _move_outputs(basis, tangent, V):
+    """Derivatives (b, K, r) of all logits, or of the outputs without a ``basis`` (K, k), along directions V (p, r)."""
+    moved = tangent.jvp(V)
+    return moved if basis is None else basis @ moved
 
 
 @cache
