@@ -83,7 +83,7 @@ NEGLIGIBLE_TAIL = 0.02  # error of the shares beyond bounds of 90% intervals bel
 KOLMOGOROV_NEGLIGIBLE = 0.05  # distance below which fit never warns of the family: it hardly changes intervals
 
 # ---------------------------------------------------------------------- predictions, doc/user_guide/troubleshooting.md
-NORMAL_SHARE = 1.5e-3  # epistemic share of the variance, per df, below which it is normal: 90% widths change by 0.14%
+NORMAL_SHARE = 1.5e-3  # largest epistemic share of the variance, per df, that may be normal: 90% widths change by 0.14%
 UNDETERMINED_TOL = 1e-3  # warn if a row moves farther along an undetermined direction; training rows move by about one
 SINGLE_ROW_TOL = 0.5  # warn if one training row, or group, determines more than this share of a prediction
 SLOW_ROWS = 1000  # rows from which a derivative by a loop over rows warns: fewer rows are fast enough, by judgement

@@ -65,14 +65,23 @@ class Training:
 
     @cached_property
     def stationarity(self):
-        """Norm of mean score plus penalty gradient, in standard errors of the mean score."""
+        """Norm of mean score plus penalty gradient, in standard errors of the mean score.
+
+        The norm is that of H_r^-1, which no linear map of the features changes. The second moment of the scores counts
+        as a multiple of H, so that the norm of chance gradients grows with the effective parameters. The diagonal
+        replaces H_r for networks, whose flat directions would dominate, and for curvatures without exact leverages.
+        """
         model, diagonal = self.rows.model, self.H_r.diagonal
         scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))  # so that units of the features do not matter
-        gradient = np.linalg.norm(scale * (self.moments.g_bar + model.penalty_gradient))
-        standard_error = np.linalg.norm(scale * self.moments.standard_error)
+        mean = self.moments.g_bar + model.penalty_gradient
+        gradient, standard_error = np.linalg.norm(scale * np.array([mean, self.moments.standard_error]), axis=1)
         size = np.linalg.norm(model.theta / np.where(scale > 0, scale, np.inf))  # of f, in units of the loss
         if gradient <= 1e-9 * size or standard_error == 0:  # rounding error
             return 0.0
+        if self.curvature.knows_leverages and (model.is_linear or model.exact_is_psd):
+            gradient = np.linalg.norm(mean @ self.H_r.inverse_root)
+            alone = (diagonal > 0).sum() - self.curvature.shift(model) @ scale**2  # if columns were uncorrelated
+            standard_error *= np.sqrt(max(self.effective_parameters, 1e-9) / max(alone, 1e-9))
         return float(gradient / standard_error)
 
     # ------------------------------------------------------------------ leverages

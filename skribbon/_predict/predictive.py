@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from .._core import thresholds
 from .._core.linalg import LARGEST
 from .._core.rows import row_blocks
-from .._laws.base import Estimate, Law, Normal, normal_levels
+from .._laws.base import Estimate, Law, Normal, normal_levels, student_ratio
 from .._laws.families import Mixture
 from .._laws.noise_distributions import NoiseLaw
 from .._laws.widened import Patched, Widened
@@ -126,13 +126,24 @@ class RawDraws(PreparedRows):
 
 
 class Degrees(PreparedRows):
-    """Degrees of freedom of the variance of raw predictions of some of the prepared rows, the fewest of the outputs."""
+    """Degrees of freedom of the variance of raw predictions of some of the prepared rows, the fewest of the outputs.
+
+    For three classes or more, outputs are the centred logits of all classes, whatever their order.
+    """
 
     def __call__(self, rows):
         freedom, part = self.ribbon.freedom, replace(self, X=self.X[rows])
         if not freedom.width or not part.X.shape[0]:
             return np.full(part.X.shape[0], freedom.most)
-        return np.concatenate([freedom.of(self.model.tangent(Z).jvp).min(axis=1) for Z in part.blocks(freedom.width)])
+        move = partial(_move_outputs, self.model.loss.output_map)
+        tangents = map(self.model.tangent, part.blocks(freedom.width))
+        return np.concatenate([freedom.of(partial(move, tangent)).min(axis=1) for tangent in tangents])
+
+
+def _move_outputs(basis, tangent, V):
+    """Derivatives (b, K, r) of all logits, or of the outputs without a ``basis`` (K, k), along directions V (p, r)."""
+    moved = tangent.jvp(V)
+    return moved if basis is None else basis @ moved
 
 
 @cache
@@ -530,10 +541,19 @@ def _heavy_rows(distribution):
         epistemic = loss.mean_derivative(f) ** 2 * variance
         noise = loss.law(distribution.dispersion, distribution.shape).conditional(f).var()
         share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
-    rows = np.flatnonzero(share >= thresholds.NORMAL_SHARE * latent.least)
+    rows = np.flatnonzero(share >= _normal_share(latent.least))
     df = latent.freedom(rows)
-    heavy = share[rows] >= thresholds.NORMAL_SHARE * df
+    heavy = share[rows] >= _normal_share(df)
     return rows[heavy], df[heavy]
+
+
+def _normal_share(df):
+    """Epistemic share of the variance up to which a raw prediction with df counts as normal.
+
+    Its t interval is then no wider than a normal interval of y, at any level that differs from one in floating point.
+    """
+    farthest = ndtri(np.finfo(float).eps / 2)
+    return np.minimum(thresholds.NORMAL_SHARE * df, student_ratio(farthest, df) ** -2.0)
 
 
 def scale_of(distribution):

@@ -106,6 +106,36 @@ def test_draws_have_student_tails():
     assert distribution.quantile(0.975)[0] == distribution.quantile([0.975])[0, 0]
 
 
+def satterthwaite_of_logits(X, probabilities, C):
+    """Degrees of freedom of each class's centred logit at each row, (n, K), with an array for all rows and classes."""
+    A, K = np.column_stack([X, np.ones(len(X))]), probabilities.shape[1]
+    weight = np.einsum("ij,jk->ijk", probabilities, np.eye(K)) - np.einsum("ij,ik->ijk", probabilities, probabilities)
+    d = A.shape[1]
+    H = np.einsum("ia,ijk,ib->jakb", A, weight, A).reshape(K * d, K * d)
+    B = np.linalg.pinv(H + np.diag(np.tile([1 / C] * (d - 1) + [0.0], K)), rcond=1e-10)
+    centred = np.kron(np.eye(K) - 1 / K, A).reshape(K, len(A), K * d)  # one logit of one row each
+    moved = np.einsum("cnp,pq->cnq", centred, B).reshape(K, len(A), K, d)
+    along = np.einsum("cnjd,id->cnij", moved, A)
+    c2 = np.einsum("cnij,ijk,cnik->cni", along, weight, along)
+    return (c2.sum(axis=2) ** 2 / np.square(c2).sum(axis=2) - 1).T
+
+
+def test_degrees_of_freedom_of_class_probabilities_do_not_depend_on_the_order_of_classes():
+    X = np.random.default_rng(5).normal(size=(90, 2))
+    y = np.argmax(np.column_stack([X, -X[:, 0]]) + np.random.default_rng(6).gumbel(size=(90, 3)), axis=1)
+    ribbon = RibbonClassifier(LogisticRegression(C=2.0, tol=1e-10), temperature=1.0, correction="HC2")
+    ordered, expected = clone(ribbon).fit(X, y), []
+    df = ordered.predict_distribution(X).latent.df
+    expected = satterthwaite_of_logits(X, ordered.estimator_.predict_proba(X), 2.0).min(axis=1)
+    assert np.ptp(expected) > 5
+    few = expected < 60  # others may reach the upper bound
+    np.testing.assert_allclose(df[few], expected[few], rtol=1e-4)
+    for labels in ([2, 1, 0], [1, 2, 0], [0, 2, 1]):
+        renamed = np.array(labels)
+        intervals = clone(ribbon).fit(X, renamed[y]).predict_proba_interval(X, 0.99)[:, renamed]
+        np.testing.assert_allclose(intervals, ordered.predict_proba_interval(X, 0.99), atol=1e-5)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("predictive", ["gaussian", "pushforward"])
 def test_probabilities_of_a_rare_category_are_less_known(n_classes, predictive):

@@ -75,6 +75,27 @@ def test_prediction_intervals_are_wider_than_confidence_intervals_at_every_level
         assert (new[:, 0] <= mean[:, 0] + 1e-9).all() and (mean[:, 1] <= new[:, 1] + 1e-9).all()
 
 
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.LeverageWarning")
+@pytest.mark.parametrize("outlier", [30.0, 1e3, 1e4, 1e6])
+def test_a_certain_prediction_with_one_degree_of_freedom_has_the_confidence_interval_inside(outlier):
+    """Far out in the tails, Student's t of the mean is wider than the noise, however small its standard error."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    X, y = np.vstack([X, [outlier, 0, 0]]), np.append(1 + X @ [1, 2, 3] + rng.normal(size=60), outlier + 3)
+    ribbon, X_new = RibbonRegressor(noise="dof", law="normal").fit(X, y), X[-3:]
+    levels = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1 - 1e-9, 1 - 1e-14]
+    mean, new = (ribbon.predict_interval(X_new, levels, kind=kind) for kind in ("confidence", "prediction"))
+    # both are at least as wide as an independent t interval, or an interval of the noise alone
+    latent = ribbon.predict_distribution(X_new).latent
+    upper = (1 + np.array(levels)) / 2
+    spread = np.sqrt(latent.covariance[:, 0, 0])[:, None] * stats.t(latent.df[:, None]).ppf(upper)
+    noise = np.sqrt(ribbon.noise_.dispersion_) * stats.norm.ppf(upper)
+    assert_allclose(np.diff(mean, axis=1)[:, 0] / 2, spread, rtol=1e-3)
+    wide = np.diff(new, axis=1)[:, 0] / 2
+    assert (wide >= np.maximum(spread, noise) * (1 - 1e-3)).all()
+    assert (wide <= np.hypot(spread, noise) * (1 + 1e-2)).all()
+
+
 def test_intervals_with_normal_noise_are_close_to_those_of_the_convolution():
     ribbon, X_new = fitted("normal")
     latent, phi = ribbon.predict_distribution(X_new).latent, ribbon.noise_.dispersion_

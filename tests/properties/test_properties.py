@@ -159,6 +159,17 @@ ONCE_BROKEN = [
     Case(family="glm", model="TweedieRegressor", params={"power": 1, "link": "identity"}, d=1, y="zeros", seed=484444),
     Case(family="glm", model="PoissonRegressor", params={"alpha": 0.0}, n=25, d=3, y="zeros", rows="train", seed=97525),
     Case(
+        family="glm",
+        model="PoissonRegressor",
+        params={"alpha": 0.001, "tol": 1e-09, "max_iter": 200, "solver": "newton-cholesky"},
+        prepare="spline",
+        options={"alpha": 100.0, "curvature": "last_layer", "correction": "HC2", "random_state": 0},
+        n=5,
+        y="mostly_zeros",
+        groups="some",
+        seed=545907,
+    ),
+    Case(
         family="glm", model="TweedieRegressor", params={"power": 3}, n=27, d=1, y="positive_constant", y_scale=0.00019
     ),
     Case(family="autograd", model="AutogradRegressor", params={"loss": "gamma"}, d=1, y="heavy", weights="sum_to_one"),
