@@ -193,7 +193,7 @@ def _splits(held_out, X, y, sample_weight, groups, params, classifier, rows):
     if not classifier:
         found = split_positions(n_folds, X, y, groups, False, {}, sample_weight)
         return found[: thresholds.N_REFITS]
-    classes, counts = np.unique(y[counted], return_counts=True)
+    classes, counts = np.unique(y), np.unique(y[counted], return_counts=True)[1]
     if groups is not None:
         n_folds = min(n_folds, counts.max())
     if n_folds < 2:
