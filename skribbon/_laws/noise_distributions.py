@@ -12,7 +12,7 @@ from .._utils.typing import FloatArray, PerRow
 from .base import Law, LocationScale, Normal, Student
 
 TAIL, TAIL_SCALE = 3.0, 1.5  # degrees of freedom and scale of empirical tails: heavy, with a finite variance
-SHARES = np.linspace(0, 1, 17)  # shares of the noise in the variance with tabulated cdfs; between them they are lines
+STEP = 0.4  # between log variances of tabulated cdfs: lines between normal cdfs this far apart are off by 0.002
 FEWEST = 20  # fewest observations for an empirical distribution: five of them lie beyond either quartile
 ROUNDING = 1e-6  # differences below this share of the largest residual, or of the spread, are rounding
 
@@ -247,19 +247,27 @@ class EmpiricalLaw(NoiseLaw):
 
     @cached_property
     def _table(self):
-        """Nodes (m,) and the cdf at them (R, m), one row for each of the SHARES."""
+        """Nodes (m,), cdfs at them (R, m) from the normal distribution to the noise, and the noise's smallest variance.
+
+        The cdfs are evenly spaced in the log variance of the noise's narrowest part plus the normal part.
+        """
         centres, widths, tail, _ = self._kernels
-        around = np.sort((centres + np.linspace(-4, 4, 9)[:, None] * widths).ravel())
-        own = around[np.linspace(0, len(around) - 1, 256).round().astype(int)]
-        # and the standard normal distribution, out to 8 standard deviations
-        nodes = np.unique(np.r_[own, 8 * np.sinh(np.linspace(-2, 2, 256)) / np.sinh(2)])
-        nodes = nodes[np.r_[True, np.diff(nodes) > 1e-6]]
-        rows, width2 = [], np.median(widths) ** 2
-        for share in SHARES:
-            u = kernel_cdf(nodes, np.sqrt(share) * centres, np.sqrt(share * widths**2 + (1 - share)), tail)
-            own = share * width2 / (share * width2 + (1 - share))  # only the kernels' part is adjusted
-            rows.append(own * self._bend(u) + (1 - own) * u)
-        return nodes, np.array(rows)
+        steepest = self._bend.derivative()(kernel_cdf(centres, centres, widths, tail)).max()
+        narrow = np.clip(widths.min() / max(steepest, 1), ROUNDING, 0.5)
+        logs = np.linspace(0, 2 * np.log(narrow), int(np.clip(-2 * np.log(narrow) / STEP, 16, 64)) + 1)
+        shares = -np.expm1(logs[:-1]) / (1 - narrow**2)
+        nodes = [8 * np.sinh(np.linspace(-2, 2, 128)) / np.sinh(2)]  # standard normal, to 8 standard deviations
+        for share, most in (*((share, 64) for share in shares[4::4]), (1.0, 256)):
+            around = np.sqrt(share) * centres + np.sqrt(share * widths**2 + 1 - share) * np.linspace(-4, 4, 9)[:, None]
+            nodes.append(np.sort(around, axis=None)[np.linspace(0, around.size - 1, most).round().astype(int)])
+        nodes = np.unique(np.round(np.concatenate(nodes) * (8 / narrow))) * (narrow / 8)
+        noise = self._bend(kernel_cdf(nodes, centres, widths, tail))
+        # steps of the noise's cdf, apart from its heavy tail, are kernels of its sum with a normal part
+        far, ends = tail * stdtr(TAIL, nodes / TAIL_SCALE), nodes[::2]
+        middles, widths2, steps = (ends[1:] + ends[:-1]) / 2, np.diff(ends) ** 2 / 12, np.diff((noise - far)[::2])
+        steps = (1 - tail) * np.maximum(steps, 0) / np.maximum(steps, 0).sum()
+        sums = [far + ndtr((nodes[:, None] - s**0.5 * middles) / np.sqrt(s * widths2 + 1 - s)) @ steps for s in shares]
+        return nodes, np.array([*sums, noise]), narrow**2
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -291,9 +299,9 @@ class Tabulated(LocationScale):
 
     def _table(self):
         """Nodes, and a function from indices of nodes to the cdf there, interpolated in the share."""
-        nodes, cdf = self.constants["shape"]._table
-        place = self.parameters[2] * (len(SHARES) - 1)
-        row = np.minimum(place.astype(int), len(SHARES) - 2)
+        nodes, cdf, narrow2 = self.constants["shape"]._table
+        place = np.log(1 - self.parameters[2] * (1 - narrow2)) * ((len(cdf) - 1) / np.log(narrow2))
+        row = np.minimum(place.astype(int), len(cdf) - 2)
         along = place - row
         return nodes, lambda i: (1 - along) * cdf[row, i] + along * cdf[row + 1, i]
 

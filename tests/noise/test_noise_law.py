@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor
+from sklearn.linear_model import GammaRegressor, HuberRegressor, LinearRegression, PoissonRegressor
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
@@ -82,6 +82,47 @@ def test_less_certain_prediction_adds_normal_noise(share):
     draws = 1 + np.sqrt(share) * rng.choice(z, 400_000) + np.sqrt(1 - share) * rng.standard_normal(400_000)
     for q in (0.05, 0.25, 0.5, 0.75, 0.95):
         assert np.mean(draws <= law.ppf(q)) == pytest.approx(q, abs=0.008)
+
+
+OUTLIERS = {
+    "outliers": lambda rng, n: rng.normal(size=n) * np.where(rng.random(n) < 0.9, 0.01, 1.0),
+    "bimodal": lambda rng, n: rng.choice([-1.0, 1.0], n) + 0.1 * rng.normal(size=n),
+    "lognormal": lambda rng, n: np.exp(2 * rng.normal(size=n)),
+    "cubed Cauchy": lambda rng, n: rng.standard_cauchy(n) ** 3,
+}
+
+
+@pytest.mark.parametrize("n", [80, 1000])
+@pytest.mark.parametrize("name", OUTLIERS)
+def test_cdf_with_a_normal_part_equals_its_integral(name, n):
+    """P(sqrt(share) e + sd N <= x) is the mean of the normal cdf over quantiles of the noise e alone."""
+    z = OUTLIERS[name](np.random.default_rng(0), n)
+    law = EmpiricalLaw((z - z.mean()) / z.std())
+    e = law.marginal(0.0, 1.0, 0.0).ppf((np.arange(4000) + 0.5) / 4000)
+    for variance in np.r_[10.0 ** np.linspace(-7, -1, 25), 0.2, 0.5, 0.8, 0.97]:
+        values, sd = np.sqrt(1 - variance) * e, np.sqrt(variance)
+        x = np.r_[np.quantile(values, np.linspace(0.005, 0.995, 50)), sd * np.linspace(-3, 3, 25)]
+        cdf = law.marginal(0.0, 1 - variance, variance).cdf(x)
+        np.testing.assert_allclose(cdf, stats.norm.cdf((x[:, None] - values) / sd).mean(axis=1), atol=0.01)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_intervals_contain_their_share_of_draws_with_outliers(level):
+    rng = np.random.default_rng(0)
+    X, y = additive(OUTLIERS["outliers"](rng, 150))
+    ribbon = RibbonRegressor(HuberRegressor()).fit(X, y)
+    assert ribbon.law_.name == "empirical"
+    X_new = 3 * rng.normal(size=(50, 3))
+    distribution = ribbon.predict_distribution(X_new)
+    draws, (lower, upper) = distribution.sample(20_000, random_state=0), distribution.interval(level).T
+    np.testing.assert_allclose(np.mean((lower <= draws) & (draws <= upper), axis=0), level, atol=0.02)
+    assert np.all(upper - lower > np.ptp(ribbon.predict_interval(X_new, level, kind="confidence"), axis=1))
+
+
+def test_law_of_residuals_in_any_unit():
+    z, q = sample("lognormal", 200), np.array([0.05, 0.5, 0.95])
+    wide = EmpiricalLaw(100 * z).marginal(0.0, 1.0, 0.01).ppf(q)
+    np.testing.assert_allclose(wide / 100, EmpiricalLaw(z).marginal(0.0, 1.0, 0.0).ppf(q), atol=0.03)
 
 
 def test_empirical_law_is_unchanged_at_rows_as_certain_as_residuals():
