@@ -365,6 +365,8 @@ def best_student(z, weight):
     nu = np.array([2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0])  # above 20, hardly different from normal noise
     if not z.any():
         return StudentLaw(20.0)
+    if (largest := np.abs(z).max()) > 1e150:
+        raise ValueError(f"Residuals of y are up to {largest:.0e} standard deviations, which overflow. Try: scale y.")
     share, z2, scale2 = weight / weight.sum(), z[:, None] ** 2, np.ones(len(nu))
     for _ in range(50):  # fixed points of reweighted mean squares
         before = scale2

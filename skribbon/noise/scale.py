@@ -340,9 +340,10 @@ class HeteroskedasticNoise(Noise):
 
     def _unseen(self, regressor, X, target, weight, folds):
         """Regressors fitted without each fold, and their predictions (n,) of unseen rows."""
-        g, found = np.empty_like(target), []
+        g, found, own_trees = np.empty_like(target), [], self.regressor is None
+        seen = in_bins(_as_taken(X, regressor), regressor.max_bins) if own_trees and np.ptp(weight) else X
         for train, test in folds:
-            found.append(fitted := _fitted(regressor, X[train], target[train], weight[train]))
+            found.append(fitted := _fitted(regressor, seen[train], target[train], weight[train]))
             g[test] = fitted.predict(_as_taken(X[test], fitted))
         if self.regressor is not None and not np.all(g > 0):
             raise ValueError(f"{regressor!r} predicted a variance that is not positive; use a gamma or log loss.")
@@ -442,6 +443,9 @@ class LogLinearScale(BaseEstimator):
         """Fit to squares (n,); ``left_out`` is the part of a row's weight that its own prediction leaves out."""
         self.scaler_ = StandardScaler().fit(X, sample_weight=weight)
         Z = (X - self.scaler_.mean_) / self.scaler_.scale_
+        if not np.isfinite(Z).all():
+            name, most = max(("sample_weight", weight.max()), ("X", np.abs(X).max()), key=lambda pair: pair[1])
+            raise ValueError(f"{name} has values up to {most:.0e}, whose squares overflow. Try: scale {name}.")
         gamma = GammaRegressor(alpha=1 / weight.sum(), solver="newton-cholesky", tol=1e-8)
         self.gamma_ = gamma.fit(Z, squared, sample_weight=weight)
         Z, g = np.c_[Z, np.ones(len(Z))], self.predict(X)
@@ -457,10 +461,20 @@ class LogLinearScale(BaseEstimator):
         return np.exp(np.clip(f, -700, 700))  # far rows would overflow
 
 
+def in_bins(X, n_bins):
+    """Round each column of X (n, d) to at most ``n_bins`` values, which trees sort into bins without weights."""
+    columns, levels = [], np.linspace(0, 1, n_bins)
+    for x in X.T:
+        if len(values := np.unique(x)) > n_bins:
+            values = np.unique(np.quantile(x, levels, method="nearest"))
+        columns.append(values[np.searchsorted((values[1:] + values[:-1]) / 2, x)])  # trees split halfway
+    return np.stack(columns, axis=1)
+
+
 def _fitted(regressor, X, target, weight):
     """Fit a clone of the regressor, with weights if it takes them."""
     regressor = clone(regressor)
-    uniform = np.ptp(weight) == 0  # boosting takes a hundred times longer with weights, even equal ones
+    uniform = np.ptp(weight) == 0  # weighted quantiles take boosting twenty times longer
     weights = {} if uniform or not has_fit_parameter(regressor, "sample_weight") else {"sample_weight": weight}
     return regressor.fit(_as_taken(X, regressor), target, **weights)
 
@@ -472,10 +486,8 @@ def _as_taken(X, regressor):
 
 def dof_dispersion(training):
     """Dispersion of noise="dof"; with groups, from products of fitted residuals and residuals without the group."""
-    if training.rows.groups is not None:
-        dispersion = training.grown_mean_square(1)
-        if dispersion > 0:
-            return dispersion
+    if training.rows.groups is not None and (dispersion := training.grown_mean_square(1)) > 0:
+        return dispersion
     return float(training.chi2 / (training.n * (1 - training.mean_leverage)))
 
 

@@ -7,7 +7,16 @@ import statsmodels.api as sm
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge, RidgeCV
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    PoissonRegressor,
+    Ridge,
+    RidgeCV,
+)
 
 from skribbon import AutogradRegressor, RibbonRegressor
 from skribbon._laws.noise_distributions import LocationFamily, StudentLaw
@@ -300,6 +309,48 @@ def test_trees_find_non_monotone_scale():
     ribbon = RibbonRegressor().fit(X, y)
     inner, outer = ribbon.predict_std([[0.0, 0.0], [0.0, 1.8]], kind="aleatoric")
     assert inner < 0.3 and 0.8 < outer < 1.2
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weighted_trees_are_as_fast_and_as_good(weighted):
+    """Trees with weights split at bins of their own: as close to the true scale as scikit-learn's weighted bins."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.uniform(-2, 2, 1200), rng.integers(0, 3, 1200)]
+    scale = 1 + 3 * np.abs(X[:, 0]) * (X[:, 1] == 1)
+    weight = rng.uniform(0.5, 2, 1200) if weighted else np.ones(1200)
+    y, binned = scale * rng.normal(size=1200), []
+    original = HistGradientBoostingRegressor.fit
+
+    def fit(self, X, y, sample_weight=None):
+        binned.append(sample_weight is None or max(len(np.unique(x)) for x in X.T) <= self.max_bins)
+        return original(self, X, y, sample_weight)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HistGradientBoostingRegressor, "fit", fit)
+        ours = HeteroskedasticNoise()
+        errors = []
+        for noise in (ours, HeteroskedasticNoise(ours._candidates(1200, 2, 1200)[-1])):
+            ribbon = RibbonRegressor(noise=noise).fit(X, y, sample_weight=weight)
+            errors.append(np.std(np.log(ribbon.predict_std(X, kind="aleatoric") / scale)))
+    assert all(binned[:3])
+    assert all(binned) != weighted  # scikit-learn bins a user's trees
+    assert errors[0] < 1.2 * errors[1] < 0.5
+
+
+@pytest.mark.parametrize(("name", "X_scale", "weight"), [("sample_weight", 1.0, 1e200), ("X", 1e300, 1.0)])
+def test_overflow_names_what_to_scale(name, X_scale, weight):
+    rng = np.random.default_rng(0)
+    X, y, base = rng.normal(size=(60, 3)), rng.normal(size=60), LinearRegression() if weight > 1 else ElasticNet(0.01)
+    with pytest.raises(ValueError, match=f"^{name} has values up to .* Try: scale {name}"):
+        RibbonRegressor(base).fit(X * X_scale, y, sample_weight=np.full(60, weight))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")  # HuberRegressor does not converge
+def test_tiny_targets_are_named_in_the_error():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    with pytest.raises(ValueError, match=r"Residuals of y .* Try: scale y"):
+        RibbonRegressor(HuberRegressor()).fit(X, 1e-100 * y)
 
 
 def test_noise_of_a_long_table_uses_all_rows():
