@@ -8,7 +8,15 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import ElasticNet, GammaRegressor, LinearRegression, PoissonRegressor, Ridge, RidgeCV
+from sklearn.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    LinearRegression,
+    PoissonRegressor,
+    Ridge,
+    RidgeCV,
+)
 
 from skribbon import AutogradRegressor, RibbonRegressor
 from skribbon._laws.noise_distributions import LocationFamily, StudentLaw
@@ -335,6 +343,14 @@ def test_overflow_names_what_to_scale(name, X_scale, weight):
     X, y, base = rng.normal(size=(60, 3)), rng.normal(size=60), LinearRegression() if weight > 1 else ElasticNet(0.01)
     with pytest.raises(ValueError, match=f"^{name} has values up to .* Try: scale {name}"):
         RibbonRegressor(base).fit(X * X_scale, y, sample_weight=np.full(60, weight))
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")  # HuberRegressor does not converge
+def test_tiny_targets_are_named_in_the_error():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    with pytest.raises(ValueError, match=r"Residuals of y .* Try: scale y"):
+        RibbonRegressor(HuberRegressor()).fit(X, 1e-100 * y)
 
 
 def test_noise_of_a_long_table_uses_all_rows():

@@ -125,13 +125,6 @@ def test_law_of_residuals_in_any_unit():
     np.testing.assert_allclose(wide / 100, EmpiricalLaw(z).marginal(0.0, 1.0, 0.0).ppf(q), atol=0.03)
 
 
-@pytest.mark.filterwarnings("ignore::skribbon.exceptions.NotStationaryWarning")  # HuberRegressor does not converge
-def test_tiny_targets_are_named_in_the_error():
-    X, y = additive(sample("normal", 60))
-    with pytest.raises(ValueError, match=r"Residuals of y .* Try: scale y"):
-        RibbonRegressor(HuberRegressor()).fit(X, 1e-100 * y)
-
-
 def test_empirical_law_is_unchanged_at_rows_as_certain_as_residuals():
     law = EmpiricalLaw(sample("exponential", 500), share=0.8)
     assert law.marginal(0.0, 0.85, 0.15).ppf(0.05) == law.marginal(0.0, 1.0, 0.0).ppf(0.05)
@@ -304,9 +297,9 @@ def test_unknown_law_is_refused():
     X, y = additive(sample("normal", 60))
     with pytest.raises(ValueError, match="law must be 'auto', 'normal', 'student', 'empirical' or an object such as"):
         RibbonRegressor(law="gamma").fit(X, y)
-    with pytest.raises(ValueError, match="has its own distribution"):
+    with pytest.raises(ValueError, match="has the distribution of its family"):
         RibbonRegressor(PoissonRegressor(), law="empirical").fit(X, np.round(np.exp(y / 3)))
-    with pytest.raises(ValueError, match="has its own distribution"):
+    with pytest.raises(ValueError, match="has the distribution of its family"):
         RibbonRegressor(PoissonRegressor(), noise="dof", law="normal").fit(X, np.round(np.exp(y / 3)))
 
 

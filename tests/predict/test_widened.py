@@ -50,7 +50,7 @@ def test_cdf_inverts_quantiles_and_the_density_is_its_derivative(name):
     ribbon, X_new = fitted(name)
     distribution = ribbon.predict_distribution(X_new[:2])
     assert isinstance(distribution.law, Patched)
-    for q in (0.001, 0.4, 0.95):
+    for q in (0.002, 0.4, 0.95):  # levels away from the nodes of the empirical cdf, where its density jumps
         y = distribution.quantile(q)
         cdf = distribution.cdf(y)
         if name == "poisson":
