@@ -297,9 +297,9 @@ def test_unknown_law_is_refused():
     X, y = additive(sample("normal", 60))
     with pytest.raises(ValueError, match="law must be 'auto', 'normal', 'student', 'empirical' or an object such as"):
         RibbonRegressor(law="gamma").fit(X, y)
-    with pytest.raises(ValueError, match="has the distribution of its family"):
+    with pytest.raises(ValueError, match="has its own distribution"):
         RibbonRegressor(PoissonRegressor(), law="empirical").fit(X, np.round(np.exp(y / 3)))
-    with pytest.raises(ValueError, match="has the distribution of its family"):
+    with pytest.raises(ValueError, match="has its own distribution"):
         RibbonRegressor(PoissonRegressor(), noise="dof", law="normal").fit(X, np.round(np.exp(y / 3)))
 
 
