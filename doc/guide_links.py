@@ -24,7 +24,7 @@ LINKS = {name: f":doc:`/{page}`" for page, names in PAGES.items() for name in na
 def entry(name):
     """Return the link of a warning or an error to its entry on the page about troubleshooting."""
     label = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
-    return f":ref:`{name} <{'every-warning' if name == 'RibbonWarning' else label}>`"
+    return f":ref:`{name} <{'all-warnings' if name == 'RibbonWarning' else label}>`"
 
 
 LINKS |= {name: entry(name) for name in skribbon.exceptions.__all__}

@@ -99,7 +99,7 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
         counts = np.ones(len(y), dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0
         kept, y = np.flatnonzero(counts), np.asarray(y)[counts]
         keys = row_keys(y, safe_indexing(X, kept))
-        _check_number_of_folds(splitter.n_splits, y, {"rows": len(y)}, classifier, name)
+        _check_number_of_folds(splitter.n_splits, y, {"samples": len(y)}, classifier, name)
         dealt = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], keys)
         found = [(kept[train], kept[test]) for train, test in dealt]
         found[-1] = found[-1][0], np.append(found[-1][1], np.flatnonzero(~counts))
@@ -118,11 +118,11 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
 def _check_number_of_folds(n_folds, y, counts, stratified, name):
     """Refuse more folds than rows or groups, as counted, or than rows of the largest class if folds are stratified."""
     if stratified:
-        counts["rows in the largest class"] = np.unique(y, return_counts=True)[1].max()
+        counts["samples in the largest class"] = np.unique(y, return_counts=True)[1].max()
     what = min(counts, key=counts.get)
     if counts[what] < n_folds:
         raise ValueError(
-            f"{name}={n_folds} folds need at least {n_folds} {what}, got {counts[what]}. Use fewer folds, e.g. "
+            f"{name}={n_folds} folds need at least {n_folds} {what}, got {counts[what]} {what}. Use fewer folds, e.g. "
             f"{name}={max(2, counts[what])}, or pass more data."
         )
 
