@@ -652,7 +652,7 @@ def test_fewer_groups_than_folds_are_refused_with_a_cure(diabetes, classifier):
     X, y = diabetes
     ribbon, y = (RibbonClassifier(), y > 140) if classifier else (RibbonRegressor(), y)
     with pytest.raises(
-        ValueError, match=r"cv=5 folds need at least 5 groups, got 3 groups. Use fewer folds, e.g. cv=3"
+        ValueError, match=r"cv=5 folds need at least 5 groups, got 3 .*cv=3"
     ):
         RibbonCV(ribbon).fit(X, y, groups=np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match=r"cv=4 folds need at least 4 groups, got 1|Fit without groups"):
