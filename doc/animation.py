@@ -151,7 +151,7 @@ def story(scene):
 
 def still(scene):
     """The last frame with a title that stands alone."""
-    return scene.frame("One fit of a network, and every\nprediction has an interval", confidence=1.0, prediction=1.0)
+    return scene.frame("One fit, one linear step:\nevery prediction has an interval", confidence=1.0, prediction=1.0)
 
 
 def save(frames, path):
