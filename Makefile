@@ -108,6 +108,7 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_populations.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py
+	$(BIN)/python benchmarks/bench_public.py
 
 networks: $(STAMP) ## Measure calibration of networks as people train them, by a written protocol (two hours; resumes)
 	$(BIN)/python benchmarks/bench_networks.py development

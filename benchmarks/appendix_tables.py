@@ -144,6 +144,25 @@ def adult():
     return table([*header, "ECE plain", "Ribbon", "RibbonCV by NLL"], shown)
 
 
+CHANGES = {
+    "row order": "rows in another order",
+    "weights, repeats": "integer weights instead of repeated rows",
+    "one row more": "one row more",
+    "one row less": "one row less",
+    "one row twice": "one row twice",
+}
+
+
+def stability():
+    rows = {row["change"]: row for row in rows_of("stability")}
+    shown = []
+    for key, name in CHANGES.items():
+        row = rows[key]
+        low, high = row["quantiles"]
+        shown.append([name, row["re-chosen"], f"{row['median']:.2%}", f"{low:.2f}, {high:.2f}"])
+    return table(["change", "re-chosen", "median change of widths", "0.1% and 99.9% quantile of width ratios"], shown)
+
+
 # ---------------------------------------------------------------------- simulations
 def crossed():
     shown = []
@@ -199,6 +218,7 @@ BLOCKS = {
     "gap_and_tail": (gap_and_tail, "networks"),
     "conformal": (conformal, "conformal"),
     "adult": (adult, "adult"),
+    "stability": (stability, "stability"),
     "crossed": (crossed, "crossed"),
     "effects": (effects, "effects"),
     "probability_intervals": (probability_intervals, "classifiers_intervals"),

@@ -42,7 +42,7 @@ RUNS = {
     "calibration": Run("make calibration", 90),
     "networks": Run("make networks", 120),
     "bench": Run("make bench", 40),
-    "torch": Run("make torch", 15),
+    "torch": Run("make torch SCALING=1", 30),
     "doc": Run("make doc", 6),
     "examples": Run("make examples", 4),
 }

@@ -15,9 +15,10 @@ import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
+import _data
 import numpy as np
+import records
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
@@ -101,6 +102,8 @@ def widths(fit, X):
 
 def report_changes():
     """Print re-chosen shares and ratios of widths for every change."""
+    if records.skip("stability"):
+        return
     found, repetitions = {}, int(os.environ.get("REPETITIONS", "11"))
     for k, table in enumerate(TABLES):
         for seed in range(repetitions + (k < 3)):
@@ -110,6 +113,7 @@ def report_changes():
                 (a, *chosen), (b, *again) = (usual if fit is None else widths(fit, X_new) for fit in pair)
                 moved = np.median(np.abs(b / a - 1)) > 0.02
                 found.setdefault(name, []).append((k, (chosen != again) * (1 + moved), b / a))
+    kept = []
     print(f"{'change':17} re-chosen, renamed   median change; 0.1%, 99.9% quantile, extremes of ratios (tables)")
     for name, results in found.items():
         ratios = np.array([ratio for _, _, ratio in results])
@@ -119,6 +123,11 @@ def report_changes():
         print(f"{np.median(np.abs(ratios - 1)):.2%};", end=" ")
         print("{:.3f} {:.3f},".format(*np.quantile(ratios, [0.001, 0.999])), end=" ")
         print(f"{ratios.min():.3f} ({low}), {ratios.max():.3f} ({high})")
+        row = {"change": name, "fits": len(results), "re-chosen": int(sum(again == 2)), "renamed": int(sum(again > 0))}
+        row |= {"median": np.median(np.abs(ratios - 1)), "quantiles": np.quantile(ratios, [0.001, 0.999])}
+        kept.append(row | {"extremes": [ratios.min(), ratios.max()]})
+    if repetitions == 11:
+        records.write("stability", kept, "benchmarks/stability.py")
 
 
 def report_constant():
@@ -135,8 +144,7 @@ def report_constant():
 
 def report_held_out(n_splits=10):
     """Print held-out negative log likelihood and coverage on the shared sets, by a Ridge on random splits."""
-    folder = Path(os.environ["SKRIBBON_DATA"])
-    for path in (*sorted((folder / "uci").glob("*.npz")), folder / "california_housing.npz"):
+    for path in (*sorted((_data.folder() / "uci").glob("*.npz")), _data.find("california_housing.npz")):
         data, scores = np.load(path), []
         for seed in range(n_splits):
             order = np.random.default_rng(seed).permutation(len(data["y"]))
