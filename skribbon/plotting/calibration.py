@@ -407,15 +407,12 @@ class ReliabilityDisplay:
 
     def _draw_counts(self, look: dict[str, Any], count_kw: Keywords) -> None:
         """Draw a stem per bin in a lane below zero, with one scale for all displays of the axis."""
-        from matplotlib.transforms import blended_transform_factory
-
         height, gid = 0.18, "skribbon-reliability-counts"
         below = -height - 0.1  # with room for the labels between the lane and zero, in units of probability
         self.ax_.set_ylim(below, 1.02)
         lane = draw.existing(self.ax_, gid)
         if lane is None:
-            across = blended_transform_factory(self.ax_.transAxes, self.ax_.transData)
-            lane = self.ax_.inset_axes((0, below, 1, height), transform=across, gid=gid)
+            lane = self.ax_.inset_axes((0, below, 1, height), transform=self.ax_.get_yaxis_transform(), gid=gid)
         self.counts_ax_, colour = lane, look["color"]
         self.counts_ = draw.bars(lane, self.predicted, (0, self.n), count_kw, color=colour, lw=2.5, alpha=0.8)
         lane.plot(self.predicted, self.n, color=colour, marker=look["marker"], ms=3, ls="")

@@ -168,9 +168,7 @@ class UncertaintyDecompositionDisplay:
         xlabel = "rows, ranked by total" if self.x is None else draw.literal(str(self.x_name))
         self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
         if self.x is None:
-            from matplotlib.ticker import PercentFormatter
-
-            self.ax_.xaxis.set_major_formatter(PercentFormatter(1.0))
+            self.ax_.xaxis.set_major_formatter("{x:.0%}")
         if self._is_text:
             draw.name_categories(self.ax_, self.curves["x"].tolist())
         draw.show_title(self.ax_, self.name, draw.counted(len(self.total), "row"))
