@@ -74,19 +74,16 @@ class MemberPredictions:
         draws = self._raw_draws(X, self.members_)
         f = _centre(draws)
         covariance = batch_gram(draws - f[:, :, None]) / draws.shape[2]
-        return Latent(f, covariance, draws, partial(self._joint_draws, X))
+        return Latent(f, covariance, draws, partial(self._joint_draws, X, draws))
 
-    def _joint_draws(self, X, n_samples, rng):
+    def _joint_draws(self, X, draws, n_samples, rng):
         """Joint draws of the raw predictions of all rows, (n, k, n_samples); each is one member."""
-        return self._raw_draws(X, self._draw(n_samples, rng))
+        B = draws.shape[2]
+        return draws[:, :, rng.choice(B, size=n_samples, replace=n_samples > B)]
 
     def _raw_root(self, X):
         draws = self._raw_draws(X, self.members_)
         return (draws - _centre(draws)[:, :, None]) / np.sqrt(draws.shape[2])
-
-    def _draw(self, n_draws, rng):
-        B = len(self.members_)
-        return [self.members_[b] for b in rng.choice(B, size=n_draws, replace=n_draws > B)]
 
     def _raw_draws(self, X, drawn):
         """Raw predictions (n, k, B) of the members ``drawn``, computed in blocks of rows."""
@@ -95,12 +92,12 @@ class MemberPredictions:
         return np.concatenate([self._block_draws(block, drawn) for block in blocks])
 
     def _block_draws(self, X, drawn):
-        Z, preprocess, raws = None, None, {}
-        for member in {id(member): member for member in drawn}.values():
+        Z, preprocess, raws = None, None, []
+        for member in drawn:
             if Z is None or member.preprocess is not preprocess:  # members often share it
                 Z, preprocess = member.rows(member.prepare(X)), member.preprocess
-            raws[id(member)] = self._on_common_scale(member.raw(Z), member)
-        return np.stack([raws[id(member)] for member in drawn], axis=2)
+            raws.append(self._on_common_scale(member.raw(Z), member))
+        return np.stack(raws, axis=2)
 
 
 class MemberRegression(MemberPredictions, RegressionMethods):
@@ -262,18 +259,11 @@ class RetrainedClassifier(ClassifierMixin, MemberClassification, Retraining):
     _default_estimator = LogisticRegression
 
 
-@dataclass
-class Outcome:
-    """Result of training one member: its model, or the error that it raised."""
-
-    model: Any
-    seconds: float
-    error: Exception | None
-    warnings: list  # (category, message)
-
-
 def attempt(X, function, arguments, seconds=0.0):
-    """Train a member; an exception, or a prediction that is not finite, makes it a failed one."""
+    """Train a member and return its model, seconds, error or None, and warnings as pairs of category and message.
+
+    An exception, or a prediction that is not finite, makes it a failed one.
+    """
     start, model, error = time.perf_counter(), None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -286,7 +276,8 @@ def attempt(X, function, arguments, seconds=0.0):
         except Exception as raised:  # whatever a base model raises, other members may succeed
             error = raised
     messages = [(warning.category, str(warning.message)) for warning in caught]
-    return Outcome(model, seconds + time.perf_counter() - start, error, messages)
+    seconds += time.perf_counter() - start
+    return SimpleNamespace(model=model, seconds=seconds, error=error, warnings=messages)
 
 
 def survivors(outcomes):
@@ -695,8 +686,8 @@ class _MCDropout(UnweightedFit, Wrapper):
         fitted |= {"dropout_": dropout, "model_": model, "members_": members}
         return self._with_observations(fitted, X, y, weight)
 
-    def _draw(self, n_draws, rng):
-        return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
+    def _joint_draws(self, X, draws, n_samples, rng):
+        return self._raw_draws(X, [thinned(self.model_, self.dropout_, rng) for _ in range(n_samples)])
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
