@@ -224,10 +224,12 @@ class Retraining(WeightedFit):
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(first))
         tasks = self._tasks(model, X, y, None if sample_weight is None else weight, seeds)
         jobs = (delayed(attempt)(X, function, arguments) for function, *arguments in tasks)
-        outcomes = []
+        outcomes, name = [], type(self).__name__.removesuffix("Regressor").removesuffix("Classifier")
         for outcome in chain(first, run_tasks(self, "member", jobs, len(seeds), self.n_jobs)):
             outcomes.append(outcome)
-            self._report(outcomes)
+            if self.verbose:
+                result = f"{outcome.seconds:.1f} s" if outcome.error is None else f"failed, {outcome.error!r}"
+                print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
         fitted |= {"model_": model, "members_": survivors(outcomes)}
         return self._with_observations(fitted, X, y, weight)
 
@@ -236,13 +238,6 @@ class Retraining(WeightedFit):
         leaf, _ = innermost(self._get_estimator())
         if trains_again and is_frozen(leaf):
             raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass the model inside.")
-
-    def _report(self, outcomes):
-        if self.verbose:
-            name = type(self).__name__.removesuffix("Regressor").removesuffix("Classifier")
-            latest = outcomes[-1]
-            result = f"{latest.seconds:.1f} s" if latest.error is None else f"failed, {latest.error!r}"
-            print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -329,8 +324,10 @@ def observations(X, y, weight):
 class _Bootstrap(Retraining):
     def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
-        for seed in seeds:
-            rows = order[resample(frequencies, np.random.default_rng(seed))]
+        ends = np.cumsum(frequencies)
+        for seed in seeds:  # an observation is drawn with a probability proportional to its frequency
+            drawn = np.random.default_rng(seed).uniform(0, ends[-1], size=max(1, round(ends[-1])))
+            rows = order[np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)]
             yield retrain, with_seed(self._get_estimator(), seed), X, y, rows, None, {}
 
 
@@ -415,13 +412,6 @@ class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
     >>> bootstrap.predict_proba_samples(X[50:53, 2:], n_samples=5).shape
     (5, 3, 2)
     """
-
-
-def resample(frequencies, rng):
-    """Draw as many observations as there are with replacement, and return their indices."""
-    ends = np.cumsum(frequencies)
-    drawn = rng.uniform(0, ends[-1], size=max(1, round(ends[-1])))
-    return np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

@@ -410,10 +410,9 @@ class ReliabilityDisplay:
         height, gid = 0.18, "skribbon-reliability-counts"
         below = -height - 0.1  # with room for the labels between the lane and zero, in units of probability
         self.ax_.set_ylim(below, 1.02)
-        lane = draw.existing(self.ax_, gid)
-        if lane is None:
-            lane = self.ax_.inset_axes((0, below, 1, height), transform=self.ax_.get_yaxis_transform(), gid=gid)
-        self.counts_ax_, colour = lane, look["color"]
+        place = {"bounds": (0, below, 1, height), "transform": self.ax_.get_yaxis_transform(), "gid": gid}
+        self.counts_ax_ = lane = draw.existing(self.ax_, gid) or self.ax_.inset_axes(**place)
+        colour = look["color"]
         self.counts_ = draw.bars(lane, self.predicted, (0, self.n), count_kw, color=colour, lw=2.5, alpha=0.8)
         lane.plot(self.predicted, self.n, color=colour, marker=look["marker"], ms=3, ls="")
         most = max(float(np.max(line.get_ydata())) for line in lane.lines)
@@ -590,9 +589,8 @@ def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) ->
     known = [key.removeprefix("mean_test_") for key in estimator.cv_results_ if key.startswith("mean_test_")]
     if metrics is None:
         usual = CLASSIFICATION if is_classifier(estimator) else ("coverage", "nll", "width")
-        scoring = usual[0] if estimator.scoring is None else estimator.scoring
-        first = "score" if "score" in known else str(scoring)  # "score" is a scorer of scikit-learn or the user's own
-        return tuple(dict.fromkeys((first, *usual)))
+        first = [name for name in known if name in ("score", estimator.scoring)]  # "score" is a scorer of scikit-learn
+        return tuple(dict.fromkeys((*first, *usual)))
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if not metrics or not set(metrics) <= set(known):
         raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")
