@@ -255,7 +255,7 @@ class RetrainedClassifier(ClassifierMixin, MemberClassification, Retraining):
 
 
 def attempt(X, function, arguments, seconds=0.0):
-    """Train a member and return its model, seconds, error or None, and warnings as pairs of category and message.
+    """Train a member and return its model, seconds, error or None, and the first warning of each category.
 
     An exception, or a prediction that is not finite, makes it a failed one.
     """
@@ -270,7 +270,7 @@ def attempt(X, function, arguments, seconds=0.0):
                 raise FloatingPointError("its predictions are not finite")
         except Exception as raised:  # whatever a base model raises, other members may succeed
             error = raised
-    messages = [(warning.category, str(warning.message)) for warning in caught]
+    messages = {warning.category: str(warning.message) for warning in reversed(caught)}
     seconds += time.perf_counter() - start
     return SimpleNamespace(model=model, seconds=seconds, error=error, warnings=messages)
 
@@ -286,11 +286,8 @@ def survivors(outcomes):
         reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
         warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}. Try: scale X, y.", MemberWarning)
-    warned = {}  # the first message of every member that warned, by category
-    for outcome in outcomes:
-        for category, message in dict(reversed(outcome.warnings)).items():
-            warned.setdefault(category, []).append(message)
-    for category, messages in warned.items():
+    for category in dict.fromkeys(chain.from_iterable(outcome.warnings for outcome in outcomes)):
+        messages = [outcome.warnings[category] for outcome in outcomes if category in outcome.warnings]
         warn_user(f"{len(messages)} of {n} members warned; the first: {messages[0]}", category)
     return [outcome.model for outcome in outcomes if outcome.error is None]
 

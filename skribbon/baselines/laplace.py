@@ -45,12 +45,13 @@ class _Laplace(WeightedFit):
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
-            prior, scores = self._tune(X, y, sample_weight)
+            prior, tried = self._tune(X, y, sample_weight)
+            scores = {"prior_scores_": tried}
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
         found = {"ribbon_": ribbon, "prior_precision_": precision, "_findings_": tuple(training.findings.values())}
-        return fitted | observation | found | ({"prior_scores_": scores} if scores else {})
+        return fitted | observation | scores | found
 
     def _check_parameters(self):
         prior = self.prior_precision
@@ -153,6 +154,10 @@ class LaplaceRegressor(RegressorMixin, RegressionMethods, _Laplace):
     noise: Literal["train", "dof", "loo", "heteroskedastic"] | float | Noise = "train"
     _default_estimator = LinearRegression
     _log_score = RegressionMethods.log_density
+
+    def _check_parameters(self):
+        resolve_noise(self.noise)
+        super()._check_parameters()
 
     def _observation(self, fitted, training):
         rows, noise = training.rows, resolve_noise(self.noise).fit(training.outputs[0])

@@ -225,7 +225,9 @@ def chance_limits(n: ArrayLike, p: ArrayLike, level: float, m: float | None = No
 
 
 def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:
-    """Draw the line of perfect calibration, once on a shared axis."""
+    """Draw the line of perfect calibration, once on a shared axis whose vertical spine spans 0 to 1."""
+    ax.set_yticks(np.arange(6) / 5)
+    ax.spines["left"].set_bounds(0, 1)
     return existing(ax, gid) or line(ax, [0, 1], [0, 1], given, color=grey(ax), lw=1.2, ls="--", zorder=1, gid=gid)
 
 

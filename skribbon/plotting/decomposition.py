@@ -185,7 +185,7 @@ class UncertaintyDecompositionDisplay:
         """Root mean squares of groups of rows, by part."""
         position = self._positions()
         known = np.flatnonzero(np.isfinite(position))
-        if self._is_text:
+        if self.x is not None and self._is_text:
             names = np.unique(self.x)
             if len(names) > 20:  # more names do not fit below the axis
                 raise ValueError(f"{self.x_name} has {len(names)} categories, too many to draw (at most 20).")
