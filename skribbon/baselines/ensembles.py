@@ -74,19 +74,16 @@ class MemberPredictions:
         draws = self._raw_draws(X, self.members_)
         f = _centre(draws)
         covariance = batch_gram(draws - f[:, :, None]) / draws.shape[2]
-        return Latent(f, covariance, draws, partial(self._joint_draws, X))
+        return Latent(f, covariance, draws, partial(self._joint_draws, X, draws))
 
-    def _joint_draws(self, X, n_samples, rng):
+    def _joint_draws(self, X, draws, n_samples, rng):
         """Joint draws of the raw predictions of all rows, (n, k, n_samples); each is one member."""
-        return self._raw_draws(X, self._draw(n_samples, rng))
+        B = draws.shape[2]
+        return draws[:, :, rng.choice(B, size=n_samples, replace=n_samples > B)]
 
     def _raw_root(self, X):
         draws = self._raw_draws(X, self.members_)
         return (draws - _centre(draws)[:, :, None]) / np.sqrt(draws.shape[2])
-
-    def _draw(self, n_draws, rng):
-        B = len(self.members_)
-        return [self.members_[b] for b in rng.choice(B, size=n_draws, replace=n_draws > B)]
 
     def _raw_draws(self, X, drawn):
         """Raw predictions (n, k, B) of the members ``drawn``, computed in blocks of rows."""
@@ -95,12 +92,12 @@ class MemberPredictions:
         return np.concatenate([self._block_draws(block, drawn) for block in blocks])
 
     def _block_draws(self, X, drawn):
-        Z, preprocess, raws = None, None, {}
-        for member in {id(member): member for member in drawn}.values():
+        Z, preprocess, raws = None, None, []
+        for member in drawn:
             if Z is None or member.preprocess is not preprocess:  # members often share it
                 Z, preprocess = member.rows(member.prepare(X)), member.preprocess
-            raws[id(member)] = self._on_common_scale(member.raw(Z), member)
-        return np.stack([raws[id(member)] for member in drawn], axis=2)
+            raws.append(self._on_common_scale(member.raw(Z), member))
+        return np.stack(raws, axis=2)
 
 
 class MemberRegression(MemberPredictions, RegressionMethods):
@@ -227,10 +224,12 @@ class Retraining(WeightedFit):
         seeds = check_random_state(self.random_state).randint(MAX_SEED, size=self.n_members - len(first))
         tasks = self._tasks(model, X, y, None if sample_weight is None else weight, seeds)
         jobs = (delayed(attempt)(X, function, arguments) for function, *arguments in tasks)
-        outcomes = []
+        outcomes, name = [], type(self).__name__.removesuffix("Regressor").removesuffix("Classifier")
         for outcome in chain(first, run_tasks(self, "member", jobs, len(seeds), self.n_jobs)):
             outcomes.append(outcome)
-            self._report(outcomes)
+            if self.verbose:
+                result = f"{outcome.seconds:.1f} s" if outcome.error is None else f"failed, {outcome.error!r}"
+                print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
         fitted |= {"model_": model, "members_": survivors(outcomes)}
         return self._with_observations(fitted, X, y, weight)
 
@@ -239,13 +238,6 @@ class Retraining(WeightedFit):
         leaf, _ = innermost(self._get_estimator())
         if trains_again and is_frozen(leaf):
             raise TypeError(f"estimator={leaf!r} is frozen and cannot be trained again; pass the model inside.")
-
-    def _report(self, outcomes):
-        if self.verbose:
-            name = type(self).__name__.removesuffix("Regressor").removesuffix("Classifier")
-            latest = outcomes[-1]
-            result = f"{latest.seconds:.1f} s" if latest.error is None else f"failed, {latest.error!r}"
-            print(f"[{name}] member {len(outcomes)} of {self.n_members}: {result}", flush=True)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -262,18 +254,11 @@ class RetrainedClassifier(ClassifierMixin, MemberClassification, Retraining):
     _default_estimator = LogisticRegression
 
 
-@dataclass
-class Outcome:
-    """Result of training one member: its model, or the error that it raised."""
-
-    model: Any
-    seconds: float
-    error: Exception | None
-    warnings: list  # (category, message)
-
-
 def attempt(X, function, arguments, seconds=0.0):
-    """Train a member; an exception, or a prediction that is not finite, makes it a failed one."""
+    """Train a member and return its model, seconds, error or None, and the first warning of each category.
+
+    An exception, or a prediction that is not finite, makes it a failed one.
+    """
     start, model, error = time.perf_counter(), None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -285,8 +270,9 @@ def attempt(X, function, arguments, seconds=0.0):
                 raise FloatingPointError("its predictions are not finite")
         except Exception as raised:  # whatever a base model raises, other members may succeed
             error = raised
-    messages = [(warning.category, str(warning.message)) for warning in caught]
-    return Outcome(model, seconds + time.perf_counter() - start, error, messages)
+    messages = {warning.category: str(warning.message) for warning in reversed(caught)}
+    seconds += time.perf_counter() - start
+    return SimpleNamespace(model=model, seconds=seconds, error=error, warnings=messages)
 
 
 def survivors(outcomes):
@@ -300,11 +286,8 @@ def survivors(outcomes):
         reasons = Counter(f"{type(error).__name__}: {error}" for error in failed).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
         warn_user(f"{len(failed)} of {n} members failed and are left out: {listed}. Try: scale X, y.", MemberWarning)
-    warned = {}  # the first message of every member that warned, by category
-    for outcome in outcomes:
-        for category, message in dict(reversed(outcome.warnings)).items():
-            warned.setdefault(category, []).append(message)
-    for category, messages in warned.items():
+    for category in dict.fromkeys(chain.from_iterable(outcome.warnings for outcome in outcomes)):
+        messages = [outcome.warnings[category] for outcome in outcomes if category in outcome.warnings]
         warn_user(f"{len(messages)} of {n} members warned; the first: {messages[0]}", category)
     return [outcome.model for outcome in outcomes if outcome.error is None]
 
@@ -338,8 +321,10 @@ def observations(X, y, weight):
 class _Bootstrap(Retraining):
     def _tasks(self, model, X, y, weight, seeds):
         order, frequencies = observations(X, y, weight)
-        for seed in seeds:
-            rows = order[resample(frequencies, np.random.default_rng(seed))]
+        ends = np.cumsum(frequencies)
+        for seed in seeds:  # an observation is drawn with a probability proportional to its frequency
+            drawn = np.random.default_rng(seed).uniform(0, ends[-1], size=max(1, round(ends[-1])))
+            rows = order[np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)]
             yield retrain, with_seed(self._get_estimator(), seed), X, y, rows, None, {}
 
 
@@ -424,13 +409,6 @@ class BootstrapClassifier(_Bootstrap, RetrainedClassifier):
     >>> bootstrap.predict_proba_samples(X[50:53, 2:], n_samples=5).shape
     (5, 3, 2)
     """
-
-
-def resample(frequencies, rng):
-    """Draw as many observations as there are with replacement, and return their indices."""
-    ends = np.cumsum(frequencies)
-    drawn = rng.uniform(0, ends[-1], size=max(1, round(ends[-1])))
-    return np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -695,8 +673,8 @@ class _MCDropout(UnweightedFit, Wrapper):
         fitted |= {"dropout_": dropout, "model_": model, "members_": members}
         return self._with_observations(fitted, X, y, weight)
 
-    def _draw(self, n_draws, rng):
-        return [thinned(self.model_, self.dropout_, rng) for _ in range(n_draws)]
+    def _joint_draws(self, X, draws, n_samples, rng):
+        return self._raw_draws(X, [thinned(self.model_, self.dropout_, rng) for _ in range(n_samples)])
 
 
 @dataclass(repr=False, eq=False, kw_only=True)

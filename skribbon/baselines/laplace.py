@@ -16,7 +16,7 @@ from .._estimators.classifier import ClassificationMethods
 from .._estimators.regressor import RegressionMethods
 from .._estimators.ribbon import parameter_covariance, raw_root, uncertain_latent
 from .._predict.target import TargetScale
-from .._utils.checks import checked_weight
+from .._utils.checks import check_levels, checked_weight, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import CurvatureName, RandomState
 from ..curvature import Curvature, resolve_curvature
@@ -56,11 +56,9 @@ class _Laplace(WeightedFit):
     def _check_parameters(self):
         prior = self.prior_precision
         number = isinstance(prior, Real) and not isinstance(prior, bool) and np.isfinite(prior) and prior >= 0
-        if not number and not (isinstance(prior, str) and prior in ("base", "validation")):
+        if not number and not is_name(prior, "base", "validation"):
             raise ValueError(f"prior_precision must be 'base', 'validation' or a number >= 0, got {prior!r}.")
-        share = self.validation_fraction
-        if not isinstance(share, Real) or not 0 < share < 1:
-            raise ValueError(f"validation_fraction must lie strictly between 0 and 1, got {share!r}.")
+        check_levels(self.validation_fraction, "validation_fraction")
 
     def _fit_training(self, X, y, sample_weight):
         """Fit the base model and its curvature, which do not depend on the prior."""

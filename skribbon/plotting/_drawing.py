@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from .._predict.joint import output_position
-from .._utils.checks import listed
-from .._utils.compat import safe_indexing
-from ..inspection._predictions import column_position
+from .._utils.checks import holds_numbers, listed
+from ..inspection._predictions import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +225,9 @@ def chance_limits(n: ArrayLike, p: ArrayLike, level: float, m: float | None = No
 
 
 def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:
-    """Draw the line of perfect calibration, once on a shared axis."""
+    """Draw the line of perfect calibration, once on a shared axis whose vertical spine spans 0 to 1."""
+    ax.set_yticks(np.arange(6) / 5)
+    ax.spines["left"].set_bounds(0, 1)
     return existing(ax, gid) or line(ax, [0, 1], [0, 1], given, color=grey(ax), lw=1.2, ls="--", zorder=1, gid=gid)
 
 
@@ -297,13 +298,6 @@ def class_position(classes: NDArray, pos_label: Any, cure: str = "pass one of th
 
 def column(X: Any, feature: str | int) -> tuple[NDArray, str]:
     """Select a column of X by name or position, as numbers or else as text, and its name."""
-    X = X if hasattr(X, "shape") else np.asarray(X)
-    names = list(getattr(X, "columns", []))
-    position = column_position(names if isinstance(feature, str) else [], X.shape[1], feature, "feature")
-    values = safe_indexing(X, position, axis=1)
-    values = np.ravel(values.toarray() if hasattr(values, "toarray") else np.asarray(values))
-    try:
-        values = values.astype(float)
-    except (TypeError, ValueError):
-        values = values.astype(str)
-    return values, str(names[position]) if names else f"x{position}"
+    found = Column.of(X, feature, "feature")
+    values = found.values.to_numpy()
+    return values.astype(float if holds_numbers(values) else str), found.name

@@ -206,9 +206,7 @@ class CoverageDisplay:
         self.diagonal_ = draw.draw_diagonal(self.ax_, "skribbon-coverage-diagonal", diagonal_kw)
         look = draw.next_look(self.ax_, "skribbon-coverage-line") | {"label": name or self.name or "empirical"}
         self.line_ = draw.line(self.ax_, self.nominal, self.empirical, line_kw, ms=4.5, lw=1.5, clip_on=False, **look)
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), yticks=np.arange(6) / 5)
-        self.ax_.set(xlabel="nominal coverage", ylabel="empirical coverage")
-        self.ax_.spines["left"].set_bounds(0, 1)
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="nominal coverage", ylabel="empirical coverage")
         draw.show_legend(self.ax_, corners=("upper left", "lower right"))
         return self
 
@@ -396,27 +394,21 @@ class ReliabilityDisplay:
         label = f"{name or self.name or 'observed'}, ECE {self.calibration_error:.3f}"
         line = {**look, "ms": 5, "lw": 1.2, "clip_on": False, "label": label}
         self.line_ = draw.line(self.ax_, self.predicted, self.observed, line_kw, **line)
-        self.ax_.set(xlim=(-0.01, 1.01), yticks=np.arange(6) / 5)
-        self.ax_.set(xlabel="confidence in the predicted class", ylabel="accuracy")
+        self.ax_.set(xlim=(-0.01, 1.01), xlabel="confidence in the predicted class", ylabel="accuracy")
         if self.pos_label is not None:
             self.ax_.set(xlabel=f"predicted P({draw.named(self.pos_label)})", ylabel="observed frequency")
-        self.ax_.spines["left"].set_bounds(0, 1)
         self._draw_counts(look, count_kw)
         draw.show_legend(self.ax_, corners=("upper left",))
         return self
 
     def _draw_counts(self, look: dict[str, Any], count_kw: Keywords) -> None:
         """Draw a stem per bin in a lane below zero, with one scale for all displays of the axis."""
-        from matplotlib.transforms import blended_transform_factory
-
         height, gid = 0.18, "skribbon-reliability-counts"
         below = -height - 0.1  # with room for the labels between the lane and zero, in units of probability
         self.ax_.set_ylim(below, 1.02)
-        lane = draw.existing(self.ax_, gid)
-        if lane is None:
-            across = blended_transform_factory(self.ax_.transAxes, self.ax_.transData)
-            lane = self.ax_.inset_axes((0, below, 1, height), transform=across, gid=gid)
-        self.counts_ax_, colour = lane, look["color"]
+        place: Fields = {"bounds": (0, below, 1, height), "transform": self.ax_.get_yaxis_transform(), "gid": gid}
+        self.counts_ax_ = lane = draw.existing(self.ax_, gid) or self.ax_.inset_axes(**place)
+        colour = look["color"]
         self.counts_ = draw.bars(lane, self.predicted, (0, self.n), count_kw, color=colour, lw=2.5, alpha=0.8)
         lane.plot(self.predicted, self.n, color=colour, marker=look["marker"], ms=3, ls="")
         most = max(float(np.max(line.get_ydata())) for line in lane.lines)
@@ -593,9 +585,8 @@ def _chosen_metrics(estimator: RibbonCV, metrics: str | Sequence[str] | None) ->
     known = [key.removeprefix("mean_test_") for key in estimator.cv_results_ if key.startswith("mean_test_")]
     if metrics is None:
         usual = CLASSIFICATION if is_classifier(estimator) else ("coverage", "nll", "width")
-        scoring = usual[0] if estimator.scoring is None else estimator.scoring
-        first = "score" if "score" in known else str(scoring)  # "score" is a scorer of scikit-learn or the user's own
-        return tuple(dict.fromkeys((first, *usual)))
+        first = [name for name in known if name in ("score", estimator.scoring)]  # "score" is a scorer of scikit-learn
+        return tuple(dict.fromkeys((*first, *usual)))
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if not metrics or not set(metrics) <= set(known):
         raise ValueError(f"metrics must be among {', '.join(known)}, which RibbonCV has scored; got {metrics!r}.")

@@ -154,23 +154,21 @@ class UncertaintyDecompositionDisplay:
             "aleatoric": (draw.bright(self.ax_, draw.VERMILION), "--", "^", 0),
             "epistemic": (draw.bright(self.ax_, draw.BLUE), "-", "o", 1),
         }
-        few, by_category = len(self.curves["x"]) <= draw.MOST_MARKED, self._is_text
+        marked = self._is_text or len(self.curves["x"]) <= draw.MOST_MARKED
         for part, (colour, dashes, marker, side) in styles.items():
-            aside = 0.18 * side if by_category else 0.0  # nearly equal parts would hide each other
+            aside = 0.18 * side if self._is_text else 0.0  # nearly equal parts would hide each other
             if len(self.total) <= 300 and part != "total":  # more points would hide the lines of their groups
                 look = {"color": colour, "marker": marker, "ms": 3.5, "mew": 0, "ls": "", "alpha": 0.45}
                 x, y = self._positions() + aside, getattr(self, part)
                 self.points_[part] = draw.line(self.ax_, x, y, point_kw, **look)
-            look = {"color": colour, "ls": "" if by_category else dashes, "lw": 2, "label": part}
-            look |= {"marker": marker if few or by_category else "", "ms": 7}
-            x = np.arange(len(self.curves["x"])) + aside if by_category else self.curves["x"]
+            look = {"color": colour, "ls": "" if self._is_text else dashes, "lw": 2, "label": part}
+            look |= {"marker": marker if marked else "", "ms": 7}
+            x = np.arange(len(self.curves["x"])) + aside if self._is_text else self.curves["x"]
             self.lines_[part] = draw.line(self.ax_, x, self.curves[part], line_kw, **look)
         xlabel = "rows, ranked by total" if self.x is None else draw.literal(str(self.x_name))
         self.ax_.set(ylabel="standard deviation", ylim=(0, None), xlabel=xlabel)
         if self.x is None:
-            from matplotlib.ticker import PercentFormatter
-
-            self.ax_.xaxis.set_major_formatter(PercentFormatter(1.0))
+            self.ax_.xaxis.set_major_formatter("{x:.0%}")
         if self._is_text:
             draw.name_categories(self.ax_, self.curves["x"].tolist())
         draw.show_title(self.ax_, self.name, draw.counted(len(self.total), "row"))

@@ -328,17 +328,14 @@ class PartialDependenceDisplay:
         return self
 
 
-def _new_axes(n: int) -> NDArray:
+def _new_axes(n: int) -> list[Any]:
     """Create a grid of axes for n terms, three in a row, or two if n is four."""
     import matplotlib.pyplot as plt
 
     width = 2 if n == 4 else min(n, 3)
     height = -(-n // width)
-    size = (3.4 * width, 3.2 * height) if n > 1 else None
-    _, ax = plt.subplots(height, width, figsize=size, layout="constrained", squeeze=False)
-    for spare in ax.ravel()[n:]:
-        spare.remove()
-    return ax.ravel()[:n]
+    figure = plt.figure(figsize=(3.4 * width, 3.2 * height) if n > 1 else None, layout="constrained")
+    return [figure.add_subplot(height, width, k + 1) for k in range(n)]
 
 
 @dataclass(eq=False, repr=False)
