@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._core.linalg import right_multiply
 from .base import as_parametric, is_whole, takes_outputs, with_theta
-from .layers import LARGE, LayeredModel, LayeredTangent, by_layer
+from .layers import LARGE, LayeredModel, LayeredTangent
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)
@@ -71,7 +71,7 @@ class PerceptronTangent(LayeredTangent):
     """Tangent of a network: one forward pass, and backward passes from there."""
 
     def __init__(self, model, activations, f):
-        self.model, self.activations, self.f, self._p = model, activations, f, len(model.theta)
+        self.model, self.activations, self.f = model, activations, f
         self.weights = model.unpack(model.theta)[0]
         self.slopes = [ACTIVATIONS[model.activation][1](a) for a in activations[1:]]  # phi'(z_l), l = 1 ... L - 1
 
@@ -85,24 +85,6 @@ class PerceptronTangent(LayeredTangent):
             delta *= self.slopes[layer - 1][:, None, :]
             deltas.append(delta)
         return deltas[::-1]
-
-    def jvp(self, V):
-        k = self.f.shape[1]
-        if k == 1 or (k == 2 and V.shape[1] > 16 and self._p <= LARGE):
-            return super().jvp(V)
-        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)  # forward mode
-
-    def _jvp(self, V):
-        """Product J V (n, k, r) in forward mode, with the derivative D (n, r, units) of every layer."""
-        D, r = None, V.shape[1]
-        for layer, (a, directions) in enumerate(zip(self.inputs, by_layer(V, self.model.layers), strict=True)):
-            along = (a @ directions).reshape(len(a), r, self.model.units[layer + 1])
-            if layer:
-                D *= self.slopes[layer - 1][:, None, :]
-                along += right_multiply(D, self.weights[layer])
-            D = along
-        D = D if self.model.output_map is None else right_multiply(D, self.model.output_map)
-        return D.transpose(0, 2, 1)
 
     # ------------------------------------------------------------------ second derivatives
     def hessian_product(self, C, u, V):
