@@ -464,8 +464,6 @@ class Question:
     def change(self, moves: FloatArray) -> FloatArray:
         """Effects of b training rows on predictions, (b, m K), from changes (b, m k) as each row is left out."""
         f = self._tangents[0]
-        if self._is_linear:
-            return -self._predicted(moves.reshape(-1, f.shape[1])).reshape(len(moves), -1)
         without = f + moves.reshape(len(moves), *f.shape)  # (b, m, k)
         return self.values - self._predicted(without.reshape(-1, f.shape[1])).reshape(len(moves), -1)
 

@@ -86,6 +86,26 @@ class PerceptronTangent(LayeredTangent):
             deltas.append(delta)
         return deltas[::-1]
 
+    def _pushed(self, V):
+        """Derivatives along V (t, p) of every layer's inputs and outputs, (t, n, units) each."""
+        D_weights, D_biases = self.model.unpack(V)
+        D_a, D_zs, D_as = np.zeros((1, *self.activations[0].shape)), [], []
+        for layer, a in enumerate(self.activations):
+            D_z = a @ D_weights[layer] + D_biases[layer][:, None]
+            if layer:
+                D_a = self.slopes[layer - 1] * D_zs[-1]
+                D_z += D_a @ self.weights[layer]
+            D_as.append(D_a)
+            D_zs.append(D_z)
+        return D_as, D_zs
+
+    def jvp(self, V):
+        if self.f.shape[1] <= 2:
+            return super().jvp(V)
+        M, pieces = self.model.output_map, [self._pushed(V[:, cols].T.copy())[1][-1] for cols in self._columns(V)]
+        D = np.concatenate(pieces)
+        return (D if M is None else right_multiply(D, M)).transpose(1, 2, 0)
+
     # ------------------------------------------------------------------ second derivatives
     def hessian_product(self, C, u, V):
         return np.concatenate([self._hessian_products(C, u, V[:, cols].T.copy()) for cols in self._columns(V)]).T
@@ -94,13 +114,7 @@ class PerceptronTangent(LayeredTangent):
         """Products V H (t, p), forward over reverse; a leading D marks derivatives along V (t, p), (t, n, units)."""
         network, weights = self.model, self.weights
         bends = [ACTIVATIONS[network.activation][2](a) for a in self.activations[1:]]  # phi''
-        D_weights, D_biases = network.unpack(V)
-        D_a, D_zs, D_as = np.zeros((1, *self.activations[0].shape)), [], []
-        for layer, a in enumerate(self.activations):
-            D_as.append(D_a)
-            D_zs.append(D_a @ weights[layer] + a @ D_weights[layer] + D_biases[layer][:, None])
-            if layer + 1 < len(self.activations):
-                D_a = self.slopes[layer] * D_zs[-1]
+        D_weights, (D_as, D_zs) = network.unpack(V)[0], self._pushed(V)
         M = np.eye(network.units[-1]) if network.output_map is None else network.output_map
         delta = u @ M.T
         D_delta = np.einsum("nkl,tnl->tnk", C, D_zs[-1] @ M) @ M.T
