@@ -179,7 +179,20 @@ def wald_test(
     terms = Terms.of(ribbon, "wald_test", feature_names)
     names, values, functional = _constraints(terms, hypothesis, value, "hypothesis")
     nu = float(np.min(functional.inferred(terms.ribbon).warn().df))
-    statistic, rank = _wald(functional.move(terms.ribbon.root), functional.estimate - values)
+    root, error = functional.move(terms.ribbon.root), functional.estimate - values
+    std = np.sqrt((root**2).sum(axis=1))
+    if not np.all(std > 0):
+        raise ValueError("hypothesis: a combination of coefficients has no variance; leave it out.")
+    z, scaled = error / std, root / std[:, None]
+    eigenvalues, vectors = np.linalg.eigh(scaled @ scaled.T)
+    kept = eigenvalues > 1e-9  # a smaller eigenvalue is rounding: its constraint repeats others
+    along = vectors.T @ z
+    if np.any(np.abs(along[~kept]) > 1e-6 * max(1.0, np.abs(z).max())):
+        raise ValueError(
+            "hypothesis: the constraints contradict each other, or there are more of them than directions in which the "
+            "covariance has any width, as with few groups; drop some."
+        )
+    statistic, rank = float((along[kept] ** 2 / eigenvalues[kept]).sum()), int(kept.sum())
     df, finite = nu - rank + 1, np.isfinite(nu)
     if df <= 0:
         raise ValueError(
@@ -190,23 +203,6 @@ def wald_test(
     p_value = fisher.sf(statistic, rank, df) if finite else chi2.sf(statistic, rank)
     row = {"statistic": statistic, "df_constraints": rank, "df": df, "p_value": float(p_value)}
     return pd.DataFrame([{"term": ", ".join(names), **row}])
-
-
-def _wald(root: FloatArray, error: FloatArray) -> tuple[float, int]:
-    """Wald statistic error' (root root')^- error and its rank, in units of standard errors."""
-    std = np.sqrt((root**2).sum(axis=1))
-    if not np.all(std > 0):
-        raise ValueError("hypothesis: a combination of coefficients has no variance; leave it out.")
-    z, scaled = error / std, root / std[:, None]
-    values, vectors = np.linalg.eigh(scaled @ scaled.T)
-    kept = values > 1e-9  # a smaller eigenvalue is rounding: its constraint repeats others
-    along = vectors.T @ z
-    if np.any(np.abs(along[~kept]) > 1e-6 * max(1.0, np.abs(z).max())):
-        raise ValueError(
-            "hypothesis: the constraints contradict each other, or there are more of them than directions in which the "
-            "covariance has any width, as with few groups; drop some."
-        )
-    return float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,8 +317,7 @@ def _names(estimator: Any, model: Any, d: int, feature_names: Names) -> list[str
     n_features = d - model.intercept
     names = _feature_names(estimator, model) if feature_names is None else list(map(str, feature_names))
     if names is None:
-        last = n_features if columns is None or not len(columns) else max(columns) + 1
-        names = [f"x{j}" for j in range(last)]
+        names = [f"x{j}" for j in (range(n_features) if columns is None else columns)]
     if columns is not None and len(names) > n_features:
         names = [names[j] for j in columns]
     names = _checked_names(names, n_features)

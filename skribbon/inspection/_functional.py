@@ -245,13 +245,6 @@ class Groups:
         summed = indicator @ values.reshape(n, -1)
         return (summed.toarray() if sparse.issparse(summed) else summed).reshape(m, *values.shape[1:])
 
-    def seeds(self, slopes: FloatArray) -> FloatArray:
-        """Arrange weighted slopes (n, K, k) with columns for each group, (n, k, m K)."""
-        (n, K, k), m = slopes.shape, len(self.labels)
-        seeds = np.zeros((n, k, m, K))
-        seeds[np.arange(n), :, self.codes] = (slopes * self.weight[:, None, None]).transpose(0, 2, 1)
-        return seeds.reshape(n, k, m * K)
-
 
 @dataclass(frozen=True, eq=False)
 class Means:
@@ -279,7 +272,11 @@ class Means:
             kept += [predicted] if keep else []
             unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes[:, :K]).sum(axis=2))
             if reverse:
-                gradients += tangent.vjp(block.seeds(slopes)).T.reshape(m, S, p)
+                seeds = np.zeros((len(slopes), k, m, S))
+                seeds[np.arange(len(slopes)), :, block.codes] = (slopes * block.weight[:, None, None]).transpose(
+                    0, 2, 1
+                )
+                gradients += tangent.vjp(seeds.reshape(len(slopes), k, m * S)).T.reshape(m, S, p)
             else:
                 gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(S)], axis=1)
             if noise:

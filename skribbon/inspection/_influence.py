@@ -430,7 +430,6 @@ class Question:
         self.labels = pd.Index([] if X is None else row_labels(X, self.X.shape[0]))
         one_logit = scale == "raw" and self.model.loss.n_outputs == 1
         self.outputs = None if one_logit else estimator.model_.classes  # (K,); None if predictions are single numbers
-        self._is_linear = scale == "raw" or (self.model.loss.additive and self.model.target_transformer is None)
 
     @cached_property
     def _tangents(self) -> tuple[FloatArray, FloatArray]:
@@ -453,19 +452,16 @@ class Question:
     def _predicted(self, f: FloatArray) -> FloatArray:
         """Predictions (n, K) at raw predictions (n, k)."""
         model = self.estimator.model_
-        if self._is_linear:
+        if self.scale == "raw":
             return f @ _raw_basis(model).T
         if model.classes is not None:
             return model.loss.probabilities(f / stated_temperature(self.estimator))
         with np.errstate(all="ignore"):
-            t = model.loss.mean(f[:, 0])
-            return (t if model.target_transformer is None else model.decode_target(t))[:, None]
+            return model.decode_target(model.loss.mean(f[:, 0]))[:, None]
 
     def change(self, moves: FloatArray) -> FloatArray:
         """Effects of b training rows on predictions, (b, m K), from changes (b, m k) as each row is left out."""
         f = self._tangents[0]
-        if self._is_linear:
-            return -self._predicted(moves.reshape(-1, f.shape[1])).reshape(len(moves), -1)
         without = f + moves.reshape(len(moves), *f.shape)  # (b, m, k)
         return self.values - self._predicted(without.reshape(-1, f.shape[1])).reshape(len(moves), -1)
 

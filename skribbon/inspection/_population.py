@@ -23,7 +23,7 @@ from .._core.ribbon import rescaling
 from .._core.rows import row_blocks
 from .._core.training import Training, corrected_scores
 from .._estimators.ribbon import BaseRibbon
-from .._utils.checks import check_in_memory, checked_groups, checked_weight
+from .._utils.checks import checked_groups, checked_weight
 from .._utils.typing import FloatArray
 from ..models.base import OneOutput
 from ._functional import Groups, Response
@@ -66,7 +66,6 @@ class Sample:
     @classmethod
     def from_rows(cls, response: Response, asking: str, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """Check the rows; with y, they are the training rows of the Ribbon."""
-        check_in_memory(X)
         estimator, training = response.estimator, None
         average = checked_weight(sample_weight, X)
         weight = average if getattr(estimator, "weight_type", "frequency") == "frequency" else np.sign(average)

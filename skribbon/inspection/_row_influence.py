@@ -132,12 +132,8 @@ def group_left_out(training, rows=None):
     if training.curvature.knows_leverages:
         found = GroupPass(Hat.from_training(training), ((-1.0, CERTAIN),), rows.groups.count, CERTAIN).of(rows)
         return found.stack.in_order(len(rows.groups.count)), found.n_single
-    scores = GroupSums(_scores, rows.groups.count).of(rows)
+    scores = GroupSums(lambda block: block.tangent.scores(block.u), rows.groups.count).of(rows)
     return -influence(training.H_r, scores.T).T / training.n, 0
-
-
-def _scores(block):
-    return block.tangent.scores(block.u)
 
 
 def _width(training, q):

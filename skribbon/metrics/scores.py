@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
 from .._laws.numerics import energy_scores, points_crps
-from .._utils.checks import check_count, check_levels, check_single_level
+from .._utils.checks import check_count, check_levels, check_name, check_single_level
 from .._utils.typing import FloatArray, MatrixLike, Outputs, PerRow, RandomState
 
 
@@ -583,12 +583,9 @@ def reliability_curve(
 def binned(confidence, correct, weight, n_bins, strategy):
     """Mean confidence, mean accuracy and weight of every nonempty bin."""
     weight, n_bins = as_weights(weight, len(confidence)), check_count(n_bins, "n_bins")
-    if strategy == "uniform":
-        edges = np.linspace(0, 1, n_bins + 1)
-    elif strategy == "quantile":
-        edges = np.quantile(confidence, np.linspace(0, 1, n_bins + 1))
-    else:
-        raise ValueError(f"strategy must be 'uniform' or 'quantile', got {strategy!r}.")
+    check_name(strategy, "strategy", ("uniform", "quantile"))
+    edges = np.linspace(0, 1, n_bins + 1)
+    edges = edges if strategy == "uniform" else np.quantile(confidence, edges)
     bins = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, n_bins - 1)
     total = np.bincount(bins, weight, minlength=n_bins)
     filled = total > 0

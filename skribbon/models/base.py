@@ -366,9 +366,6 @@ class OneOutputTangent(Tangent):
     def jvp(self, V):
         return self.whole.jvp(V)[:, [self.index]]
 
-    def along(self, D):
-        return self.whole.along(D)[:, [self.index]]
-
 
 def one_output(model, j):
     """Model of column j of y, with its own part of theta if the outputs are separate, else with the whole theta."""
@@ -401,14 +398,11 @@ def raw_and_covariance(model, X, root):
 
 def class_indices(classes, y):
     """Indices of the labels y among ``classes``, as floats; unknown labels raise ValueError."""
-    y = np.asarray(y)
-    try:
-        unknown = np.setdiff1d(y, classes)
-    except TypeError:  # text among numbers
-        unknown = [label for label in np.unique(y.astype(object).astype(str)) if label not in classes.astype(str)]
-    if len(unknown):
+    y, known = np.asarray(y), set(classes.tolist())
+    unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
+    if unknown:
         raise ValueError(
-            f"y has labels that the model was not fitted on: {list(unknown[:5])}; its classes are {list(classes[:20])}."
+            f"y has labels that the model was not fitted on: {unknown[:5]}; its classes are {list(classes[:20])}."
         )
     return np.searchsorted(classes, y).astype(float)
 

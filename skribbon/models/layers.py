@@ -20,18 +20,14 @@ LARGE = 2**14  # parameters beyond which no Jacobian is formed; a (p, p) array w
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayeredModel(ParametricModel):
-    """Network with dense layers; a subclass has ``unpack`` and ``last_inputs``."""
+    """Network with dense layers.
+
+    A subclass has ``unpack(theta)``, lists of weights (..., in, out) and biases (..., out) of the layers, as views of
+    theta (..., p), and ``last_inputs(Z)``, the inputs (n, in) of the last layer.
+    """
 
     output_map: np.ndarray | None = None  # M (K, k), from a softmax's logits to the coordinates of its loss
     cure: str = POLISH
-
-    def unpack(self, theta):
-        """Lists of weights (..., in, out) and biases (..., out) of the dense layers, as views of theta (..., p)."""
-        raise NotImplementedError
-
-    def last_inputs(self, Z):
-        """Inputs of the last layer at rows Z, (n, in)."""
-        raise NotImplementedError
 
     @cached_property
     def layers(self):
@@ -65,12 +61,9 @@ class LastLayer(LinearPredictor):
 class LayeredTangent(Tangent):
     """Tangent of a model of dense layers, from the inputs of every layer and the gradients in its outputs.
 
-    A subclass has a LayeredModel ``model``, ``activations`` (n, in), the inputs of every layer, and ``_deltas``.
+    A subclass has a LayeredModel ``model``, ``activations`` (n, in), the inputs of every layer, and ``_deltas(U)``: the
+    derivatives d(u . f)/dz_l of every layer, first to last, (n, r, units), in the precision of U (n, k, r).
     """
-
-    def _deltas(self, U):
-        """Derivatives d(u . f)/dz_l of every layer, first to last, (n, r, units), in the precision of U (n, k, r)."""
-        raise NotImplementedError
 
     def _gradients(self, U):
         """Products U_i' J_i (n, r, p) for U (n, k, r)."""
@@ -126,17 +119,8 @@ class LayeredTangent(Tangent):
         inputs = [a.astype(precision, copy=False) for a in self.inputs]
         return LayerScores(self.model.layers, inputs, self._deltas(R.astype(precision, copy=False)))
 
-    def weighted_scores(self, u, c):
-        out, deltas = np.empty((c.shape[1], len(self.model.theta))), self._deltas(u[:, :, None])
-        for a, delta, places in zip(self.inputs, deltas, self.model.layers, strict=True):
-            for total, w in zip(out, c.T[:, :, None], strict=True):
-                total[places] = (a * w).T @ delta[:, 0]
-        return out.T
-
     def jvp(self, V):
-        (n, k), p = self.f.shape, len(self.model.theta)
-        if k <= 2 and V.shape[1] > 16 and p <= LARGE:  # for fewer directions the products by layers are faster
-            return super().jvp(V)
+        n, k = self.f.shape
         return self.layer_scores(np.broadcast_to(np.eye(k), (n, k, k))).product(V)
 
     def vjp(self, U):

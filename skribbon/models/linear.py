@@ -87,11 +87,10 @@ class LinearTangent(Tangent):
         return J.reshape(n, k, k * d)
 
     def jvp(self, V):
-        k, d, r = self._k, len(V) // self._k, V.shape[1]
-        blocks = V.reshape(k, d, r)
-        if d * r > self.Z.size:  # reading Z once for all outputs would take a copy of V, which is larger
-            return np.stack([np.asarray(self.Z @ block) for block in blocks], axis=1)
-        return np.asarray(self.Z @ blocks.transpose(1, 0, 2).reshape(d, k * r)).reshape(len(self.f), k, r)
+        found = np.empty((len(self.f), self._k, V.shape[1]))
+        for output, block in enumerate(np.split(V, self._k)):
+            found[:, output] = self.Z @ block
+        return found
 
     def covariances(self, root, shared):
         k, d = self._k, len(root) // self._k

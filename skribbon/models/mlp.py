@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from .._core.linalg import right_multiply
 from .base import as_parametric, is_whole, takes_outputs, with_theta
-from .layers import LARGE, LayeredModel, LayeredTangent, by_layer
+from .layers import LARGE, LayeredModel, LayeredTangent
 from .losses import Bernoulli, Categorical, SquaredErrors, Tweedie
 
 # name: phi(z), then phi' and phi'' as functions of a = phi(z)
@@ -71,7 +71,7 @@ class PerceptronTangent(LayeredTangent):
     """Tangent of a network: one forward pass, and backward passes from there."""
 
     def __init__(self, model, activations, f):
-        self.model, self.activations, self.f, self._p = model, activations, f, len(model.theta)
+        self.model, self.activations, self.f = model, activations, f
         self.weights = model.unpack(model.theta)[0]
         self.slopes = [ACTIVATIONS[model.activation][1](a) for a in activations[1:]]  # phi'(z_l), l = 1 ... L - 1
 
@@ -86,23 +86,25 @@ class PerceptronTangent(LayeredTangent):
             deltas.append(delta)
         return deltas[::-1]
 
-    def jvp(self, V):
-        k = self.f.shape[1]
-        if k == 1 or (k == 2 and V.shape[1] > 16 and self._p <= LARGE):
-            return super().jvp(V)
-        return np.concatenate([self._jvp(V[:, cols]) for cols in self._columns(V)], axis=2)  # forward mode
-
-    def _jvp(self, V):
-        """Product J V (n, k, r) in forward mode, with the derivative D (n, r, units) of every layer."""
-        D, r = None, V.shape[1]
-        for layer, (a, directions) in enumerate(zip(self.inputs, by_layer(V, self.model.layers), strict=True)):
-            along = (a @ directions).reshape(len(a), r, self.model.units[layer + 1])
+    def _pushed(self, V):
+        """Derivatives along V (t, p) of every layer's inputs and outputs, (t, n, units) each."""
+        D_weights, D_biases = self.model.unpack(V)
+        D_a, D_zs, D_as = np.zeros((1, *self.activations[0].shape)), [], []
+        for layer, a in enumerate(self.activations):
+            D_z = a @ D_weights[layer] + D_biases[layer][:, None]
             if layer:
-                D *= self.slopes[layer - 1][:, None, :]
-                along += right_multiply(D, self.weights[layer])
-            D = along
-        D = D if self.model.output_map is None else right_multiply(D, self.model.output_map)
-        return D.transpose(0, 2, 1)
+                D_a = self.slopes[layer - 1] * D_zs[-1]
+                D_z += D_a @ self.weights[layer]
+            D_as.append(D_a)
+            D_zs.append(D_z)
+        return D_as, D_zs
+
+    def jvp(self, V):
+        if self.f.shape[1] <= 2:
+            return super().jvp(V)
+        M, pieces = self.model.output_map, [self._pushed(V[:, cols].T.copy())[1][-1] for cols in self._columns(V)]
+        D = np.concatenate(pieces)
+        return (D if M is None else right_multiply(D, M)).transpose(1, 2, 0)
 
     # ------------------------------------------------------------------ second derivatives
     def hessian_product(self, C, u, V):
@@ -112,13 +114,7 @@ class PerceptronTangent(LayeredTangent):
         """Products V H (t, p), forward over reverse; a leading D marks derivatives along V (t, p), (t, n, units)."""
         network, weights = self.model, self.weights
         bends = [ACTIVATIONS[network.activation][2](a) for a in self.activations[1:]]  # phi''
-        D_weights, D_biases = network.unpack(V)
-        D_a, D_zs, D_as = np.zeros((1, *self.activations[0].shape)), [], []
-        for layer, a in enumerate(self.activations):
-            D_as.append(D_a)
-            D_zs.append(D_a @ weights[layer] + a @ D_weights[layer] + D_biases[layer][:, None])
-            if layer + 1 < len(self.activations):
-                D_a = self.slopes[layer] * D_zs[-1]
+        D_weights, (D_as, D_zs) = network.unpack(V)[0], self._pushed(V)
         M = np.eye(network.units[-1]) if network.output_map is None else network.output_map
         delta = u @ M.T
         D_delta = np.einsum("nkl,tnl->tnk", C, D_zs[-1] @ M) @ M.T

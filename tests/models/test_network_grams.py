@@ -51,7 +51,6 @@ def test_products_with_the_jacobian(name, r):
     J, (n, k) = tangent.jacobian(), tangent.f.shape
     V, U, u, c = (rng.normal(size=shape) for shape in ((J.shape[2], r), (n, k, r), (n, k), (n, r)))
     for W in (V, V[::-1]):  # in any order of memory
-        assert_allclose(tangent._jvp(W), J @ W, atol=1e-11)
         assert_allclose(tangent.jvp(W), J @ W, atol=1e-11)
     assert_allclose(tangent.vjp(U), np.einsum("nkp,nkr->pr", J, U), atol=1e-11)
     assert_allclose(tangent.weighted_scores(u, c), np.einsum("nkp,nk,nr->pr", J, u, c), atol=1e-11)
