@@ -136,7 +136,8 @@ class DistributionScore:
         if len(far):
             low, high, unit = _far_bounds(_rows_of(distribution, far).law)
             beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
-            scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+            with np.errstate(over="ignore"):  # infinite scores are in order
+                scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
         return scores
 
     def above(self, distribution, y):

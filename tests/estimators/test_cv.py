@@ -651,9 +651,7 @@ def test_hint_for_jackknife_intervals_of_a_tuned_ribbon_works():
 def test_fewer_groups_than_folds_are_refused_with_a_cure(diabetes, classifier):
     X, y = diabetes
     ribbon, y = (RibbonClassifier(), y > 140) if classifier else (RibbonRegressor(), y)
-    with pytest.raises(
-        ValueError, match=r"cv=5 folds need at least 5 groups, got 3 .*cv=3"
-    ):
+    with pytest.raises(ValueError, match=r"cv=5 folds need at least 5 groups, got 3 .*cv=3"):
         RibbonCV(ribbon).fit(X, y, groups=np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match=r"cv=4 folds need at least 4 groups, got 1|Fit without groups"):
         RibbonCV(ribbon, cv=4).fit(X, y, groups=np.zeros(len(y)))
