@@ -462,7 +462,7 @@ def test_reliability_refuses_bad_input():
         ReliabilityDisplay.from_predictions(y, p, n_bins=0)
     with pytest.raises(ValueError, match="band_level must lie strictly between 0 and 1"):
         ReliabilityDisplay.from_predictions(y, p, band_level=95)
-    with pytest.raises(ValueError, match="strategy must be 'uniform' or 'quantile'"):
+    with pytest.raises(ValueError, match="strategy must be one of 'uniform', 'quantile'"):
         ReliabilityDisplay.from_predictions(y, p, strategy="equal")
     with pytest.raises(ValueError, match="pass labels= if y_true happens to lack it"):
         ReliabilityDisplay.from_predictions(np.full(20, "well"), p, pos_label="ill")
