@@ -199,6 +199,8 @@ class WeightWarning(RibbonWarning):
     Raised by ``fit`` with the default ``weight_type="frequency"``: the sum of the weights counts as the number of
     observations. Use ``weight_type="importance"`` for survey weights and inverse propensities, ``"exposure"`` for
     exposures and precisions. If such weights are frequencies, for instance shares of a day, ignore the warning.
+
+    Also raised if folds are made of a table of counts: repeat its rows instead of weighting them.
     """
 
 

@@ -67,6 +67,7 @@ SCALING_WORK = 2e5  # rows times squared classes that a temperature is learnt fr
 FEWEST_SCALING_ROWS = 1000  # rows that it is learnt from if there are many classes: a temperature to a few percent
 
 # ------------------------------------------------------- noise and law, doc/appendix/defaults.md
+HEAVY_ROWS = 200  # effective number of weighted rows below which folds of a table of counts warn: a row is over 0.5%
 FEWEST_DISTINCT_ROWS = 50  # distinct rows from which copies of a row share a fold: fewer are a table of categories
 FEWEST_NOISE_ROWS = 50  # rows from which noise="auto" may depend on x, by judgement
 LINEAR_NOISE_COLUMNS = 50  # columns up to which the scale may be log-linear in x, with ten rows each, by judgement

@@ -12,11 +12,11 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import delayed
 
 from .._core.deals import deal, row_keys
-from .._core.thresholds import EASY_LEVERAGE
+from .._core.thresholds import EASY_LEVERAGE, HEAVY_ROWS
 from .._predict.held_out import HeldOut
 from .._utils.checks import checked_weight, coarsest, group_codes, is_name
 from .._utils.compat import run_tasks, safe_indexing
-from ..exceptions import ONCE, FlexibleModelWarning, noted_warnings, warn_once_per_kind
+from ..exceptions import ONCE, FlexibleModelWarning, WeightWarning, noted_warnings, warn_once_per_kind, warn_user
 from ..noise.fit import pooled_noise
 from .base_model import dask_backend, targets_of
 from .temperature import reaches
@@ -99,6 +99,8 @@ def split_positions(cv, X, y, groups, classifier, split_params, sample_weight=No
         counts = np.ones(len(y), dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0
         kept, y = np.flatnonzero(counts), np.asarray(y)[counts]
         keys = row_keys(y, safe_indexing(X, kept))
+        if sample_weight is not None:
+            _warn_of_heavy_rows(row_keys(np.zeros(len(y)), safe_indexing(X, kept)), np.asarray(sample_weight)[counts])
         _check_number_of_folds(splitter.n_splits, y, {"samples": len(y)}, classifier, name)
         dealt = deal(lambda rows: [test for _, test in splitter.split(rows, y[rows])], keys)
         found = [(kept[train], kept[test]) for train, test in dealt]
@@ -124,6 +126,19 @@ def _check_number_of_folds(n_folds, y, counts, stratified, name):
         raise ValueError(
             f"{name}={n_folds} folds need at least {n_folds} {what}, got {counts[what]} {what}. Use fewer folds, e.g. "
             f"{name}={max(2, counts[what])}, or pass more data."
+        )
+
+
+def _warn_of_heavy_rows(features, weight):
+    """Warn if a few rows have most of the weight, and their features also occur with other targets."""
+    _, cell, count = np.unique(features, return_inverse=True, return_counts=True)
+    effective = weight.sum() ** 2 / (weight @ weight)  # Kish's number of rows
+    if effective < min(HEAVY_ROWS, len(weight) / 2) and weight[count[cell] > 1].sum() > weight.sum() / 2:
+        warn_user(
+            "A few rows have most of the weight, and their features also occur with other targets, as in a table of "
+            "counts. Folds hold out such rows as a whole, so that alpha, temperature and widths may be far off. Try: "
+            "repeat rows instead of weighting them, X[np.repeat(np.arange(len(X)), sample_weight)].",
+            WeightWarning,
         )
 
 

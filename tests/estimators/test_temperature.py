@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skribbon import AutogradClassifier, RibbonClassifier, RibbonCV
-from skribbon.exceptions import NotStationaryWarning, SeparationWarning
+from skribbon.exceptions import NotStationaryWarning, SeparationWarning, WeightWarning
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 500}
 LINEAR, NETWORK = (20.0, 4.0), (50.0, 4.0)  # precisions of log T below and above one
@@ -675,3 +675,21 @@ def test_groups_keep_the_expected_counts_of_the_fit():
     assert ribbon.temperature_ > 1.1
     total = ribbon.predict_proba(X)[:, 1].sum()
     np.testing.assert_allclose(total, ribbon.estimator_.predict_proba(X)[:, 1].sum(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("refits", [RibbonCV(LogisticRegression()), RibbonClassifier(held_out=5)], ids=["cv", "refits"])
+def test_folds_of_tables_of_counts_warn(refits):
+    X, y = categories(4000, 5)
+    cells, count = np.unique(np.c_[X, y], axis=0, return_counts=True)
+    with pytest.warns(WeightWarning, match="repeat rows instead of weighting them"):
+        refits.fit(cells[:, :5], cells[:, 5], sample_weight=count)
+    default = RibbonClassifier(LogisticRegression()).fit(cells[:, :5], cells[:, 5], sample_weight=count)
+    np.testing.assert_allclose(default.predict_proba(X), default.estimator_.predict_proba(X), atol=0.01)
+
+
+def test_folds_of_survey_weights_do_not_warn():
+    X, y = categories(400, 5)
+    weight = np.random.default_rng(0).lognormal(0, 0.5, size=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WeightWarning)
+        RibbonCV(RibbonClassifier(weight_type="importance")).fit(X, y, sample_weight=weight)
