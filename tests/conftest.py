@@ -288,7 +288,7 @@ CASES = [
         alpha=10.0,
         random_state=15,
     ),
-    _network("poisson", COUNTS, "tweedie", 1e-4, loss="poisson", random_state=5),
+    _network("poisson", COUNTS, "tweedie", 1e-4, loss="poisson"),
     _network("binary", BINARY, "logistic", 1e-4, estimator=MLPClassifier),
     _network("ternary", TERNARY, "softmax", 1e-4, estimator=MLPClassifier),
     _network("ternary-two-layers", TERNARY, "softmax", 1e-4, estimator=MLPClassifier, hidden_layer_sizes=(4, 3)),

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -120,15 +119,21 @@ TABLES = {
     "frame": (FRAME, pd.Series(Y)),
     "polars": (pl.from_pandas(FRAME), pl.Series(Y)),
     "sparse": (sparse.csr_array(X), Y),
-    "dask": tuple(dd.from_pandas(table, npartitions=3) for table in (FRAME, pd.Series(Y, name="y"))),
 }
 
 
+def on_dask():
+    """FRAME and Y in three partitions."""
+    frames = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
+    return tuple(frames.from_pandas(table, npartitions=3) for table in (FRAME, pd.Series(Y, name="y")))
+
+
 @needs_callbacks
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, "dask"])
 def test_each_fold_is_a_task(table):
     recorder = Recorder()
-    search = RibbonCV(Ridge(), cv=4).set_callbacks(recorder).fit(*TABLES[table])
+    data = on_dask() if table == "dask" else TABLES[table]
+    search = RibbonCV(Ridge(), cv=4).set_callbacks(recorder).fit(*data)
     assert_whole(recorder)
     assert recorder.counted("fit", "folds", "fold") == search.held_out_.n_fits == 4
     assert [call[-1] for call in recorder.calls[1:-3]] == [("fold", k) for k in range(4)]
