@@ -34,7 +34,7 @@ def policies(n=20_000, seed=0):
     folder = Path(os.environ.get("SKRIBBON_DATA", "no folder"))
     file = folder / "counts" / "freMTPL2freq_100k.csv.gz"
     if file.exists():
-        table = pd.read_csv(file)
+        table = pd.read_csv(file).sample(frac=1, random_state=0)  # the order tells
         return table.assign(Exposure=table["Exposure"].clip(upper=1))
     rng, table = np.random.default_rng(seed), pd.DataFrame()
     table["DrivAge"] = 18 + rng.gamma(2.5, 10, n)
