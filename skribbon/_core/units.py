@@ -374,7 +374,7 @@ class GroupUnits:
 
     def __add__(self, other):
         trace, L = np.concatenate([self.trace, other.trace]), np.concatenate([self.L, other.L])
-        top = np.argsort(-trace, kind="stable")[: max(MOST_CURVATURES // L.shape[1], 1)]
+        top = np.argsort(-trace, kind="stable")[: max(MOST_CURVATURES // max(L.shape[1], 1), 1)]
         single = np.concatenate([self.single, other.single])[:MOST_SINGLE_GROUPS]
         return GroupUnits(self.stack + other.stack, self.n_single + other.n_single, single, trace[top], L[top])
 

@@ -8,6 +8,8 @@ from scipy.special import ndtr, ndtri
 
 LOG_MAX = np.log(np.finfo(float).max)  # largest coordinate of a quantile: exp overflows beyond
 
+NODES_AT_ONCE = 1000  # evaluations of a cdf in one call: enough to make the overhead of calls negligible
+
 legendre = cache(np.polynomial.legendre.leggauss)
 
 
@@ -200,30 +202,31 @@ def _integrate(law, y, n_nodes):
         rows = np.flatnonzero(end > begin)
         if not rows.size:
             continue
-        part = law if rows.size == y.size else law.take(rows)
         if law.real:
-            a, b = (np.arcsinh((x - centre)[rows] / scale[rows]) for x in (begin, end))
+            a, b = (np.arcsinh((x - centre)[rows] / scale[rows])[:, None] for x in (begin, end))
         else:
-            a, b = np.log(begin[rows]), np.log(end[rows])
-        for t, w in zip(*legendre(n_nodes), strict=True):
-            u = a + (b - a) * (t + 1) / 2
-            x, slope = np.exp(u), np.exp(u)
-            if law.real:
-                x, slope = centre[rows] + scale[rows] * np.sinh(u), scale[rows] * np.cosh(u)
-            score[rows] += (b - a) / 2 * w * slope * (np.clip(part._cdf(x - shift), 0, 1) - target) ** 2
+            a, b = np.log(begin[rows, None]), np.log(end[rows, None])
+        t, w = legendre(n_nodes)
+        u = a + (b - a) * (t + 1) / 2
+        x = slope = np.exp(u)
+        if law.real:
+            x, slope = centre[rows, None] + scale[rows, None] * np.sinh(u), scale[rows, None] * np.cosh(u)
+        score[rows] += (slope * (_cdf_of_each(law, rows, x - shift) - target) ** 2 * (b - a) / 2) @ w
     return score
+
+
+def _cdf_of_each(law, rows, x):
+    """CDF (m, t) of some elements of a law at points x (m, t)."""
+    parts = np.array_split(np.arange(x.shape[1]), min(-(-x.size // NODES_AT_ONCE), x.shape[1]) or 1)
+    F = [law.take(np.repeat(rows, len(j)))._cdf(x[:, j].ravel()).reshape(len(rows), -1) for j in parts]
+    return np.clip(np.concatenate(F, axis=1), 0, 1)
 
 
 def _sum_of_counts(law, y, start, stop):
     """Part of the CRPS of counts from start to stop, summed over whole numbers."""
-    score = np.zeros(y.shape)
-    for j in range(int(np.max(stop - start))):
-        rows = np.flatnonzero(start + j < stop)
-        k = start[rows] + j
-        F = np.clip((law if rows.size == y.size else law.take(rows))._cdf(k), 0, 1)
-        share = np.clip(y[rows] - k, 0, 1)  # part of [k, k + 1) below y
-        score[rows] += share * F**2 + (1 - share) * (1 - F) ** 2
-    return score
+    k = start[:, None] + np.arange(int(np.max(stop - start)))
+    F, share = _cdf_of_each(law, np.arange(y.size), k), np.clip(y[:, None] - k, 0, 1)  # part of [k, k + 1) below y
+    return np.where(k < stop[:, None], share * F**2 + (1 - share) * (1 - F) ** 2, 0.0).sum(axis=1)
 
 
 def _rest_of_counts(law, y, start, high):
