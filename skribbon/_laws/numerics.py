@@ -8,8 +8,6 @@ from scipy.special import ndtr, ndtri
 
 LOG_MAX = np.log(np.finfo(float).max)  # largest coordinate of a quantile: exp overflows beyond
 
-NODES_AT_ONCE = 1000  # evaluations of a cdf in one call: enough to make the overhead of calls negligible
-
 legendre = cache(np.polynomial.legendre.leggauss)
 
 
@@ -211,21 +209,19 @@ def _integrate(law, y, n_nodes):
         x = slope = np.exp(u)
         if law.real:
             x, slope = centre[rows, None] + scale[rows, None] * np.sinh(u), scale[rows, None] * np.cosh(u)
-        score[rows] += (slope * (_cdf_of_each(law, rows, x - shift) - target) ** 2 * (b - a) / 2) @ w
+        score[rows] += (slope * (_cdf_at_points(law.take(rows), x - shift) - target) ** 2 * (b - a) / 2) @ w
     return score
 
 
-def _cdf_of_each(law, rows, x):
-    """CDF (m, t) of some elements of a law at points x (m, t)."""
-    parts = np.array_split(np.arange(x.shape[1]), min(-(-x.size // NODES_AT_ONCE), x.shape[1]) or 1)
-    F = [law.take(np.repeat(rows, len(j)))._cdf(x[:, j].ravel()).reshape(len(rows), -1) for j in parts]
-    return np.clip(np.concatenate(F, axis=1), 0, 1)
+def _cdf_at_points(law, x):
+    """CDF (m, t) of distributions at points x (m, t)."""
+    return np.clip(law._map(type(law)._cdf, x.T).T, 0, 1)
 
 
 def _sum_of_counts(law, y, start, stop):
     """Part of the CRPS of counts from start to stop, summed over whole numbers."""
     k = start[:, None] + np.arange(int(np.max(stop - start)))
-    F, share = _cdf_of_each(law, np.arange(y.size), k), np.clip(y[:, None] - k, 0, 1)  # part of [k, k + 1) below y
+    F, share = _cdf_at_points(law, k), np.clip(y[:, None] - k, 0, 1)  # part of [k, k + 1) below y
     return np.where(k < stop[:, None], share * F**2 + (1 - share) * (1 - F) ** 2, 0.0).sum(axis=1)
 
 
