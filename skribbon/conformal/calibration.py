@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
 
+from .._laws.noise_distributions import sample_quantiles
 from .._predict.predictive import Predictive
 from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes, group_labels
@@ -146,27 +147,26 @@ class DistributionScore:
         upper = distribution.law.cdf(t) > 1 - distribution.law.cdf_below(t)
         return upper if distribution.target.increasing else ~upper
 
-    def ends(self, distribution, scores):
-        """Lower and upper bounds (n, L) of all y that score at most scores (L,)."""
+    def ends(self, distribution, scores, sign=1):
+        """Lower and upper bounds (n, L) of all y that score at most scores (L,), rounded outward, or inward by -1."""
         law, target = distribution.law, distribution.target
-        z = np.minimum(scores + 1e-8, FAR)  # so that rounding of F leaves no calibration row outside
+        sign = 1 if law.discrete else sign  # a bound of counts is a count
+        z = np.minimum(scores + sign * 1e-8, FAR)  # so that rounding of F leaves no calibration row outside
         lower, upper = np.split(law.ppf(np.concatenate([ndtr(-z), ndtr(z)])), 2, axis=-1)
         if distribution.latent.draws is not None and not law.discrete:  # a search between draws may stop just short
-            slack = ROUNDING * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
+            slack = sign * ROUNDING * np.nan_to_num(upper - lower, nan=0.0, posinf=0.0)
             lower, upper = lower - slack, upper + slack
         far = scores > FAR
         if far.any():
-            rounding = 4 * np.finfo(float).eps / TAIL  # relative rounding error of the tail probability at FAR
+            rounding = sign * 4 * np.finfo(float).eps / TAIL  # relative rounding error of the tail probability at FAR
             reach = _reach(np.where(far, scores - FAR + rounding, 0.0), _far_bounds(law)[2])
-            lower = np.where(far, lower - outward(reach, lower), lower)
-            upper = np.where(far, upper + outward(reach, upper), upper)
+            lower, upper = np.where(far, _moved(lower, upper, reach, sign), [lower, upper])
         if not law.real:
             lower = np.maximum(lower, 0.0)
         lower, upper = target.decode(lower), target.decode(upper)
         lower, upper = (lower, upper) if target.increasing else (upper, lower)
         if far.any() and not target.is_identity:
-            lower = np.where(far, lower - outward(0.0, lower), lower)
-            upper = np.where(far, upper + outward(0.0, upper), upper)
+            lower, upper = np.where(far, _moved(lower, upper, 0.0, sign), [lower, upper])
         if np.isfinite([target.lower, target.upper]).any():  # the transform may end before y does
             lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
         return lower, upper
@@ -179,19 +179,18 @@ class ResidualScore:
     unit: Callable
 
     def of(self, distribution, y):
-        """Scores (n,) of observations."""
-        distance, size = np.abs(y - distribution.prediction()), self.unit(distribution)
+        """Scores (n,) of observations; infinite where the prediction is NaN."""
+        distance, size = np.nan_to_num(np.abs(y - distribution.prediction()), nan=np.inf), self.unit(distribution)
         return np.divide(distance, size, out=np.where(distance > 0, np.inf, 0.0), where=size > 0)
 
     def above(self, distribution, y):
         """Whether y is above the prediction, (n,)."""
         return y > distribution.prediction()
 
-    def ends(self, distribution, scores):
-        """Lower and upper bounds (n, L) of all y that score at most scores (L,)."""
+    def ends(self, distribution, scores, sign=1):
+        """Lower and upper bounds (n, L) of all y that score at most scores (L,), rounded outward, or inward by -1."""
         centre = distribution.prediction()[:, None]
-        reach = outward(_reach(scores, self.unit(distribution)), centre)
-        return centre - reach, centre + reach
+        return _moved(centre, centre, _reach(scores, self.unit(distribution)), sign)
 
 
 SCORES = {
@@ -213,20 +212,27 @@ def _reach(scores, unit):
         return np.where(np.isinf(scores) | np.isinf(unit[:, None]), np.inf, scores * unit[:, None])
 
 
-def outward(reach, centre):
-    """Round distances up by some last digits, so that an observation exactly on a bound stays inside."""
-    return reach + 1e-15 * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
+def outward(reach, centre, sign=1):
+    """Round distances up, or down by a sign of -1, by some last digits, so that an observation on a bound is inside."""
+    return reach + sign * 1e-15 * (np.where(np.isinf(centre), 0.0, np.abs(centre)) + reach)
 
 
-def interval_of(score, distribution, thresholds):
-    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L)."""
+def _moved(lower, upper, reach, sign):
+    """Bounds moved apart by rounded distances; infinite if the distance is infinite or the bound NaN."""
+    with np.errstate(invalid="ignore"):
+        ends = [(k, end, end + k * outward(reach, end, sign)) for k, end in ((-1, lower), (1, upper))]
+    return [np.where(np.isinf(reach) | np.isnan(end), k * np.inf, moved) for k, end, moved in ends]
+
+
+def interval_of(score, distribution, thresholds, sign=1):
+    """Intervals (n, 2, L) of all y that score at most the thresholds (n, L), rounded outward, or inward by -1."""
     known, place = np.unique(thresholds, axis=0, return_inverse=True)
     place = place.reshape(-1)
     intervals = np.empty((len(thresholds), 2, thresholds.shape[1]))
     for k, scores in enumerate(known):
         rows = np.flatnonzero(place == k)
         part = distribution if len(rows) == len(place) else _rows_of(distribution, rows)
-        intervals[rows] = np.stack(SCORES[score].ends(part, scores), axis=1)
+        intervals[rows] = np.stack(SCORES[score].ends(part, scores, sign), axis=1)
     return from_zero(intervals, distribution.target, distribution.loss) if score == "distribution" else intervals
 
 
@@ -348,8 +354,9 @@ class Calibration:
         -------
         Calibration
         """
+        weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
         if np.ndim(bins) == 0:
-            edges = np.unique(np.quantile(std, np.arange(1, check_count(bins, "bins")) / bins))
+            edges = np.unique(sample_quantiles(std, weight, np.arange(1, check_count(bins, "bins")) / bins))
         else:
             edges = np.asarray(bins, dtype=float)
             if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
@@ -512,6 +519,8 @@ def conformal_bounds(calibration, distribution, quantiles, groups, weight):
             one_sided = replace(calibration, scores=signed if side else -signed)
             levels = quantiles[some] if side else 1 - quantiles[some]
             thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
-            ends = interval_of(calibration.score, distribution, np.abs(thresholds))  # (n, 2, Q)
-            bounds[:, some] = np.where(thresholds >= 0, ends[:, side], ends[:, 1 - side])
+            outer, inner = (
+                interval_of(calibration.score, distribution, np.abs(thresholds), sign) for sign in (1, -1)
+            )  # (n, 2, Q) each; a bound on the other side of the median is an end that is rounded inward
+            bounds[:, some] = np.where(thresholds >= 0, outer[:, side], inner[:, 1 - side])
     return bounds

@@ -4,6 +4,7 @@ The promise is a matter of counting, so it is tested by counting. Of a pool of m
 the others calibrate: if scores differ, exactly ceil((m + 1) level) of them must be covered, whatever the model is.
 """
 
+import copy
 import pickle
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from skribbon import RibbonCV, RibbonRegressor
 from skribbon.baselines import LaplaceRegressor
 from skribbon.conformal import conformal_quantile
-from skribbon.conformal.calibration import SCORES, outward
+from skribbon.conformal.calibration import SCORES, ResidualScore, outward
 from skribbon.exceptions import CalibrationWarning
 
 NETWORK = MLPRegressor(hidden_layer_sizes=5, solver="lbfgs", alpha=1.0, max_iter=2000, random_state=0)
@@ -441,3 +442,39 @@ def test_calibration_on_other_rows_does_not_warn():
 def test_bad_input_is_refused_with_clear_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(*fitted("ridge"))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_one_sided_bounds_hold_the_promised_ranks_if_observations_are_tied(score):
+    rng = np.random.default_rng(0)
+    X, levels = np.zeros((1500, 1)), np.linspace(0.05, 0.95, 19)
+    zeros, two_values = rng.exponential(10, 1500) * (rng.random(1500) < 0.2), 10.0 * (rng.random(1500) < 0.58)
+    for y in (zeros, two_values, rng.normal(size=1500)):
+        ribbon = RibbonRegressor(noise="dof").fit(X[:500], y[:500]).conformalize(X[500:], y[500:], score=score)
+        bounds = ribbon.predict_quantiles(X[:1], levels, kind="conformal")[0]
+        held = np.where(levels >= 0.5, (y[500:, None] <= bounds).sum(axis=0), (y[500:, None] >= bounds).sum(axis=0))
+        assert (held >= np.ceil(1001 * np.maximum(levels, 1 - levels) - 1e-9)).all()
+
+
+def test_integer_weights_shape_bins_as_repeated_rows_do():
+    rng = np.random.default_rng(0)
+    X, noise = rng.uniform(0, 3, (600, 1)), rng.normal(size=600)
+    y, weight = noise * (0.1 + X[:, 0]), rng.integers(0, 4, 400)
+    ribbon = RibbonRegressor(noise="heteroskedastic").fit(X[:200], y[:200])
+    options = {"score": "normalized", "bins": 3}
+    weighted = copy.copy(ribbon).conformalize(X[200:], y[200:], sample_weight=weight, **options)
+    again = np.repeat(np.arange(200, 600), weight)
+    repeated = copy.copy(ribbon).conformalize(X[again], y[again], **options)
+    bounds = [r.predict_interval(X[:50], kind="conformal") for r in (weighted, repeated)]
+    np.testing.assert_allclose(*bounds, rtol=1e-12)
+
+
+def test_interval_is_infinite_where_the_prediction_is_nan():
+    class Centre:
+        def prediction(self):
+            return np.array([np.nan, 1.0])
+
+    score = ResidualScore(lambda distribution: np.ones(2))
+    assert score.of(Centre(), np.zeros(2)).tolist() == [np.inf, 1.0]
+    lower, upper = score.ends(Centre(), np.array([2.0]))
+    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], [[-np.inf, -1], [np.inf, 3]], rtol=1e-12)
