@@ -536,7 +536,7 @@ def _heavy_rows(distribution):
         return np.zeros(0, dtype=int), np.zeros(0)
     f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
     if not loss.additive:
-        f = f + 2 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bound
+        f = f + 4 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bounds
     with np.errstate(all="ignore"):
         epistemic = loss.mean_derivative(f) ** 2 * variance
         noise = loss.law(distribution.dispersion, distribution.shape).conditional(f).var()

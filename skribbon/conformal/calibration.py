@@ -203,7 +203,8 @@ SCORES = {
 def _far_bounds(law):
     """Quantiles (n,) that leave TAIL beyond them, and the distance between them per normal standard deviation."""
     low, high = law.ppf(np.array([TAIL, 1 - TAIL])).T
-    return low, high, (high - low) / (2 * FAR)
+    with np.errstate(invalid="ignore"):
+        return low, high, np.nan_to_num((high - low) / (2 * FAR), nan=np.inf, posinf=np.inf)
 
 
 def _reach(scores, unit):

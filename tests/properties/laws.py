@@ -763,8 +763,8 @@ def twin_rows(s):
 
 def twin_columns(s):
     """The order of the columns does not matter."""
-    if not _is_comparable(s) or s.case.prepare == "text":
-        raise DoesNotApply
+    if not _is_comparable(s) or s.case.prepare == "text" or _is_refitted(s):
+        raise DoesNotApply  # folds depend on the values in each column
     order = np.random.default_rng(1).permutation(s.case.d)
     other = _twin(s.case, replace(s.data, X=s.data.X[:, order]))
     rows = contain(s.data.rows[:, order], None, s.case.container)
@@ -778,8 +778,8 @@ def twin_weights(s):
         raise DoesNotApply
     if s.case.prepare.startswith("scaler") and s.case.options.get("damping"):
         raise DoesNotApply  # scalers see no weights, and the damping is in units of the scaled columns
-    if _is_refitted(s):
-        raise DoesNotApply  # folds have equally many rows, not equal weights
+    if _is_refitted(s) or "duplicated" in s.case.x:
+        raise DoesNotApply  # folds have equally many rows, not equal weights, and copies may be other observations
     d, times = s.data, s.data.weight.astype(int)
     text, group = (None if a is None else np.repeat(a, times) for a in (d.text, d.group))
     X, y = np.repeat(d.X, times, axis=0), np.repeat(d.y, times)
