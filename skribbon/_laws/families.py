@@ -12,6 +12,7 @@ from .tweedie import POISSON, TINY, CompoundPoissonGamma, Counts, Gamma, Inverse
 REACH = 7.0  # standard deviations of f on either side that carry all but 3e-12 of its mass
 HERMITE = 0.5  # sd of f in units of the noise up to which 1 + 20 HERMITE Gauss-Hermite nodes leave an error of 1e-8
 STEP = 0.2  # step of the trapezoidal rule for a larger sd of f, whose error is below exp(-3 / STEP)
+FARTHEST = 600.0  # log mean of nodes, or that of 5e8 y: any larger mean is as unlikely to give y, but may overflow
 COARSEST = 2.0  # largest distance of nodes in units of STEP and of the sd of f: a fifth of the error's limit
 
 
@@ -128,6 +129,9 @@ class UncertainMean(Law):
             rows = np.flatnonzero(count == n)
             law = self if rows.size == y.size else self.take(rows)
             f, log_weight = law._few_nodes(int(n)) if n > 0 else law._many_nodes(int(-n), *grid[rows].T[..., None])
+            if law.family.log:
+                with np.errstate(all="ignore"):
+                    f = np.minimum(f, np.fmax(FARTHEST, np.log(y[rows, None]) + 20))
             conditional = law.family.at(law.parameters[2][:, None]).conditional(f)
             out[rows] = average(conditional, log_weight, np.broadcast_to(y[rows, None], f.shape))
         return out

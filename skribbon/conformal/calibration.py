@@ -137,8 +137,9 @@ class DistributionScore:
         if len(far):
             low, high, unit = _far_bounds(_rows_of(distribution, far).law)
             beyond = np.maximum(np.maximum(t[far] - high, low - t[far]), 0.0)
-            with np.errstate(over="ignore"):  # infinite scores are in order
-                scores[far] += np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite scores are in order
+                distance = np.divide(beyond, unit, out=np.where(beyond > 0, np.inf, 0.0), where=unit > 0)
+            scores[far] += np.where(np.isnan(distance), np.inf, distance)
         return scores
 
     def above(self, distribution, y):

@@ -505,6 +505,17 @@ def test_quantiles_far_away_are_lognormal(f, sd, power):
     assert np.all(np.isinf(quantiles[expected > 710]))
 
 
+@pytest.mark.parametrize("power", [2, 3])
+@pytest.mark.parametrize(("f", "sd"), [(1.6, 4000.0), (-1062.0, 3138.0), (5.0, 400.0)])
+def test_cdf_is_right_and_increases_if_some_means_overflow(f, sd, power):
+    y, phi = np.geomspace(1e-3, 1e12, 40), {2: 1e7, 3: 12.0}[power]
+    mu = np.exp(np.clip(f + sd * stats.norm.ppf((np.arange(4000) + 0.5) / 4000), -600, 600))
+    law = stats.gamma(1 / phi, scale=mu * phi) if power == 2 else stats.invgauss(mu * phi, scale=1 / phi)
+    cdf = TweedieFamily(phi, power).marginal(np.full(40, f), sd**2).cdf(y)
+    np.testing.assert_allclose(cdf, [law.cdf(value).mean() for value in y], atol=1e-3)
+    assert np.all(np.diff(cdf) >= -1e-9)
+
+
 def test_draws_with_enormous_means():
     rng = np.random.default_rng(7)
     f = np.repeat(np.array([20.0, 45.0, 200.0, 705.0, 800.0])[:, None], 4000, axis=1)
