@@ -283,7 +283,8 @@ class EmpiricalLaw(NoiseLaw):
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         dispersion = np.asarray(dispersion, dtype=float)
         total = dispersion + np.asarray(variance, dtype=float)
-        return Tabulated(f, total, np.minimum(noise_share(dispersion, total) / self.share, 1.0), shape=self)
+        share = max(self.share, 1 - np.average(self.z**2, weights=self.weight))  # y varies at least as its mean does
+        return Tabulated(f, total, np.minimum(noise_share(dispersion, total) / share, 1.0), shape=self)
 
 
 class Tabulated(LocationScale):

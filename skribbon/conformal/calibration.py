@@ -166,8 +166,8 @@ class DistributionScore:
             lower = np.maximum(lower, 0.0)
         lower, upper = target.decode(lower), target.decode(upper)
         lower, upper = (lower, upper) if target.increasing else (upper, lower)
-        if far.any() and not target.is_identity:
-            lower, upper = np.where(far, _moved(lower, upper, 0.0, sign), [lower, upper])
+        if not target.is_identity:
+            lower, upper = _moved(lower, upper, 0.0, sign)
         if np.isfinite([target.lower, target.upper]).any():  # the transform may end before y does
             lower, upper = np.where(np.isinf(scores), -np.inf, lower), np.where(np.isinf(scores), np.inf, upper)
         return lower, upper

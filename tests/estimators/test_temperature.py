@@ -677,6 +677,22 @@ def test_groups_keep_the_expected_counts_of_the_fit():
     np.testing.assert_allclose(total, ribbon.estimator_.predict_proba(X)[:, 1].sum(), rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.LeverageWarning")
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("K", [2, 3])
+def test_categories_of_a_single_row_or_group_do_not_flatten_all_probabilities(K, grouped):
+    X, y, X_new, y_new = parts(K, 1000, 3, scale=1.5)
+    unit = np.arange(1000) // 2 if grouped else np.arange(1000)
+    y = y[2 * unit] if grouped else y  # all rows of a group have one class
+    known, own = {"groups": unit} if grouped else {}, (unit[:, None] == np.arange(3)).astype(float)
+    without = RibbonClassifier(logistic(np.inf)).fit(X, y, **known)
+    ribbon = RibbonClassifier(LogisticRegression(C=np.inf, max_iter=2000)).fit(np.hstack([X, own]), y, **known)
+    assert ribbon.held_out_.origin == "loo"
+    np.testing.assert_allclose(ribbon.temperature_, without.temperature_, rtol=0.02)
+    proba = ribbon.predict_proba(np.hstack([X_new, np.zeros((len(X_new), 3))]))
+    np.testing.assert_allclose(proba, without.predict_proba(X_new), atol=0.01)
+
+
 @pytest.mark.parametrize("refits", [RibbonCV(LogisticRegression()), RibbonClassifier(held_out=5)], ids=["cv", "refits"])
 def test_folds_of_tables_of_counts_warn(refits):
     X, y = categories(4000, 5)

@@ -516,6 +516,13 @@ def test_cdf_is_right_and_increases_if_some_means_overflow(f, sd, power):
     assert np.all(np.diff(cdf) >= -1e-9)
 
 
+def test_observations_vary_at_least_as_their_means_if_residuals_hardly_vary():
+    z = 0.6 * np.tile([-1.0, -0.9, 0.9, 1.0], 20)
+    for variance in (0.5, 2.0, 100.0):
+        std = EmpiricalLaw(z, share=0.4).marginal(0.0, 1.0, variance).std()
+        assert std >= 0.98 * np.sqrt(variance)  # variances of tables are within 2%
+
+
 def test_draws_with_enormous_means():
     rng = np.random.default_rng(7)
     f = np.repeat(np.array([20.0, 45.0, 200.0, 705.0, 800.0])[:, None], 4000, axis=1)
