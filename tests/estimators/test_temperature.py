@@ -681,7 +681,7 @@ def test_groups_keep_the_expected_counts_of_the_fit():
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("K", [2, 3])
 def test_categories_of_a_single_row_or_group_do_not_flatten_all_probabilities(K, grouped):
-    X, y, X_new, y_new = parts(K, 1000, 3, scale=1.5)
+    X, y, X_new, _ = parts(K, 1000, 3, scale=1.5)
     unit = np.arange(1000) // 2 if grouped else np.arange(1000)
     y = y[2 * unit] if grouped else y  # all rows of a group have one class
     known, own = {"groups": unit} if grouped else {}, (unit[:, None] == np.arange(3)).astype(float)
