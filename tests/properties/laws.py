@@ -778,6 +778,8 @@ def twin_weights(s):
         raise DoesNotApply
     if s.case.prepare.startswith("scaler") and s.case.options.get("damping"):
         raise DoesNotApply  # scalers see no weights, and the damping is in units of the scaled columns
+    if s.case.target == "standard" and isinstance(s.case.options.get("noise"), float):
+        raise DoesNotApply  # the scaler of y sees no weights, and the noise is in units of the scaled y
     if _is_refitted(s) or "duplicated" in s.case.x:
         raise DoesNotApply  # folds have equally many rows, not equal weights, and copies may be other observations
     d, times = s.data, s.data.weight.astype(int)
