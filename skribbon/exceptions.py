@@ -145,7 +145,7 @@ class FlexibleModelWarning(RibbonWarning):
 
 
 class ApproximateCurvatureWarning(RibbonWarning):
-    """The model is too large for a dense curvature, and an approximate one was chosen for it.
+    """The model is too large for a dense curvature, or its Hessian is indefinite, and an approximate one was chosen.
 
     Raised by ``fit`` with ``curvature="auto"``. Name a curvature to make the choice yourself and silence the warning.
     """

@@ -486,7 +486,7 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
     curvature : str or Curvature, default="auto"
         The curvature H: "hessian", "ggn" (generalized Gauss-Newton) or "fisher" (empirical Fisher), p x p arrays; for
         larger models "kfac" (networks of dense layers), "low_rank", "diag", "last_layer" or "matrix_free". "auto"
-        is the Hessian if it cannot be indefinite and Gauss-Newton otherwise; "last_layer" for a network with few rows
+        is the Hessian for linear models and GLMs, and Gauss-Newton for others; "last_layer" for a network with few rows
         that is refitted, if a dense curvature would take longer than training; it warns if memory or time require
         another approximation. See :mod:`skribbon.curvature`.
     damping : "auto" or float, default="auto"

@@ -23,8 +23,15 @@ from .._utils.checks import check_count, check_fitted, check_target, checked_gro
 from .._utils.compat import CallbackSupportMixin, limit_blas
 from .._utils.typing import FloatArray, MatrixLike, PerRow, RandomState
 from .._utils.unwrap import fitted_leaf, is_frozen, may_be_network
-from ..curvature import LastLayer, machine_bytes, resolve_curvature
-from ..exceptions import CalibrationWarning, FlexibleModelWarning, WeightWarning, warn_user
+from ..curvature import GaussNewton, LastLayer, machine_bytes, resolve_curvature
+from ..exceptions import (
+    ApproximateCurvatureWarning,
+    CalibrationWarning,
+    CurvatureError,
+    FlexibleModelWarning,
+    WeightWarning,
+    warn_user,
+)
 from ..models.base import raw_and_covariance, raw_predictions, training_rows
 from .base_model import MAX_SEED, Wrapper, dask_backend, own_copy, parametric_model, seed_all, targets_of, validated
 from .linearization import LinearizationReport, compare_with_refits
@@ -45,7 +52,18 @@ def first_pass(ribbon, settings, rows):
     model = curvature.view(model)
     if model.loss.by_output and settings.clip != NO_CLIP:
         raise ValueError("clip_scores and clip_steps are for one output; fit a Ribbon to each column of y.")
-    return Training.from_rows(_centred(rows.at(model), curvature), curvature, settings.correction, settings.clip)
+    rows = _centred(rows.at(model), curvature)
+    try:
+        return Training.from_rows(rows, curvature, settings.correction, settings.clip)
+    except CurvatureError:
+        if not is_name(settings.curvature, "auto"):
+            raise
+        warn_user(
+            "The exact Hessian is indefinite, so the base model is not at a minimum. Gauss-Newton replaces it, and "
+            "standard errors are not the robust sandwich. Try: train the base model longer.",
+            ApproximateCurvatureWarning,
+        )
+        return Training.from_rows(rows, GaussNewton(settings.damping), settings.correction, settings.clip)
 
 
 def settled(ribbon, training, whole, unseen=None):

@@ -345,7 +345,7 @@ def resolve_curvature(
 ) -> Curvature:
     """Return a Curvature for "auto", a name with the estimator's ``damping``, or an object.
 
-    "auto" is the exact Hessian if that cannot be indefinite, else Gauss-Newton; if these take too much memory or time,
+    "auto" is the exact Hessian of linear models and GLMs, else Gauss-Newton; if these take too much memory or time,
     KFAC for networks of dense layers and MatrixFree for other models. Raises MemoryError before allocating too much.
 
     Parameters
@@ -380,7 +380,7 @@ def resolve_curvature(
     elif curvature != "auto":
         chosen = CURVATURES[curvature](damping=damping)
     else:
-        dense = (Hessian if model.exact_is_psd else GaussNewton)(damping=damping)
+        dense = (Hessian if model.exact_is_psd or model.is_linear else GaussNewton)(damping=damping)
         p = len(model.theta)
         rank = 1 if model.outputs_are_separate else model.loss.curvature_rank
         needed, work = dense.predicted_bytes(p), n * rank * p**2
