@@ -43,7 +43,8 @@ def _regression_scores(held_out, path, level, want_crps):
     """Mean scores (A,) of distributions along a path of alphas."""
     y = held_out.y
     lower, upper = np.moveaxis(path.interval(level), -1, 0)  # (A, m) each
-    width, missed = upper - lower, np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    width = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper != lower)  # zero between equal infinities
+    missed = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
     values = {"coverage": (lower <= y) & (y <= upper), "width": width, "nll": -path.logpdf(y)}
     values["interval_score"] = width + 2 / (1 - level) * missed
     if want_crps or path.has_closed_crps:

@@ -113,7 +113,7 @@ class UncertainMean(Law):
         information = self._information(mu)
         away = np.fmax(1.0, np.abs(self._residual(y, mu)) * np.sqrt(information) / 3)
         size = mu if self.bounded else 1.0
-        return np.where(sd == 0, 0.0, sd / size * np.sqrt(self.curved + information) * away)
+        return np.where(sd <= POINT * np.abs(f), 0.0, sd / size * np.sqrt(self.curved + information) * away)
 
     def _over_nodes(self, y, average):
         """average(law at nodes of f, log weights, y) (m,), in groups of rows with equally many nodes."""
@@ -336,7 +336,7 @@ class Mixture(Law):
         def residual(u, rows):
             rows = some[rows]
             law = self if rows.size == q.size else self.take(rows)
-            return law._cdf_at(low[rows] + u * span[rows]) - q[rows]
+            return (law._cdf_at(low[rows] + u * span[rows]) - q[rows]) / np.minimum(q, 1 - q)[rows]
 
         every, a, b = np.arange(some.size), np.zeros(some.size), np.ones(some.size)
         u = find_root(residual, a, b, residual(a, every), residual(b, every))
