@@ -386,7 +386,6 @@ class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
         return scoring
 
     # ------------------------------------------------------------------ predict
-    with_alpha = _delegated(BaseRibbon.with_alpha)
     check_linearization = _delegated(BaseRibbon.check_linearization)
     predict_distribution = _delegated(RibbonRegressor.predict_distribution)
     predict = _delegated(RibbonRegressor.predict)
@@ -405,6 +404,28 @@ class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
     predict_proba_interval = _delegated(RibbonClassifier.predict_proba_interval)
     predict_set = _delegated(RibbonClassifier.predict_set)
     decision_function = _delegated(RibbonClassifier.decision_function)
+
+    def with_alpha(self, alpha: float) -> RibbonRegressor | RibbonClassifier:
+        """Return the fitted Ribbon at another alpha, without refitting.
+
+        Parameters
+        ----------
+        alpha : float
+            Dirichlet concentration; larger means less uncertainty.
+
+        Returns
+        -------
+        RibbonRegressor or RibbonClassifier
+            A copy of ``estimator_`` that shares everything else. Drawn weights are rescaled, not redrawn.
+
+        Examples
+        --------
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> RibbonCV().fit(X, y).with_alpha(4.0).predict_std(X[:2], kind="epistemic").round(1)
+        array([3.5, 3.3])
+        """
+        checks.check_fitted(self, "estimator_")
+        return self.estimator_.with_alpha(alpha)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: PerRow = None) -> float:
         """R^2 of a regressor, or accuracy of a classifier.

@@ -1,6 +1,5 @@
 """Labels of time blocks, for rows that depend on those before them."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,22 +52,18 @@ def time_blocks(
     """
     import pandas as pd
 
-    if isinstance(times_or_n, Integral) and not isinstance(times_or_n, bool):
-        times = pd.Series(np.arange(check_count(times_or_n, "times_or_n")))
-    else:
-        times = pd.Series(column_or_1d(np.asarray(times_or_n)))
+    if np.ndim(times_or_n) == 0:
+        times_or_n = np.arange(check_count(times_or_n, "times_or_n"))
+    times = pd.Series(column_or_1d(np.asarray(times_or_n)))
     if times.isna().any():
         raise ValueError(f"times_or_n is missing for {int(times.isna().sum())} rows; drop them.")
-    series = np.zeros(len(times), dtype=np.intp)
-    if by is not None:
-        check_consistent_length(times, by)
-        series = pd.factorize(column_or_1d(np.asarray(by)))[0]
-        if (series < 0).any():
-            raise ValueError(f"by is missing for {int((series < 0).sum())} rows; give them a label of their own.")
+    check_consistent_length(times, by)
+    series = np.zeros(len(times), dtype=np.intp) if by is None else pd.factorize(column_or_1d(np.asarray(by)))[0]
+    if (series < 0).any():
+        raise ValueError(f"by is missing for {int((series < 0).sum())} rows; give them a label of their own.")
     if isinstance(length, str):
         labels = _of_calendar(times, length)
     else:
-        length = None if length is None else check_count(length, "length")
         labels = times.groupby(series, sort=False).transform(_of_rows, length=length).to_numpy()
     return pd.factorize(pd.MultiIndex.from_arrays([series, labels]))[0]
 
@@ -76,7 +71,7 @@ def time_blocks(
 def _of_rows(times: Any, length: int | None) -> Any:
     """Label the blocks of a single series by numbers of rows."""
     n = len(times)
-    length = min(n, int(np.ceil(2 * n ** (1 / 3)))) if length is None else length
+    length = min(n, int(np.ceil(2 * n ** (1 / 3)))) if length is None else check_count(length, "length")
     most = max((n - 1 - (length - 1) // 2) // length, 0)  # the last block of at least half the length
     first = times.rank(method="min").to_numpy().astype(np.intp) - 1
     return np.minimum(first // length, most)
@@ -95,7 +90,7 @@ def _of_calendar(times: Any, length: str) -> Any:
     try:
         step = pd.Timedelta(offset)
     except ValueError:  # months and years differ in length
-        return pd.Series(0, index=times).groupby(pd.Grouper(freq=offset)).ngroup().to_numpy()
+        return times.to_frame("t").groupby(pd.Grouper(key="t", freq=offset)).ngroup().sort_index().to_numpy()
     if step <= pd.Timedelta(0):
         raise ValueError(f"length must be a positive time offset, got {length!r}.")
     return ((times - times.min()) // step).to_numpy()

@@ -29,8 +29,8 @@ WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 # ---------------------------------------------------------------------- uncertain raw predictions
 def no_draws(n_samples: int, rng: Any) -> FloatArray:
-    """Refuse joint draws of leave-one-out predictions."""
-    raise ValueError("Leave-one-out predictions have no joint draws, because each comes from another fit.")
+    """Refuse joint draws of predictions that were left out, selected or rescaled."""
+    raise ValueError("This distribution has no joint draws; use predict_samples, after with_alpha for another scale.")
 
 
 def _degrees_among(freedom, index, rows):

@@ -13,9 +13,9 @@ from .._laws.noise_distributions import sample_quantiles
 from .._predict.predictive import Predictive
 from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes, group_labels
+from .._utils.compat import check_sample_weight
 from .._utils.typing import ClassScoreName, FloatArray, Levels, PerRow
 from ..exceptions import CalibrationWarning, warn_user
-from ..metrics.scores import as_weights
 
 TAIL = 1e-8  # below this tail probability scores grow linearly: 1 - F has only eight digits there, and fewer beyond
 FAR = -float(ndtri(TAIL))  # the score at TAIL
@@ -71,7 +71,7 @@ def conformal_quantile(
     scores = np.asarray(scores, dtype=float)
     if np.isnan(scores).any():
         raise ValueError("scores must not be NaN; leave out rows without a score.")
-    weight = as_weights(sample_weight, len(scores))
+    weight = check_sample_weight(sample_weight, scores, dtype=float, ensure_non_negative=True)
     order = np.argsort(scores, kind="stable")
     reached, new = np.cumsum(weight[order]), np.asarray(test_weight, dtype=float)
     total = reached[-1] if len(reached) else 0.0

@@ -1,13 +1,15 @@
 """Scorers for model selection, ``(estimator, X, y)``; the Ribbon may be the last step of a pipeline."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._utils.checks import check_name, check_single_level
+from .._utils.compat import routing_enabled
 from .._utils.typing import MatrixLike, Outputs, PerRow, Scorer
 from .._utils.unwrap import last_step
 from . import scores
@@ -23,6 +25,13 @@ def _require(estimator, method, scorer):
         )
 
 
+def _requesting(scorer, sample_weight):
+    """Copy of a scorer that requests sample weights, or not, under metadata routing."""
+    other = object.__new__(type(scorer))
+    other.__dict__.update(vars(scorer), request=sample_weight)
+    return other
+
+
 class ModelScorer:
     """Scorer that calls a function ``(estimator, X, y, sample_weight)``; greater is better.
 
@@ -34,6 +43,8 @@ class ModelScorer:
     >>> round(neg_nll_scorer(ribbon, X, y), 2), round(neg_crps_scorer(ribbon, X, y), 1)
     (-5.34, -29.7)
     """
+
+    request: bool | str | None = None  # of sample weights
 
     def __init__(self, score):
         self._score, self.__name__, self.__doc__ = score, score.__name__, score.__doc__
@@ -55,10 +66,43 @@ class ModelScorer:
         """
         return self._score(*last_step(estimator, X), y, sample_weight)
 
+    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
+        """Copy of the scorer with its request for sample weights, if scikit-learn's metadata routing is enabled.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            True takes the weights that a search or cross-validation is given, a string takes those of another name,
+            False ignores them, and None, as at first, refuses them.
+
+        Returns
+        -------
+        scorer
+            The scorer itself does not change, because others may use it.
+        """
+        if not routing_enabled():
+            raise RuntimeError("Requests need metadata routing: sklearn.set_config(enable_metadata_routing=True).")
+        return _requesting(self, sample_weight)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Metadata routing of the scorer: its request for sample weights.
+
+        Returns
+        -------
+        MetadataRequest
+        """
+        routing = MetadataRequest(owner=repr(self))
+        routing.score.add_request(param="sample_weight", alias=self.request)
+        return routing
+
+    def _accept_sample_weight(self):
+        return True  # asked by searches over several scorers
+
     def __repr__(self):
         return self.__name__
 
-    __reduce__ = __repr__  # pickled by name, as a function
+    def __reduce__(self):  # pickled by name, as a function
+        return repr(self) if self.request is None else (_requesting, (globals()[repr(self)], self.request))
 
 
 # Scores of intervals by name, from observations, interval bounds and level; greater is better, except for coverage.
@@ -139,9 +183,7 @@ def make_interval_scorer(
     check_single_level(confidence_level)
     check_name(metric, "metric", METRICS)
     if isinstance(multioutput, str) and multioutput != "uniform_average":
-        raise ValueError(
-            f"A scorer gives one number: multioutput must be 'uniform_average' or weights, got {multioutput!r}."
-        )
+        raise ValueError(f"A scorer gives one number: multioutput='uniform_average' or weights, not {multioutput!r}.")
     return IntervalScorer(metric, confidence_level, multioutput)
 
 

@@ -1,16 +1,17 @@
 """Scores of intervals, prediction sets, predictive distributions and class probabilities."""
 
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
-from scipy.stats import betabinom, binom, norm
+from scipy.stats import beta, betabinom, binom, norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
 from .._laws.numerics import energy_scores, points_crps
-from .._utils.checks import check_count, check_levels, check_name, check_single_level
+from .._utils.checks import check_count, check_levels, check_name, check_single_level, checked_weight
 from .._utils.typing import FloatArray, MatrixLike, Outputs, PerRow, RandomState
 
 
@@ -40,12 +41,11 @@ def check_intervals(y_true, y_interval, outputs=False):
 
 def average(values, sample_weight, multioutput="uniform_average"):
     """Weighted mean over rows as a float, or one per output, as scikit-learn's ``multioutput`` asks for."""
-    means = np.average(values, axis=0, weights=sample_weight)
+    means = np.average(values, axis=0, weights=checked_weight(sample_weight, values))
     if np.ndim(means) == 0:
         return float(means)
     if isinstance(multioutput, str):
-        if multioutput not in ("uniform_average", "raw_values"):
-            raise ValueError(f"multioutput must be 'uniform_average', 'raw_values' or weights, got {multioutput!r}.")
+        check_name(multioutput, "multioutput", ("uniform_average", "raw_values"))
         return means if multioutput == "raw_values" else float(means.mean())
     if np.shape(multioutput) != means.shape:
         raise ValueError(f"multioutput must have {len(means)} weights, one for each output, got {multioutput!r}.")
@@ -138,14 +138,6 @@ def mean_interval_score(
     return average(upper - lower + 2 / (1 - confidence_level) * missed, sample_weight, multioutput)
 
 
-def as_weights(sample_weight, n):
-    """Weights (n,) as floats, ones by default."""
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have one weight for each of {n} rows, got shape {weight.shape}.")
-    return weight
-
-
 def coverage_by_group(
     y_true: ArrayLike, y_interval: ArrayLike, groups: ArrayLike, *, sample_weight: PerRow = None
 ) -> tuple[NDArray[Any], FloatArray, FloatArray]:
@@ -175,7 +167,7 @@ def coverage_by_group(
     groups = column_or_1d(groups)
     check_consistent_length(y_true, groups)
     labels, place = np.unique(groups, return_inverse=True)
-    weight = as_weights(sample_weight, len(y_true))
+    weight = checked_weight(sample_weight, y_true)
     total = np.bincount(place, weight).astype(float)
     covered = np.bincount(place, weight * ((lower <= y_true) & (y_true <= upper)))
     return labels, np.divide(covered, total, out=np.full(len(labels), np.nan), where=total > 0), total
@@ -207,7 +199,7 @@ def coverage_by_width(
     (array([2., 6.]), array([1. , 0.5]), array([2., 2.]))
     """
     y_true, lower, upper = check_intervals(y_true, y_interval)
-    width, weight = upper - lower, as_weights(sample_weight, len(y_true))
+    width, weight = upper - lower, checked_weight(sample_weight, y_true)
     first = np.arange(1, check_count(n_bins, "n_bins")) * len(width) // n_bins  # rows where bins begin
     edges = np.unique(np.sort(width)[first])  # widths may be infinite
     place = np.unique(np.searchsorted(edges, width, side="right"), return_inverse=True)[1]
@@ -219,21 +211,31 @@ def coverage_by_width(
 
 
 def _check_classes(y_true, table, labels, name):
-    """True classes (n,), the table ``name`` (n, K), and the label of each of its columns (K,)."""
+    """Check the table ``name`` (n, K), and return it with the cells of the true classes, bool (n, K)."""
     y_true, table = column_or_1d(y_true), check_array(table)
     check_consistent_length(y_true, table)
     labels = np.unique(y_true) if labels is None else np.asarray(labels)
     if len(labels) != table.shape[1]:
         raise ValueError(f"{name} has {table.shape[1]} columns for {len(labels)} labels; pass labels= for all.")
-    return y_true, table, labels
+    own = y_true[:, None] == labels
+    if not own.any(axis=1).all():
+        raise ValueError("y_true has classes that are not among the labels.")
+    return table, own
+
+
+def check_probabilities(y_proba):
+    """Refuse class probabilities outside [0, 1]."""
+    if y_proba.min() < 0 or y_proba.max() > 1:
+        raise ValueError("y_proba must lie between 0 and 1; pass what predict_proba returns.")
 
 
 def _confidences(y_true, y_proba, labels):
     """Probability (n,) of the predicted class, and whether that is the true class, (n,)."""
     if np.ndim(y_proba) == 1:  # of the second class
         y_proba = np.column_stack([1 - np.asarray(y_proba), y_proba])
-    y_true, y_proba, labels = _check_classes(y_true, y_proba, labels, "y_proba")
-    return y_proba.max(axis=1), labels[y_proba.argmax(axis=1)] == y_true
+    y_proba, own = _check_classes(y_true, y_proba, labels, "y_proba")
+    check_probabilities(y_proba)
+    return y_proba.max(axis=1), own[np.arange(len(own)), y_proba.argmax(axis=1)]
 
 
 def set_coverage_score(
@@ -259,12 +261,9 @@ def set_coverage_score(
     >>> set_coverage_score(["a", "b"], [[True, False], [True, False]])
     0.5
     """
-    y_true, y_set, labels = _check_classes(y_true, y_set, labels, "y_set")
+    y_set, own = _check_classes(y_true, y_set, labels, "y_set")
     if y_set.dtype != bool:
         raise ValueError(f"y_set must contain True and False, as predict_set returns, got {y_set.dtype}.")
-    own = y_true[:, None] == labels
-    if not own.any(axis=1).all():
-        raise ValueError("y_true has classes that are not among the labels.")
     return average((y_set & own).any(axis=1), sample_weight)
 
 
@@ -323,20 +322,34 @@ def coverage_band(
     check_single_level(confidence_level)
     check_levels(probability, "probability")
     check_count(n_samples, "n_samples")
-    tails = [(1 - probability) / 2, (1 + probability) / 2]
-    if n_calibration is None:
-        ends = binom.ppf(tails, n_samples, confidence_level)
-    else:
-        k = int(np.ceil((n_calibration + 1) * confidence_level - 1e-10 * n_calibration))
-        if k > n_calibration:
-            return 1.0, 1.0  # infinite intervals
-        ends = betabinom.ppf(tails, n_samples, k, n_calibration + 1 - k)
-    lower, upper = ends / n_samples
+    lower, upper = chance_limits(n_samples, confidence_level, probability, n_calibration)
     return float(lower), float(upper)
+
+
+def chance_limits(n, p, level, m=None):
+    """Central range of the share of round(n) rows covered: binomial, or beta-binomial by m calibration rows.
+
+    Above 10,000 rows, the beta distribution of equal mean and variance replaces the beta-binomial.
+    """
+    n, tails = np.maximum(np.round(n), 1), np.array([(1 - level) / 2, (1 + level) / 2])
+    if m is None:
+        return tuple(binom.ppf(tail, n, p) / n for tail in tails)
+
+    @cache
+    def ends(n, k):
+        if not 0 < k <= m:  # empty or infinite intervals
+            return np.full(2, float(k > 0))
+        if n <= 1e4:
+            return np.searchsorted(betabinom.pmf(np.arange(n + 1), n, k, m + 1 - k).cumsum(), tails) / n
+        return beta.ppf(tails, *np.array([k, m + 1 - k]) / (m + 1) * (n / (1 + (n - 1) / (m + 2)) - 1))
+
+    ranks = np.ceil((m + 1) * np.asarray(p) - 1e-10 * m)
+    return tuple(np.moveaxis(np.vectorize(ends, signature="(),()->(t)")(n, ranks), -1, 0))
 
 
 def _gaussian(y_true, y_pred, y_std):
     """Standardized residuals and standard deviations, each (n,) or (n, m)."""
+    y_true = check_array(y_true, ensure_2d=False, input_name="y_true")
     y_true, y_pred, y_std = (np.asarray(v) if np.ndim(v) == 2 else column_or_1d(v) for v in (y_true, y_pred, y_std))
     if not y_true.shape == y_pred.shape == y_std.shape:
         raise ValueError(f"y_true, y_pred and y_std differ in shape: {y_true.shape}, {y_pred.shape}, {y_std.shape}.")
@@ -582,7 +595,7 @@ def reliability_curve(
 
 def binned(confidence, correct, weight, n_bins, strategy):
     """Mean confidence, mean accuracy and weight of every nonempty bin."""
-    weight, n_bins = as_weights(weight, len(confidence)), check_count(n_bins, "n_bins")
+    weight, n_bins = checked_weight(weight, confidence), check_count(n_bins, "n_bins")
     check_name(strategy, "strategy", ("uniform", "quantile"))
     edges = np.linspace(0, 1, n_bins + 1)
     edges = edges if strategy == "uniform" else np.quantile(confidence, edges)

@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, binom
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +28,7 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (2, 2)), (0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)))
 
 Fields: TypeAlias = dict[str, Any]  # fields of a display, or options of a legend
+Panels: TypeAlias = Axes | Sequence[Axes] | NDArray | None
 Keywords: TypeAlias = dict[str, Any] | None  # the user's keywords of an artist
 
 
@@ -212,16 +212,6 @@ def literal(name: str) -> str:
 def named(label: Any) -> str:
     """Label of a class: "class 1" for a number, which would look like a probability."""
     return literal(label) if isinstance(label, str) else f"class {label}"
-
-
-def chance_limits(n: ArrayLike, p: ArrayLike, level: float, m: float | None = None) -> tuple[NDArray, NDArray]:
-    """Central interval of the share of successes in n trials: binomial, or beta-binomial by m calibration rows."""
-    rows, tail = np.maximum(np.round(np.asarray(n)), 1), (1 - level) / 2
-    if m is None:
-        return binom.ppf(tail, rows, p) / rows, binom.ppf(1 - tail, rows, p) / rows
-    p = np.minimum(np.ceil((m + 1) * np.asarray(p) - 1e-9) / (m + 1), 1.0)  # of a rank among m + 1
-    share = beta(p * (size := rows / (1 + (rows - 1) / (m + 2)) - 1), (1 - p) * size)
-    return np.where(p % 1 > 0, share.ppf(tail), p), np.where(p % 1 > 0, share.ppf(1 - tail), p)
 
 
 def draw_diagonal(ax: Axes, gid: str, given: Keywords) -> Any:

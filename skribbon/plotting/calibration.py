@@ -15,9 +15,9 @@ from .._utils.checks import check_count, check_levels, listed
 from .._utils.compat import check_sample_weight
 from .._utils.typing import MatrixLike, PerRow, PromiseKind
 from ..metrics import interval_coverage_score
-from ..metrics.scores import binned, calibration_error
+from ..metrics.scores import binned, calibration_error, chance_limits, check_probabilities
 from . import _drawing as draw
-from ._drawing import Axes, Fields, Keywords
+from ._drawing import Axes, Fields, Keywords, Panels
 
 LABELS = {"nll": "negative\nlog likelihood", "ece": "calibration error", "brier": "Brier score", "crps": "CRPS"}
 LABELS |= {"interval_score": "interval score", "width": "mean width"}
@@ -171,7 +171,7 @@ class CoverageDisplay:
         -------
         lower, upper : ndarray
         """
-        return draw.chance_limits(self.n, nominal, self.band_level, self.n_calibration)
+        return chance_limits(self.n, nominal, self.band_level, self.n_calibration)
 
     def plot(
         self,
@@ -345,8 +345,7 @@ class ReliabilityDisplay:
         check_levels(band_level, "band_level")
         y_true, y_proba = column_or_1d(y_true), check_array(y_proba, ensure_2d=False)
         check_consistent_length(y_true, y_proba)
-        if y_proba.min() < 0 or y_proba.max() > 1:
-            raise ValueError("y_proba must lie between 0 and 1; pass what predict_proba returns.")
+        check_probabilities(y_proba)
         probability, outcome, pos_label = _one_event(y_true, y_proba, labels, pos_label)
         weight = check_sample_weight(sample_weight, probability, ensure_non_negative=True)
         events = probability, outcome, weight, n_bins, strategy
@@ -360,7 +359,7 @@ class ReliabilityDisplay:
         -------
         lower, upper : ndarray of shape (n_filled_bins,)
         """
-        return draw.chance_limits(self.n, self.predicted, self.band_level)
+        return chance_limits(self.n, self.predicted, self.band_level)
 
     def plot(
         self,
@@ -408,9 +407,8 @@ class ReliabilityDisplay:
         self.ax_.set_ylim(below, 1.02)
         place: Fields = {"bounds": (0, below, 1, height), "transform": self.ax_.get_yaxis_transform(), "gid": gid}
         self.counts_ax_ = lane = draw.existing(self.ax_, gid) or self.ax_.inset_axes(**place)
-        colour = look["color"]
-        self.counts_ = draw.bars(lane, self.predicted, (0, self.n), count_kw, color=colour, lw=2.5, alpha=0.8)
-        lane.plot(self.predicted, self.n, color=colour, marker=look["marker"], ms=3, ls="")
+        self.counts_ = draw.bars(lane, self.predicted, (0, self.n), count_kw, color=look["color"], lw=2.5, alpha=0.8)
+        lane.plot(self.predicted, self.n, color=look["color"], marker=look["marker"], ms=3, ls="")
         most = max(float(np.max(line.get_ydata())) for line in lane.lines)
         lane.set(xlim=self.ax_.get_xlim(), ylim=(0, 1.15 * most), facecolor="none", xticks=[])
         lane.spines[["top", "right", "bottom", "left"]].set_visible(False)
@@ -488,7 +486,7 @@ class AlphaPathDisplay:
         *,
         metrics: str | Sequence[str] | None = None,
         name: str | None = None,
-        ax: Axes | Sequence[Axes] | NDArray | None = None,
+        ax: Panels = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the path of a fitted RibbonCV.
@@ -515,12 +513,7 @@ class AlphaPathDisplay:
         return cls(estimator.cv_results_, estimator.alpha_, **fields).plot(ax, **kwargs)
 
     def plot(
-        self,
-        ax: Axes | Sequence[Axes] | NDArray | None = None,
-        *,
-        line_kw: Keywords = None,
-        choice_kw: Keywords = None,
-        band_kw: Keywords = None,
+        self, ax: Panels = None, *, line_kw: Keywords = None, choice_kw: Keywords = None, band_kw: Keywords = None
     ) -> Self:
         """Draw one panel per metric.
 
@@ -546,8 +539,7 @@ class AlphaPathDisplay:
         self.lines_, self.bands_, self.choices_ = map(list, zip(*drawn, strict=True))
         legends = (zip(*panel.get_legend_handles_labels(), strict=True) for panel in self.ax_)
         entries: Fields = {label: handle for legend in legends for handle, label in legend}
-        shown: Fields = {"handles": entries.values(), "labels": entries.keys()}
-        draw.show_legend(self.ax_[-1], corners=("upper right", "lower left"), **shown)
+        draw.show_legend(self.ax_[-1], corners=("upper right", "lower left"), handles=entries.values(), labels=entries)
         if self.metrics[-1] == "coverage":  # the legend may have pushed the axis beyond what a share can be
             ticks, ends = self.ax_[-1].get_yticks(), self.ax_[-1].get_ylim()
             self.ax_[-1].set_yticks(ticks[(ends[0] <= ticks) & (ticks <= 1)])
@@ -566,8 +558,7 @@ class AlphaPathDisplay:
             label = f"level {draw.percent(self.confidence_level)}"
             panel.axhline(self.confidence_level, color=draw.grey(panel), lw=1, ls=":", label=label)
         label = "mean over folds" if folded else "held-out rows"
-        look = {"color": draw.bright(panel, draw.BLUE), "lw": 2, "label": label}
-        line = draw.line(panel, alpha, mean, line_kw, **look)
+        line = draw.line(panel, alpha, mean, line_kw, color=draw.bright(panel, draw.BLUE), lw=2, label=label)
         colour = draw.bright(panel, draw.VERMILION)
         panel.axvline(self.alpha, color=colour, lw=1.2, ls="--")
         written = f"{self.alpha:,.0f}" if self.alpha >= 1000 else f"{self.alpha:.3g}"

@@ -154,8 +154,7 @@ class CoefficientDisplay:
         blue, light = draw.bright(self.ax_, draw.BLUE), draw.grey(self.ax_, 0.5)
         (self.zero_,) = self.ax_.plot([0, 0], [-0.7, n - 0.4], color=draw.grey(self.ax_), lw=1, ls=":")
         bars, points = [], []
-        open_ = draw.tint(self.ax_, light, 0)
-        looks = (clear, blue, blue, "excludes zero"), (~clear, light, open_, "includes zero")
+        looks = (clear, blue, blue, "excludes zero"), (~clear, light, draw.tint(self.ax_, light, 0), "includes zero")
         for rows, colour, face, label in looks:
             bar = draw.keywords({"color": colour, "lw": 2}, bar_kw, "collections.LineCollection")
             bars.append(self.ax_.hlines(height[rows], lower[rows], upper[rows], **bar))

@@ -257,9 +257,8 @@ class IntervalDisplay:
     def _mark_beyond(self, position: NDArray, lowest: float, highest: float) -> tuple:
         """Mark all rows beyond the axis with open arrows at its edges."""
         above, below = self.y_true > highest, self.y_true < lowest
-        colour, face = draw.bright(self.ax_, draw.VERMILION), tuple(draw.background(self.ax_))
-        style: dict[str, Any] = {"color": colour, "mfc": face, "ls": "", "ms": 7, "clip_on": False}
-        style["transform"] = self.ax_.get_xaxis_transform()
+        style: Fields = {"color": draw.bright(self.ax_, draw.VERMILION), "mfc": tuple(draw.background(self.ax_))}
+        style |= {"ls": "", "ms": 7, "clip_on": False, "transform": self.ax_.get_xaxis_transform()}
         artists = []
         for rows, edge, marker in ((above, 1.0, "^"), (below, 0.0, "v")):
             artists += self.ax_.plot(position[rows], np.full(rows.sum(), edge), marker=marker, **style)

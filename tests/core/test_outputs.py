@@ -598,7 +598,7 @@ def test_metrics_of_several_outputs():
         assert metric(Y, *told, sample_weight=weight, multioutput=[1, 0, 3]) == pytest.approx(
             (alone[0] + 3 * alone[2]) / 4
         )
-        with pytest.raises(ValueError, match="multioutput must be 'uniform_average'"):
+        with pytest.raises(ValueError, match="multioutput must be one of 'uniform_average'"):
             metric(Y, *told, multioutput="variance_weighted")
         with pytest.raises(ValueError, match="multioutput must have 3 weights"):
             metric(Y, *told, multioutput=[1, 2])

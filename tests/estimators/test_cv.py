@@ -1,5 +1,7 @@
 """RibbonCV: path of alphas, choice of parameters, and the scikit-learn interface."""
 
+from typing import get_type_hints
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -618,6 +620,8 @@ def test_with_alpha_and_check_linearization_delegate_to_the_fitted_ribbon():
     tuned = RibbonCV(Ridge(), cv=3).fit(X, y)
     moved = tuned.with_alpha(0.1)
     assert moved.alpha == 0.1
+    assert get_type_hints(RibbonCV.with_alpha)["return"] == RibbonRegressor | RibbonClassifier
+    assert isinstance(moved, RibbonRegressor)
     np.testing.assert_array_equal(moved.predict_interval(X), tuned.estimator_.with_alpha(0.1).predict_interval(X))
     ours, theirs = (one.check_linearization(X, y, n_refits=2, random_state=0) for one in (tuned, tuned.estimator_))
     np.testing.assert_array_equal(ours.shifts, theirs.shifts)

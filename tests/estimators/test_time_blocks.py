@@ -33,6 +33,22 @@ def test_blocks_by_duration():
     np.testing.assert_array_equal(time_blocks(DAYS.tz_localize("UTC"), length="7D"), weeks)
 
 
+@pytest.mark.parametrize(("offset", "name"), [("MS", "%Y-%m"), ("W", "%G-%V"), ("YS", "%Y")])
+def test_blocks_of_the_calendar_in_any_order(offset, name):
+    """Blocks of shuffled, repeated and stacked dates against their names; ISO weeks end on Sunday, as "W" does."""
+    hours = pd.date_range("2025-11-20 06:00", periods=200, freq="13h")
+    times = hours[np.random.default_rng(1).integers(200, size=300)]  # with duplicates
+    np.testing.assert_array_equal(time_blocks(times, length=offset), pd.factorize(times.strftime(name))[0])
+    ordered = np.argsort(times, kind="stable")
+    np.testing.assert_array_equal(
+        pd.factorize(time_blocks(times, length=offset)[ordered])[0], time_blocks(times[ordered], length=offset)
+    )
+    station = np.repeat(["north", "south", "west"], 200)
+    stacked = np.concatenate([hours, hours[::-1], hours])
+    expected = pd.factorize(station + pd.DatetimeIndex(stacked).strftime(name).to_numpy(dtype=object))[0]
+    np.testing.assert_array_equal(time_blocks(stacked, length=offset, by=station), expected)
+
+
 def test_several_series_get_separate_blocks():
     times, station = np.tile(np.arange(6), 2), np.repeat(["north", "south"], 6)
     np.testing.assert_array_equal(time_blocks(times, length=3, by=station), np.repeat([0, 1, 2, 3], 3))

@@ -1,15 +1,18 @@
 """Metrics against scoringrules, scikit-learn and Monte Carlo; scorers inside scikit-learn's own searches."""
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
 import scoringrules
 from scipy import stats
+from sklearn import config_context
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -99,6 +102,39 @@ def test_bad_metric_input_is_named():
         metrics.expected_calibration_error([0, 1], [[0.5, 0.5], [0.6, 0.4]], strategy="other")
     with pytest.raises(ValueError, match="metric must be"):
         metrics.make_interval_scorer("sharpness")
+    for score in (metrics.expected_calibration_error, metrics.reliability_curve):
+        with pytest.raises(ValueError, match="y_true has classes that are not among the labels"):
+            score([0, 2], [[0.5, 0.5], [0.6, 0.4]], labels=[0, 1])
+        for wrong in ([[-0.1, 1.1], [0.6, 0.4]], [[50, 50], [60, 40]], [0.5, 1.2]):
+            with pytest.raises(ValueError, match="y_proba must lie between 0 and 1"):
+                score([0, 1], wrong)
+    for missing in ([np.nan, 1.0], [[np.nan, 1.0], [1.0, 1.0]]):
+        for score in (metrics.gaussian_nll, metrics.crps_gaussian):
+            with pytest.raises(ValueError, match="y_true contains NaN"):
+                score(missing, np.ones_like(missing), np.ones_like(missing))
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0, -1.0], "must not be negative"),
+        ([np.nan, 1.0], "contains NaN"),
+        ([0.0, 0.0], "non-zero"),
+        ([1.0], "shape"),
+    ],
+)
+def test_bad_weights_are_refused(weight, message):
+    y, interval = [1.0, 2.0], [[0, 2], [1, 5]]
+    for call in (
+        lambda: metrics.interval_coverage_score(y, interval, sample_weight=weight),
+        lambda: metrics.mean_interval_score(y, interval, sample_weight=weight),
+        lambda: metrics.coverage_by_group(y, interval, [0, 1], sample_weight=weight),
+        lambda: metrics.coverage_by_width(y, interval, sample_weight=weight),
+        lambda: metrics.gaussian_nll(y, y, y, sample_weight=weight),
+        lambda: metrics.expected_calibration_error([0, 1], [0.5, 0.6], sample_weight=weight),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_pit_is_uniform_under_the_right_model():
@@ -204,6 +240,68 @@ def test_scorers_in_cross_validate_and_after_pickling():
     assert pickle.loads(pickle.dumps(scorer)).confidence_level == 0.5
     assert pickle.loads(pickle.dumps(metrics.neg_nll_scorer)) is metrics.neg_nll_scorer
     assert "width" in repr(scorer)
+
+
+SCORERS = [metrics.neg_nll_scorer, metrics.make_interval_scorer("width")]
+
+
+def weighted_fits(scorer):
+    """Scores of three folds, weighted as the scorer asks for, and those that follow from fits by hand."""
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.random.default_rng(0).exponential(size=len(y))
+    folds = list(KFold(3).split(X))
+    ribbon = RibbonRegressor().set_fit_request(sample_weight=True)
+    results = cross_validate(ribbon, X, y, scoring=scorer, cv=folds, params={"sample_weight": weight})
+    fits = [(RibbonRegressor().fit(X[a], y[a], weight[a]), X[b], y[b], weight[b]) for a, b in folds]
+    return results, fits
+
+
+def by_hand(scorer, fit, weighted):
+    """Score of a fitted Ribbon by the density or the width of single rows."""
+    ribbon, X, y, weight = fit
+    rows = ribbon.log_density(X, y) if scorer is SCORERS[0] else -np.diff(ribbon.predict_interval(X, 0.9), axis=1)[:, 0]
+    return np.average(rows, weights=weight if weighted else None)
+
+
+@pytest.mark.parametrize("scorer", SCORERS, ids=["function", "interval"])
+def test_scorers_request_weights_under_metadata_routing(scorer):
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            weighted_fits(scorer)
+        for request in (True, False):
+            asking = scorer.set_score_request(sample_weight=request)
+            for same in (asking, pickle.loads(pickle.dumps(asking)), copy.deepcopy(asking)):
+                results, fits = weighted_fits(same)
+                np.testing.assert_allclose(results["test_score"], [by_hand(scorer, fit, request) for fit in fits])
+        several, _ = weighted_fits({"ours": scorer.set_score_request(sample_weight=True)})
+        np.testing.assert_allclose(several["test_ours"], [by_hand(scorer, fit, True) for fit in fits])
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):  # others' scorer is as before
+            weighted_fits(scorer)
+    assert pickle.loads(pickle.dumps(asking)).request is False  # also where routing is not enabled
+    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
+        scorer.set_score_request(sample_weight=True)
+
+
+@pytest.mark.parametrize("scorer", SCORERS, ids=["function", "interval"])
+@pytest.mark.parametrize("routing", [False, True])
+def test_grid_search_passes_weights_to_scorers(scorer, routing):
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.random.default_rng(0).exponential(size=len(y))
+    folds = list(KFold(3).split(X))
+    with config_context(enable_metadata_routing=routing):
+        ribbon = RibbonRegressor().set_fit_request(sample_weight=True) if routing else RibbonRegressor()
+        if routing:
+            with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+                GridSearchCV(ribbon, {"alpha": [1.0]}, scoring=scorer, cv=folds).fit(X, y, sample_weight=weight)
+        asking = scorer.set_score_request(sample_weight=True) if routing else scorer
+        for scoring in (asking, {"ours": asking}):
+            search = GridSearchCV(ribbon, {"alpha": [1.0]}, scoring=scoring, cv=folds, refit=False)
+            search.fit(X, y, sample_weight=weight)
+    fits = [(RibbonRegressor().fit(X[a], y[a], weight[a]), X[b], y[b], weight[b]) for a, b in folds]
+    # without routing, older searches pass no weights to any scorer
+    weighted = routing or hasattr(GridSearchCV, "_check_scorers_accept_sample_weight")
+    scores = [search.cv_results_[f"split{i}_test_ours"][0] for i in range(3)]
+    np.testing.assert_allclose(scores, [by_hand(scorer, fit, weighted) for fit in fits])
 
 
 def test_scorers_take_a_tuned_ribbon():

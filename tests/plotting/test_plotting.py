@@ -29,7 +29,7 @@ from statsmodels.stats.proportion import proportion_confint
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor, plotting
 from skribbon.baselines import BootstrapRegressor, LaplaceClassifier, LaplaceRegressor
 from skribbon.exceptions import SelectionWarning, UndeterminedDirectionWarning
-from skribbon.metrics import expected_calibration_error, interval_coverage_score, reliability_curve
+from skribbon.metrics import coverage_band, expected_calibration_error, interval_coverage_score, reliability_curve
 from skribbon.plotting import (
     AlphaPathDisplay,
     CoefficientDisplay,
@@ -248,9 +248,23 @@ def test_chance_band_of_conformal_intervals_is_beta_binomial(n, m):
     rank = np.ceil((m + 1) * levels - 1e-9)
     for tail, limit in zip((0.05, 0.95), display.chance_band(levels), strict=True):
         exact = [stats.betabinom(n, k, m + 1 - k).ppf(tail) / n for k in rank]
-        np.testing.assert_allclose(limit, exact, atol=0.6 / n + 0.002)
+        np.testing.assert_array_equal(limit, exact)
+    bands = [coverage_band(n, level, n_calibration=m, probability=0.9) for level in levels]
+    np.testing.assert_array_equal(np.transpose(display.chance_band(levels)), bands)
+    weighted = CoverageDisplay(levels, levels, n + 0.3, n_calibration=m, band_level=0.9)  # rounded
+    np.testing.assert_array_equal(weighted.chance_band(levels), display.chance_band(levels))
+    np.testing.assert_array_equal(display.chance_band([0.0, 1.0]), [[0, 1], [0, 1]])
     fixed = CoverageDisplay(levels, levels, n, band_level=0.9)  # without calibration rows
     assert (np.diff(display.chance_band(levels), axis=0) > np.diff(fixed.chance_band(levels), axis=0)).all()
+
+
+@pytest.mark.parametrize(("n", "m"), [(10_100, 2000), (50_000, 100)])
+def test_chance_band_of_many_rows_is_beta_binomial_to_one_row(n, m):
+    display = CoverageDisplay(np.array([0.5]), np.array([0.5]), n, n_calibration=m)
+    for level in (0.5, 0.9, 0.99):
+        rank = np.ceil((m + 1) * level - 1e-9)
+        exact = stats.betabinom(n, rank, m + 1 - rank).ppf([0.025, 0.975]) / n
+        np.testing.assert_allclose(np.ravel(display.chance_band(level)), exact, atol=1 / n, rtol=0)
 
 
 def test_coverage_of_conformal_intervals_counts_calibration_rows():

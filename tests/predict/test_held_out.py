@@ -209,6 +209,14 @@ def test_with_alpha_rescales_ribbon_and_leave_one_out_record_from_their_own_alph
     assert fits[0.05].loo_score_ != pytest.approx(fits[2.0].loo_score_, rel=1e-4)
 
 
+def test_missing_joint_draws_name_what_has_them():
+    ribbon = RibbonRegressor(Ridge(), noise=3000.0).fit(X, y)
+    for distribution in (ribbon.predict_distribution(X).scaled(1.0), record_of(ribbon, X, y).distribution):
+        with pytest.raises(ValueError, match=r"no joint draws; use predict_samples, after with_alpha"):
+            distribution.sample(2)
+    assert ribbon.with_alpha(2.0).predict_samples(X, 2).shape == (2, len(y))
+
+
 def test_leave_one_out_scores_count_rows_by_their_weights():
     weight = np.random.default_rng(0).integers(1, 4, len(y))
     rows, tuned = np.repeat(np.arange(len(y)), weight), RibbonCV(RibbonRegressor(Ridge(), noise=3000.0), cv="loo")
