@@ -137,7 +137,7 @@ class Factor:
 
     def effective_parameters(self, shift):
         """tr(H_r^-1 (H_r - diag(shift))): the sum of leverages; ``shift`` (p,) is the penalty and damping in H_r."""
-        return self.rank - float(shift @ self.inverse_diagonal)
+        return self.rank - float(shift[shift > 0] @ self.inverse_diagonal[shift > 0])  # an inverse may overflow
 
 
 def probes(p, n_columns=None):

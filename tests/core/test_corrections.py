@@ -9,7 +9,14 @@ from scipy.optimize import least_squares
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import GammaRegressor, LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
 from sklearn.model_selection import cross_val_score
 from sklearn.neural_network import MLPRegressor
 from trained import trained
@@ -17,7 +24,7 @@ from trained import trained
 from skribbon import RibbonClassifier, RibbonCV, RibbonRegressor
 from skribbon._core.thresholds import MAX_LEVERAGE
 from skribbon._core.units import resolvent
-from skribbon.exceptions import LeverageWarning
+from skribbon.exceptions import ApproximateCurvatureWarning, CurvatureError, LeverageWarning
 from skribbon.models import as_parametric
 
 CORRECTIONS = ["HC0", "HC1", "HC2", "HC3"]
@@ -34,6 +41,37 @@ def test_least_squares_equals_statsmodels(correction, n):
     ribbon = RibbonRegressor(alpha=(n - 1) / n, correction=correction).fit(X, y)
     reference = sm.OLS(y, with_constant(X)).fit(cov_type=correction)
     np.testing.assert_allclose(ribbon.covariance_, reference.cov_params(), rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.FamilyWarning")
+@pytest.mark.parametrize(
+    ("power", "family"),
+    [(0, sm.families.Gaussian), (1.5, sm.families.Tweedie), (2, sm.families.Gamma), (3, sm.families.InverseGaussian)],
+)
+def test_glms_with_a_wrong_mean_have_the_robust_sandwich_of_statsmodels(power, family):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(1000, 1))
+    y = (1 + x[:, 0] + 3 * x[:, 0] ** 2) * rng.gamma(4, 0.25, size=1000)
+    model = TweedieRegressor(power=power, link="log", alpha=0, tol=1e-9, max_iter=10_000, solver="lbfgs")
+    ribbon = RibbonRegressor(model, alpha=999 / 1000, correction="HC0").fit(x, y)
+    own = {"var_power": power} if power == 1.5 else {}
+    reference = sm.GLM(y, with_constant(x), family=family(sm.families.links.Log(), **own)).fit(
+        cov_type="HC0", tol=1e-12
+    )
+    np.testing.assert_allclose(ribbon.covariance_, reference.cov_params(), rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::skribbon.exceptions.RibbonWarning")
+def test_indefinite_hessian_of_a_glm_is_replaced_with_a_warning():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 1)), rng.exponential(size=100)
+    model = TweedieRegressor(power=3, link="log", alpha=0).fit(x, y)
+    model.intercept_ += 5.0  # far from the minimum, where the loss is concave
+    with pytest.warns(ApproximateCurvatureWarning, match="indefinite"):
+        ribbon = RibbonRegressor(FrozenEstimator(model)).fit(x, y)
+    assert type(ribbon.curvature_).__name__ == "GaussNewton"
+    with pytest.raises(CurvatureError, match="indefinite"):
+        RibbonRegressor(FrozenEstimator(model), curvature="hessian").fit(x, y)
 
 
 @pytest.mark.parametrize("far", [1.0, 8.0])

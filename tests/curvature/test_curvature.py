@@ -185,8 +185,8 @@ AUTO = [
     (GammaRegressor(), "gamma", Hessian),
     (TweedieRegressor(power=1.5), "gamma", Hessian),
     (TweedieRegressor(power=0), "gamma", Hessian),
-    (TweedieRegressor(power=0, link="log"), "gamma", GaussNewton),
-    (TweedieRegressor(power=3), "inverse-gaussian", GaussNewton),
+    (TweedieRegressor(power=0, link="log"), "gamma", Hessian),
+    (TweedieRegressor(power=3), "inverse-gaussian", Hessian),
     (MLPRegressor(**MLP), "normal", GaussNewton),
     (MLPClassifier(**MLP), "binary", GaussNewton),
 ]
