@@ -778,8 +778,9 @@ def twin_weights(s):
         raise DoesNotApply
     if s.case.prepare.startswith("scaler") and s.case.options.get("damping"):
         raise DoesNotApply  # scalers see no weights, and the damping is in units of the scaled columns
-    if s.case.target == "standard" and isinstance(s.case.options.get("noise"), float):
-        raise DoesNotApply  # the scaler of y sees no weights, and the noise is in units of the scaled y
+    learnt = s.case.target in ("power", "quantile", "quantile_normal")  # from y without weights
+    if learnt or (s.case.target == "standard" and isinstance(s.case.options.get("noise"), float)):
+        raise DoesNotApply  # a number is in units of the scaled y
     if _is_refitted(s) or "duplicated" in s.case.x:
         raise DoesNotApply  # folds have equally many rows, not equal weights, and copies may be other observations
     d, times = s.data, s.data.weight.astype(int)
@@ -977,7 +978,9 @@ def conformal_promises_are_kept(s):
     data, m = _other_data(s), s.case.n + 3
     rows = contain(data.X, data.text, s.case.container)
     known = np.isin(data.y, s.ribbon.classes_).all() if s.case.is_classifier else True
-    base = np.asarray(getattr(s.fitted.estimator_, "predict_proba" if s.case.is_classifier else "predict")(rows))
+    base = np.asarray(
+        getattr(s.fitted.estimator_, "predict_proba" if s.case.is_classifier else "predict")(_again(s, rows))
+    )
     if not known or not np.isfinite(base.astype(float)).all():
         raise DoesNotApply
     scores = ("lac", "aps") if s.case.is_classifier else ("distribution", "normalized", "absolute")
