@@ -196,7 +196,8 @@ class Drawn(Normal):
         left, right = (np.take_along_axis(ordered, np.clip(below + k, 0, B - 1), axis=-1) for k in (-1, 0))
         with np.errstate(invalid="ignore", divide="ignore"):
             part = np.nan_to_num((y - left) / (right - left), nan=0.0, posinf=0.0, neginf=0.0)
-            level = np.clip((below - 1 + np.clip(part, 0, 1)) / max(B - 1, 1), 0, 1)[..., 0]
+            least = np.finfo(float).eps * (below > 0)  # a quantile at a smaller level rounds to the smallest draw
+            level = np.clip((below - 1 + np.clip(part, 0, 1)) / max(B - 1, 1), least, 1)[..., 0]
             return np.where(np.isinf(self._df), level, stdtr(np.minimum(self._df, 1e300), ndtri(level)))
 
 
