@@ -469,6 +469,11 @@ def calibrate(held_out, score, bins=None):
         raise ValueError("groups and bins are mutually exclusive; set only one of them.")
     if score == "distribution" and not distribution.law.real and (held_out.targets < 0).any():
         raise ValueError("y_cal has values below zero, impossible under the base model's family; use score='absolute'.")
+    if (score == "normalized" or bins is not None) and np.isinf(distribution.std()).any():
+        raise ValueError(
+            "score='normalized' and bins need predicted standard deviations, which are infinite under the inverse of "
+            "the target's transformer; use score='distribution' without bins."
+        )
     scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
         calibration = Calibration.from_spread(score, scores, held_out.weight, distribution.std(), bins)

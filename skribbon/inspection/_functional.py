@@ -172,6 +172,11 @@ class Response:
             slopes[:, 0, 0] = distribution.slope()
             return distribution.prediction()[:, None], slopes, none
         y, (slopes[:, 0, 0], unit, by_scale) = smearing(distribution)
+        if not np.isfinite(y @ WEIGHTS).all():
+            raise ValueError(
+                "The mean of y is infinite or unknown, because the inverse of the target's transformer has a pole or "
+                "ends within the noise; use statistic='median', with kind='confidence'."
+            )
         if np.ndim(self.estimator.noise_.predict(X)):
             slopes[:, 1, 0] = by_scale / np.sqrt(distribution.dispersion)
         return (y @ WEIGHTS)[:, None], slopes, np.column_stack([y, unit, by_scale])

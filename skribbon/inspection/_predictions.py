@@ -105,8 +105,8 @@ def predictions(
     The mean of a transformed target depends on the noise distribution. Its standard error includes the uncertainty of
     that distribution, estimated from as many values as there are training rows or groups. The exponential of
     heavy-tailed noise has no mean. Noise of a transformed target therefore ends at the smallest and largest residual
-    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. The mean is
-    infinite if the inverse transform has a pole within the noise, as 1 / t has.
+    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. An infinite mean
+    is refused: the inverse transform has a pole within the noise, as 1 / t has, and PowerTransformer's can have.
 
     Estimates are at the fitted parameters. Draws also vary the parameters, so with a convex inverse transform their
     mean is slightly larger: with a logarithm by half of the epistemic variance, relative to the mean.
