@@ -278,9 +278,8 @@ class Means:
             unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes[:, :K]).sum(axis=2))
             if reverse:
                 seeds = np.zeros((len(slopes), k, m, S))
-                seeds[np.arange(len(slopes)), :, block.codes] = (slopes * block.weight[:, None, None]).transpose(
-                    0, 2, 1
-                )
+                weighted = (slopes * block.weight[:, None, None]).transpose(0, 2, 1)
+                seeds[np.arange(len(slopes)), :, block.codes] = weighted
                 gradients += tangent.vjp(seeds.reshape(len(slopes), k, m * S)).T.reshape(m, S, p)
             else:
                 gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(S)], axis=1)

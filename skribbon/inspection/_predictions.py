@@ -373,8 +373,7 @@ def partial_dependence(
         grid = own[column.name].tolist() if column.name in own else _grid(column, grid_resolution, low, high)
         column.check_known(grid, response.model.preprocess)
         for value in grid:
-            X = response.prepared(column.replaced(value))
-            means = Means.from_rows(response, X, means_of, keep=population)
+            means = Means.from_rows(response, response.prepared(column.replaced(value)), means_of, keep=population)
             pieces.append(infer_means(response, [means], sampling=sampling))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
@@ -392,9 +391,8 @@ def _compare(response, chosen, combine, change, rows, unit_share=1.0):
         pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        keep = sampling is not None
-        start = Means.from_rows(response, before, groups, keep=keep)
-        means = ([Means.from_rows(response, X, groups, keep=keep), start] for X in after)
+        start = Means.from_rows(response, before, groups, keep=sampling is not None)
+        means = ([Means.from_rows(response, X, groups, keep=sampling is not None), start] for X in after)
         pieces = [infer_means(response, pair, combine, unit_share, sampling) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or groups is None:
