@@ -10,6 +10,7 @@ from ..exceptions import ignored_warnings
 HUGE = 1e300  # largest number given to a transformer in place of infinity: its square root and logarithm are finite
 FAR = 1e9  # a bound of y that is this many times a training target is infinite, and this small a part of it is zero
 STEP = 1e-5  # step of numerical derivatives relative to y: balances rounding and curvature
+OTHERS = "Use another, e.g. StandardScaler(), or PowerTransformer(), under which the mean of y may be infinite."
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class TargetScale:
         if not np.isfinite(y).all() or (steps < -1e-9 * np.abs(y).max()).any():
             raise ValueError(
                 "The inverse of the target's transformer is not monotone over the training targets, so intervals "
-                f"cannot be transformed back: {model.target_transformer!r}. Use another, e.g. PowerTransformer()."
+                f"cannot be transformed back: {model.target_transformer!r}. {OTHERS}"
             )
         increasing = cls(model)._rises(t[0], t[-1])
         line = cls(model)._decode(t[0] + spread(t[0], t[-1]) * np.linspace(-1, 2, 9))
@@ -90,7 +91,7 @@ class TargetScale:
         except (ArithmeticError, LookupError) as error:
             raise ValueError(
                 "The inverse of the target's transformer fails beyond the training targets, so intervals cannot be "
-                f"transformed back: {self.model.target_transformer!r}. Use another, e.g. PowerTransformer()."
+                f"transformed back: {self.model.target_transformer!r}. {OTHERS}"
             ) from error
 
     def _encode(self, y):

@@ -45,8 +45,7 @@ class _Laplace(WeightedFit):
         self._check_parameters()
         prior, scores = self.prior_precision, {}
         if prior == "validation":
-            prior, tried = self._tune(X, y, sample_weight)
-            scores = {"prior_scores_": tried}
+            prior, scores["prior_scores_"] = self._tune(X, y, sample_weight)
         fitted, training = self._fit_training(X, y, sample_weight)
         observation, dispersion = self._observation(fitted, training)
         ribbon, precision = self._posterior(training, dispersion, prior)
@@ -92,8 +91,7 @@ class _Laplace(WeightedFit):
         (observation, dispersion), scores = trial._observation(fitted, training), []
         for prior in PRIORS:
             adopt(trial, fitted | observation | {"ribbon_": trial._posterior(training, dispersion, prior)[0]})
-            score = trial._log_score(safe_indexing(X, test), y[test])
-            scores.append(np.average(score, weights=weight[test]))
+            scores.append(np.average(trial._log_score(safe_indexing(X, test), y[test]), weights=weight[test]))
         return float(PRIORS[np.argmax(scores)]), dict(zip(PRIORS.tolist(), map(float, scores), strict=True))
 
 

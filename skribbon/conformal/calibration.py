@@ -332,7 +332,7 @@ class Calibration:
         """
         import pandas as pd
 
-        weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
+        weight = as_weights(weight, len(scores))
         if groups is None:
             return cls(score, scores, weight)
         code, labels = pd.factorize(checked_labels(groups, len(scores)), sort=False)
@@ -356,9 +356,9 @@ class Calibration:
         -------
         Calibration
         """
-        weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=float)
         if np.ndim(bins) == 0:
-            edges = np.unique(sample_quantiles(std, weight, np.arange(1, check_count(bins, "bins")) / bins))
+            shares = np.arange(1, check_count(bins, "bins")) / bins
+            edges = np.unique(sample_quantiles(std, as_weights(weight, len(std)), shares))
         else:
             edges = np.asarray(bins, dtype=float)
             if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
@@ -469,6 +469,8 @@ def calibrate(held_out, score, bins=None):
         raise ValueError("groups and bins are mutually exclusive; set only one of them.")
     if score == "distribution" and not distribution.law.real and (held_out.targets < 0).any():
         raise ValueError("y_cal has values below zero, impossible under the base model's family; use score='absolute'.")
+    if (score == "normalized" or bins is not None) and np.isinf(distribution.std()).any():
+        raise ValueError("Predicted standard deviations of y are infinite; use score='distribution' without bins.")
     scores, above = SCORES[score].of(distribution, y), SCORES[score].above(distribution, y)
     if bins is not None:
         calibration = Calibration.from_spread(score, scores, held_out.weight, distribution.std(), bins)
@@ -521,8 +523,7 @@ def conformal_bounds(calibration, distribution, quantiles, groups, weight):
             one_sided = replace(calibration, scores=signed if side else -signed)
             levels = quantiles[some] if side else 1 - quantiles[some]
             thresholds = one_sided.thresholds(levels, len(distribution), group, weight)
-            outer, inner = (
-                interval_of(calibration.score, distribution, np.abs(thresholds), sign) for sign in (1, -1)
-            )  # (n, 2, Q) each; a bound on the other side of the median is an end that is rounded inward
+            # (n, 2, Q) each; a bound on the other side of the median is an end that is rounded inward
+            outer, inner = (interval_of(calibration.score, distribution, np.abs(thresholds), sign) for sign in (1, -1))
             bounds[:, some] = np.where(thresholds >= 0, outer[:, side], inner[:, 1 - side])
     return bounds

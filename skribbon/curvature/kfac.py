@@ -51,8 +51,7 @@ class KroneckerLayer:
     def solve(self, B):
         """Solve with the layer's matrix for B (a, b, m)."""
         W, Q, inverse, _, _ = self._spectrum
-        inner = _both_sides(W.T, B, Q.T) * inverse[:, :, None]
-        return _both_sides(W, inner, Q)
+        return _both_sides(W, _both_sides(W.T, B, Q.T) * inverse[:, :, None], Q)
 
     def root_product(self, E):
         """Root of the inverse times E (a, b, m); flat and dead directions give zero."""

@@ -83,15 +83,12 @@ class LowRankPlusDiagonal(Factor):
         self._inverse_root_d = np.divide(1.0, np.sqrt(d), out=np.zeros_like(d), where=kept)
         self.V, s, _ = np.linalg.svd(self._inverse_root_d[:, None] * self.U * np.sqrt(values), full_matrices=False)
         self._shrunk = 1 / (1 + s**2)
-        self._spans_all = len(s) >= kept.sum()  # then I - V V' is pure rounding
+        self._rest = float(len(s) < kept.sum())  # zero if V spans all, since I - V V' is then pure rounding
         self.rank, self.null = int(kept.sum()), flat_directions(~kept)
 
     def _apply(self, B, weights):
         """Product (I - V V' + V diag(weights) V') B."""
-        C = self.V.T @ B
-        if self._spans_all:
-            return self.V @ (weights[:, None] * C)
-        return B + self.V @ ((weights - 1)[:, None] * C)
+        return self._rest * B + self.V @ ((weights - self._rest)[:, None] * (self.V.T @ B))
 
     def solve(self, B):
         r = self._inverse_root_d[:, None]
@@ -109,8 +106,7 @@ class LowRankPlusDiagonal(Factor):
     @property
     def inverse_diagonal(self):
         """Diagonal of the inverse, (p,)."""
-        inside = self.V**2 @ (self._shrunk if self._spans_all else self._shrunk - 1)
-        return self._inverse_root_d**2 * (inside if self._spans_all else 1 + inside)
+        return self._inverse_root_d**2 * (self._rest + self.V**2 @ (self._shrunk - self._rest))
 
     def to_dense(self):
         return (self.U * self.values) @ self.U.T + np.diag(self.d)
@@ -184,12 +180,9 @@ class LowRank(Curvature):
 def randomized_eigh(product, p, rank, n_iter):
     """Leading eigenvalues (r,), largest first, and eigenvectors (p, r) of a positive semi-definite operator."""
     size = min(p, rank + 10)  # random directions beyond the rank make the leading eigenvectors accurate
-    if size == p:
-        Q = np.eye(p)
-    else:
-        Q = probes(p, size)
-        for _ in range(1 + n_iter):
-            Q, _ = np.linalg.qr(product(Q))
+    Q = np.eye(p) if size == p else probes(p, size)
+    for _ in range(0 if size == p else 1 + n_iter):
+        Q, _ = np.linalg.qr(product(Q))
     B = Q.T @ product(Q)
     values, vectors = np.linalg.eigh((B + B.T) / 2)
     leading = np.argsort(values)[::-1][: min(rank, p)]

@@ -145,10 +145,10 @@ def wald_test(
     Parameters
     ----------
     ribbon : fitted RibbonRegressor, RibbonClassifier, RibbonCV, LaplaceRegressor or LaplaceClassifier
-    hypothesis : str or array-like of shape (n_coefficients,) or (n_constraints, n_coefficients)
+    hypothesis : str, list of str, or array-like of shape (n_coefficients,) or (n_constraints, n_coefficients)
         Text over the terms of :func:`~skribbon.inspection.coefficients`, such as "x1 = x2 = 0" or
-        "x1 - 2*x2 = 0.5, x3 = 0"; with more than two classes a term is "class: name". Or a matrix with a column for
-        each row of that table.
+        "x1 - 2*x2 = 0.5, x3 = 0", or ["x1 = 0", "x3 = 0"]; with more than two classes a term is "class: name". Or a
+        matrix with a column for each row of that table.
     value : float or array-like of shape (n_constraints,), default=0.0
         Values that the combinations are tested against; numbers in the text are added to them.
     feature_names : sequence of str, default=None
@@ -270,8 +270,8 @@ class Terms:
 def _constraints(terms: Terms, given: Any, value: Any, parameter: str) -> tuple[list[str], FloatArray, Functional]:
     """Read combinations of coefficients from text or a matrix: names (q,), tested values (q,), and the functional."""
     qualified = terms.qualified
-    if isinstance(given, str):
-        names, L, constants = parse(given, qualified)
+    if np.asarray(given).dtype.kind == "U":
+        names, L, constants = parse(", ".join(np.ravel(given)), qualified)
     else:
         L = np.atleast_2d(np.asarray(given, dtype=float))
         if L.ndim != 2 or L.shape[1] != len(qualified) or not np.isfinite(L).all():

@@ -172,6 +172,11 @@ class Response:
             slopes[:, 0, 0] = distribution.slope()
             return distribution.prediction()[:, None], slopes, none
         y, (slopes[:, 0, 0], unit, by_scale) = smearing(distribution)
+        if not np.isfinite(y @ WEIGHTS).all():
+            raise ValueError(
+                "The mean of y is infinite or unknown, because the inverse of the target's transformer has a pole or "
+                "ends within the noise; use statistic='median', with kind='confidence'."
+            )
         if np.ndim(self.estimator.noise_.predict(X)):
             slopes[:, 1, 0] = by_scale / np.sqrt(distribution.dispersion)
         return (y @ WEIGHTS)[:, None], slopes, np.column_stack([y, unit, by_scale])
@@ -273,9 +278,8 @@ class Means:
             unit += block.sums(np.sign(block.weight)[:, None] * np.abs(slopes[:, :K]).sum(axis=2))
             if reverse:
                 seeds = np.zeros((len(slopes), k, m, S))
-                seeds[np.arange(len(slopes)), :, block.codes] = (slopes * block.weight[:, None, None]).transpose(
-                    0, 2, 1
-                )
+                weighted = (slopes * block.weight[:, None, None]).transpose(0, 2, 1)
+                seeds[np.arange(len(slopes)), :, block.codes] = weighted
                 gradients += tangent.vjp(seeds.reshape(len(slopes), k, m * S)).T.reshape(m, S, p)
             else:
                 gradients += np.stack([block.sums(tangent.scores(slopes[:, q])) for q in range(S)], axis=1)

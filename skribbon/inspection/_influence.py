@@ -99,8 +99,7 @@ def influence(
     1           0  362       1.26
     """
     asked = Question("influence", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
-    top = asked.checked_top(top)
-    values, certain = influences(asked.training, asked.jacobian, asked.change, top)
+    values, certain = influences(asked.training, asked.jacobian, asked.change, asked.checked_top(top))
     _warn_if_certain(certain, asked.training.rows.groups is None)
     return asked.table(values, "influence")
 
@@ -156,8 +155,7 @@ def variance_contributions(
     1           0  362         0.031
     """
     asked = Question("variance_contributions", ribbon, (X_train, y_train, sample_weight, groups), X, scale)
-    top = asked.checked_top(top)
-    found = contributions(asked.training, asked.gradients, asked.estimator.ribbon_.alpha, top)
+    found = contributions(asked.training, asked.gradients, asked.estimator.ribbon_.alpha, asked.checked_top(top))
     if share:
         total = found.total if isinstance(found, Top) else found.sum(axis=0)
         total = np.where(total > 0, total, 1.0)
@@ -453,7 +451,7 @@ class Question:
         """Predictions (n, K) at raw predictions (n, k)."""
         model = self.estimator.model_
         if self.scale == "raw":
-            return f @ _raw_basis(model).T
+            return f @ _raw_basis(model.loss).T
         if model.classes is not None:
             return model.loss.probabilities(f / stated_temperature(self.estimator))
         with np.errstate(all="ignore"):
@@ -471,7 +469,7 @@ class Question:
         f, J = self._tangents
         options = {"class_": self.estimator.model_.classes, "statistic": "median"}
         is_raw, response = self.scale == "raw", Response(self.estimator, self.asking, **options)
-        slopes = _raw_basis(self.estimator.model_) if is_raw else response.at(f, self.X)[1]
+        slopes = _raw_basis(self.estimator.model_.loss) if is_raw else response.at(f, self.X)[1]
         return (slopes @ J).reshape(-1, J.shape[2])
 
     def checked_top(self, top: int | None) -> int | None:
@@ -479,8 +477,7 @@ class Question:
         n, q = len(self.units), len(self.values)
         if top is None and 16 * n * q > machine_bytes() / 2:
             raise MemoryError(
-                f"{self.asking} of {n} rows on {q} predictions makes a table of {8e-9 * n * q:.3g} GB; ask for the "
-                "largest only, with top=20."
+                f"{self.asking} of {n} rows on {q} predictions is a table of {8e-9 * n * q:.3g} GB; ask for top=20."
             )
         return top if top is None else min(check_count(top, "top"), n)
 
@@ -500,9 +497,6 @@ class Question:
         return pd.DataFrame(table)
 
 
-def _raw_basis(model):
+def _raw_basis(loss):
     """Matrix (K, k) that turns raw predictions into logits of all classes, or into the location."""
-    k = model.loss.n_outputs
-    if model.classes is None or model.loss.output_map is None:
-        return np.eye(k)[:1]
-    return model.loss.output_map
+    return np.eye(loss.n_outputs)[:1] if loss.output_map is None else loss.output_map

@@ -105,8 +105,8 @@ def predictions(
     The mean of a transformed target depends on the noise distribution. Its standard error includes the uncertainty of
     that distribution, estimated from as many values as there are training rows or groups. The exponential of
     heavy-tailed noise has no mean. Noise of a transformed target therefore ends at the smallest and largest residual
-    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. The mean is
-    infinite if the inverse transform has a pole within the noise, as 1 / t has.
+    if it is empirical, and at its quantiles 0.001 and 0.999 if it is Student's t; draws end there too. An infinite mean
+    is refused: the inverse transform has a pole within the noise, as 1 / t has, and PowerTransformer's can have.
 
     Estimates are at the fitted parameters. Draws also vary the parameters, so with a convex inverse transform their
     mean is slightly larger: with a logarithm by half of the epistemic variance, relative to the mean.
@@ -373,8 +373,7 @@ def partial_dependence(
         grid = own[column.name].tolist() if column.name in own else _grid(column, grid_resolution, low, high)
         column.check_known(grid, response.model.preprocess)
         for value in grid:
-            X = response.prepared(column.replaced(value))
-            means = Means.from_rows(response, X, means_of, keep=population)
+            means = Means.from_rows(response, response.prepared(column.replaced(value)), means_of, keep=population)
             pieces.append(infer_means(response, [means], sampling=sampling))
         labels["term"] += [column.name] * len(grid)
         labels["value"] += list(grid)
@@ -392,9 +391,8 @@ def _compare(response, chosen, combine, change, rows, unit_share=1.0):
         pieces = [infer_rows(response, [X, before], combine, unit_share) for X in after]
     else:
         name, places = "group", list(groups.labels)
-        keep = sampling is not None
-        start = Means.from_rows(response, before, groups, keep=keep)
-        means = ([Means.from_rows(response, X, groups, keep=keep), start] for X in after)
+        start = Means.from_rows(response, before, groups, keep=sampling is not None)
+        means = ([Means.from_rows(response, X, groups, keep=sampling is not None), start] for X in after)
         pieces = [infer_means(response, pair, combine, unit_share, sampling) for pair in means]
     labels = {"term": [chosen.name] * len(places) * len(contrasts), "contrast": list(np.repeat(contrasts, len(places)))}
     if by is not None or groups is None:

@@ -13,11 +13,11 @@ import autograd.numpy as np
 import numpy
 from autograd.extend import defjvp, defvjp, primitive
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import expit
 
 from .._utils.compat import cached_property
 from .._utils.typing import FloatArray
 from .base import ParametricModel
+from .mlp import ACTIVATIONS as UNTRACED
 from .mlp import MultilayerPerceptron
 
 __all__ = ["Architecture", "cnn", "linear_in_features", "michaelis_menten", "mlp", "monotone"]
@@ -33,14 +33,8 @@ def _elementwise(phi, slope):
     return traced
 
 
-# Functions with their slopes, by name.
-ACTIVATIONS = {
-    "identity": lambda z: z,
-    "logistic": _elementwise(expit, lambda a: a * (1 - a)),
-    "tanh": _elementwise(np.tanh, lambda a: 1 - a**2),
-    "relu": _elementwise(lambda z: np.maximum(z, 0), lambda a: a > 0),
-    "softplus": _elementwise(lambda z: np.logaddexp(z, 0), lambda a: -np.expm1(-a)),
-}
+ACTIVATIONS = {name: _elementwise(phi, slope) for name, (phi, slope, _) in UNTRACED.items()}
+ACTIVATIONS["softplus"] = _elementwise(UNTRACED["softplus"][0], lambda a: -np.expm1(-a))  # of autograd's numpy
 
 
 class Architecture:
@@ -585,8 +579,5 @@ def spread(prefix, params, name="l2"):
 def _as_number(leaf):
     array = numpy.asarray(leaf)
     if array.dtype.kind not in "fiub":
-        raise TypeError(
-            f"init must hold numbers or numeric arrays in lists, tuples and dicts; found {leaf!r} "
-            f"of type {type(leaf).__name__}."
-        )
+        raise TypeError(f"init must hold numbers or numeric arrays in a nest; found {leaf!r}, a {type(leaf).__name__}.")
     return array.astype(numpy.float64)

@@ -401,9 +401,7 @@ def class_indices(classes, y):
     y, known = np.asarray(y), set(classes.tolist())
     unknown = [label for label in dict.fromkeys(y.tolist()) if label not in known]
     if unknown:
-        raise ValueError(
-            f"y has labels that the model was not fitted on: {unknown[:5]}; its classes are {list(classes[:20])}."
-        )
+        raise ValueError(f"y has labels that the model was not fitted on: {unknown[:5]}, not in {list(classes[:20])}.")
     return np.searchsorted(classes, y).astype(float)
 
 

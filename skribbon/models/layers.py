@@ -132,11 +132,6 @@ class LayeredTangent(Tangent):
         return [slice(start, start + width) for start in range(0, max(V.shape[-1], 1), width)]
 
 
-def by_layer(V, layers):
-    """Directions V (p, m) as an array (in + 1, m out) for each layer."""
-    return [V[places].transpose(0, 2, 1).reshape(len(places), places.shape[1] * V.shape[1]) for places in layers]
-
-
 @dataclass(frozen=True, eq=False)
 class LayerScores:
     """Matrix S (n r, p) of r scores per row, held as outer products of each layer's inputs and output gradients."""
@@ -175,7 +170,9 @@ class LayerScores:
 
     def product(self, V):
         """Product S V (n, r, m) for V (p, m)."""
-        m, directions = V.shape[1], by_layer(V, self.layers)
+        m = V.shape[1]
+        # an array (in + 1, m out) for each layer
+        directions = [V[places].transpose(0, 2, 1).reshape(len(places), m * places.shape[1]) for places in self.layers]
         return np.concatenate([some._along(directions, m) for _, some in self._chunks(m)]).transpose(0, 2, 1)
 
     def transposed_product(self, C):

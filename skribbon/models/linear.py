@@ -15,7 +15,6 @@ from .base import FROZEN_MODELS, ParametricModel, Tangent, as_parametric, is_who
 from .losses import Bernoulli, Categorical, Huber, HuberWithScale, SquaredEpsilonInsensitive, SquaredErrors, Tweedie
 
 GLM = lm.PoissonRegressor | lm.GammaRegressor | lm.TweedieRegressor
-LARGEST_ROOT = 1e100  # roots up to which products of coefficients are formed: larger ones may overflow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +93,8 @@ class LinearTangent(Tangent):
 
     def covariances(self, root, shared):
         k, d = self._k, len(root) // self._k
-        if k <= 2 or sparse.issparse(self.Z) or d * (k + 1) > 2 * root.shape[1] or np.abs(root).max() > LARGEST_ROOT:
+        # products of larger coefficients may overflow
+        if k <= 2 or sparse.issparse(self.Z) or d * (k + 1) > 2 * root.shape[1] or np.abs(root).max() > 1e100:
             return super().covariances(root, shared)
         first, second = np.triu_indices(k)
         if not shared:  # (d, pairs d): covariances of the coefficients of every pair of outputs

@@ -2,7 +2,6 @@
 
 from copy import copy
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -193,9 +192,10 @@ class WithOffset(MetaEstimatorMixin, VersionedEstimator):
         -------
         float
         """
-        power = None if is_classifier(self) else tweedie_loss(self.estimator, 0.0).power
-        metric = accuracy_score if power is None else partial(d2_tweedie_score, power=power)
-        return metric(y, self.predict(X), sample_weight=sample_weight)
+        if is_classifier(self):
+            return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+        power = tweedie_loss(self.estimator, 0.0).power
+        return d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=power)
 
     def _place(self):
         """Position of the offset's column in X, and whether it holds an exposure."""

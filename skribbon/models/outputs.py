@@ -87,16 +87,12 @@ def _(estimator):
     return takes_outputs(inside(estimator, fitted=False))
 
 
-@as_parametric.register(Pipeline)
+@as_parametric.register(Pipeline | FrozenEstimator)
 def _(estimator, y, sample_weight):
     model = as_parametric(inside(estimator), y, sample_weight)
-    steps = (estimator[:-1],) if len(estimator) > 1 else ()  # fitted transformers are taken as given
+    # fitted transformers are taken as given
+    steps = (estimator[:-1],) if isinstance(estimator, Pipeline) and len(estimator) > 1 else ()
     return replace(model, preprocess=steps + model.preprocess)
-
-
-@as_parametric.register(FrozenEstimator)
-def _(estimator, y, sample_weight):
-    return as_parametric(inside(estimator), y, sample_weight)
 
 
 @as_parametric.register(TransformedTargetRegressor)
@@ -105,9 +101,7 @@ def _(estimator, y, sample_weight):
     y = np.asarray(y, dtype=float)
     if y.ndim == 2:
         transformer = ColumnByColumn.of(transformer, y)
-        transformed = transformer.transform(y)
-    else:
-        transformed = transformer.transform(y.reshape(-1, 1)).ravel()
+    transformed = np.asarray(transformer.transform(y.reshape(len(y), -1))).reshape(y.shape)
     model = as_parametric(inside(estimator), transformed, sample_weight)
     if model.target_transformer is not None:
         raise TypeError("A TransformedTargetRegressor inside another one is not supported; compose the transforms.")

@@ -321,9 +321,7 @@ def adam(objective, theta, rng, settings, validation):
             theta = theta - settings.learning_rate * mean / (1 - beta_1**step) / scale
         curve.append(float(np.sum(values) / n))
         if not np.isfinite(curve[-1]):
-            raise ValueError(
-                f"The loss became {curve[-1]} in epoch {epoch} of solver='adam'. Lower learning_rate, or scale X and y."
-            )
+            raise ValueError(f"The loss is {curve[-1]} in epoch {epoch} of adam. Lower learning_rate, or scale X, y.")
         if validation is not None:
             validation_curve.append(validation.data_loss(theta))
         current = curve[-1] if validation is None else validation_curve[-1]
@@ -351,8 +349,7 @@ def columns_of(call, f, params, X):
     shape = np.shape(f(params, X))
     if len(shape) not in (1, 2) or shape[0] != len(X):
         raise ValueError(
-            f"{call} must return shape (n,) or (n, k), a prediction for each row of X; it returned {shape} for X "
-            f"of shape {X.shape}."
+            f"{call} must return shape (n,) or (n, k), a prediction for each row; it returned {shape} for X {X.shape}."
         )
     return 1 if len(shape) == 1 else shape[1]
 
@@ -389,6 +386,5 @@ def check_start(call, objective, theta):
     for name, array in ((call, f), ("the loss", losses), ("the gradient of the loss", gradient)):
         if not np.isfinite(array).all():
             raise ValueError(
-                f"{name} is NaN or infinite at the initial parameters. Choose other ones, or scale X (StandardScaler "
-                "in a pipeline)."
+                f"{name} is NaN or infinite at the initial parameters. Choose other ones, or scale X by StandardScaler."
             )

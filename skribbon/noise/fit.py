@@ -44,7 +44,7 @@ def fit_noise(noise, law, training, latent, model, unseen=None):
     laws = law if isinstance(law, tuple) else [law] * m
     losses, factor = [own.loss for own in models], 1.0
     for shape, loss in zip(laws, losses, strict=True):
-        if not loss.additive and not (isinstance(shape, str) and shape == "auto"):
+        if not loss.additive and shape != "auto":
             raise ValueError(f"law={shape!r} must be 'auto', because {type(loss).__name__} has its own distribution.")
     if unseen is None:
         at_sample = cache(lambda: latent(sampled(training.rows, thresholds.NOISE_ROWS).X))
@@ -89,7 +89,9 @@ def fit_output(noise, law, output, latent, loss):
     is_biased = isinstance(noise, str) and additive and may_be_biased(output)
     if isinstance(noise, str):
         noise = HeteroskedasticNoise() if additive and may_depend_on_x(output) else DofNoise()
-    fixed = not named or law == "normal" or (automatic and not (chosen and is_honest(output)))
+    # whether leave-one-out residuals are known and close to residuals of new rows
+    honest = chosen and output.has_exact_leverages and output.mean_leverage <= thresholds.EASY_LEVERAGE
+    fixed = not named or law == "normal" or (automatic and not honest)
     needed = not fixed or noise._from_held_out or is_biased
     record, constant = leave_one_out(sample, latent, loss) if needed else None, dof_dispersion(output)
     if is_biased and (unexplained := mean_unexplained(record)) > constant > 0:
@@ -122,11 +124,6 @@ def mean_unexplained(record):
     """Mean square of leave-one-out residuals beyond the variance of their predictions."""
     r, _, variance, _ = _residual_columns(record, None)
     return float(np.average(record.precision * r**2 - variance, weights=record.weight))
-
-
-def is_honest(output):
-    """Whether leave-one-out residuals are known and close to residuals of new rows."""
-    return output.has_exact_leverages and output.mean_leverage <= thresholds.EASY_LEVERAGE
 
 
 def leave_one_out(output, latent, loss):
@@ -248,8 +245,7 @@ class UnseenFit:
         if not loss.additive:
             check_family(self.training, loss, record, dispersion)
         elif isinstance(law, str):
-            automatic = law == "auto" and self.is_stated
-            law = NORMAL if automatic or law == "normal" else Standardized.from_held_out([record]).law(law)
+            law = NORMAL if law == "auto" and self.is_stated else Standardized.from_held_out([record]).law(law)
         return noise, NORMAL if isinstance(law, str) else law, dispersion, record
 
 
@@ -406,8 +402,7 @@ def check_covariance(noise, m):
     fine = covariance.shape == (m, m) and np.isfinite(covariance).all() and np.allclose(covariance, covariance.T)
     if not fine or np.linalg.eigvalsh(covariance).min() < -1e-10 * np.abs(covariance).max():
         raise ValueError(
-            f"noise of {m} outputs must be a covariance, a symmetric ({m}, {m}) matrix without negative eigenvalues, "
-            f"got {noise!r}."
+            f"noise must be a symmetric ({m}, {m}) covariance without negative eigenvalues, got {noise!r}."
         )
     return np.diag(covariance), correlation_of(covariance)
 

@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, Ridge, TweedieRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from sklearn.preprocessing import PowerTransformer, QuantileTransformer, StandardScaler
 
 from skribbon import RibbonCV, RibbonRegressor
 from skribbon.baselines import LaplaceRegressor
@@ -317,6 +317,21 @@ def test_distribution_score_refuses_targets_outside_the_family_range():
         ribbon.conformalize(X, -y)
     ends = ribbon.conformalize(X, -y, score="absolute").predict_interval(X, 0.5, kind="conformal")
     assert np.mean((ends[:, 0] <= -y) & (-y <= ends[:, 1])) >= 0.5
+
+
+@pytest.mark.parametrize("options", [{"score": "normalized"}, {"bins": 3}])
+@pytest.mark.parametrize("transform", ["reciprocal", "power"])
+def test_infinite_standard_deviations_are_refused(transform, options):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 1)), 1 / np.maximum(2 + rng.normal(size=400), 0.2)
+    inverse = {"func": np.reciprocal, "inverse_func": np.reciprocal}
+    if transform == "power":
+        y, inverse = np.exp(rng.normal(size=400)), {"transformer": PowerTransformer()}
+    ribbon = RibbonRegressor(TransformedTargetRegressor(Ridge(), **inverse), law="normal").fit(X[:200], y[:200])
+    with pytest.raises(ValueError, match="standard deviations of y are infinite; use score='distribution' without"):
+        ribbon.conformalize(X[200:], y[200:], **options)
+    lower, upper = ribbon.conformalize(X[200:], y[200:]).predict_interval(X[200:], 0.8, kind="conformal").T
+    assert np.mean((lower <= y[200:]) & (y[200:] <= upper)) >= 0.8
 
 
 def test_observations_outside_the_transform_range_are_covered():

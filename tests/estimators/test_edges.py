@@ -144,7 +144,7 @@ def test_log_density_of_log_target_follows_its_unit(scale):
 
 def test_non_monotone_target_inverse_is_refused():
     folded = TransformedTargetRegressor(LinearRegression(), func=lambda y: y, inverse_func=np.abs, check_inverse=False)
-    with pytest.raises(ValueError, match="not monotone"):
+    with pytest.raises(ValueError, match=r"(?s)not monotone.*PowerTransformer\(\), under which the mean of y may be"):
         RibbonRegressor(folded).fit(X, Y - Y.mean())
 
 
@@ -179,7 +179,7 @@ def test_ignored_warnings_of_other_threads_leave_filters_as_they_were():
 def test_transformer_without_an_inverse_beyond_the_training_targets_is_refused():
     bins = KBinsDiscretizer(encode="ordinal", strategy="uniform")
     base = TransformedTargetRegressor(Ridge(), transformer=bins, check_inverse=False)
-    with pytest.raises(ValueError, match=r"inverse of the target's transformer fails beyond .*KBinsDiscretizer"):
+    with pytest.raises(ValueError, match=r"transformer fails beyond .*KBinsDiscretizer.*mean of y may be"):
         RibbonRegressor(base).fit(X, Y)
 
 

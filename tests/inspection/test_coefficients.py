@@ -335,6 +335,16 @@ def test_empty_and_ambiguous_hypotheses_are_refused(hypothesis, message):
         wald_test(ribbon, hypothesis, feature_names=["twice", "twice"])
 
 
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_hypotheses_in_a_list_are_one_hypothesis(form):
+    texts, ribbon = form(["age = 1", "income - urban = 0"]), least_squares()
+    matrix = [[1, 0, 0, 0], [0, 1, -1, 0]]
+    expected, found = wald_test(ribbon, matrix, [1, 0]), wald_test(ribbon, texts)
+    assert found["term"].item() == "age = 1, income - urban = 0"
+    pd.testing.assert_frame_equal(found.drop(columns="term"), expected.drop(columns="term"))
+    assert list(contrast(ribbon, texts)["term"]) == ["age = 1", "income - urban = 0"]
+
+
 def test_hypothesis_number_precedes_column_of_that_name():
     X = np.random.default_rng(0).normal(size=(30, 2))
     ribbon = RibbonRegressor().fit(X, X.sum(axis=1) + np.arange(30) % 3)

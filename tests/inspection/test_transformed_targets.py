@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import GammaRegressor, LinearRegression
+from sklearn.preprocessing import PowerTransformer
 
 from skribbon import AutogradRegressor, RibbonCV, RibbonRegressor
 from skribbon._predict.predictive import WEIGHTS, Latent, smearing
@@ -219,12 +220,22 @@ def test_comparisons_slopes_and_partial_dependence_of_the_mean():
     assert ratio["std_error"].item() == pytest.approx(medians["std_error"].item(), rel=1e-6)
 
 
-def test_pole_of_the_inverse_gives_an_infinite_mean():
+@pytest.mark.parametrize("transform", ["reciprocal", "power"])
+def test_infinite_means_are_refused(transform):
     t = 2 + special.ndtri((np.arange(400) + 0.5) / 400)
-    base = TransformedTargetRegressor(LinearRegression(), func=np.reciprocal, inverse_func=np.reciprocal)
-    ribbon = RibbonRegressor(base, law="normal", noise="dof").fit(X, 1 / np.maximum(t, 0.2))
-    assert predictions(ribbon, NEW, aggregate="sum")["estimate"].item() == np.inf
-    assert np.isfinite(predictions(ribbon, NEW, aggregate="sum", statistic="median")["estimate"].item())
+    y, options = 1 / np.maximum(t, 0.2), {"func": np.reciprocal, "inverse_func": np.reciprocal}
+    if transform == "power":  # whose lambda is negative for skewed y: values from -1 / lambda on stand for no finite y
+        y, options = np.exp(t - 2), {"transformer": PowerTransformer()}
+        assert PowerTransformer().fit(y[:, None]).lambdas_ < 0
+    base = TransformedTargetRegressor(LinearRegression(), **options)
+    ribbon = RibbonRegressor(base, law="normal", noise="dof").fit(X, y)
+    calls = [predictions, partial(predictions, kind="prediction"), partial(predictions, aggregate=None)]
+    calls += [partial(f, column=0) for f in (comparisons, slopes)] + [partial(partial_dependence, features=0)]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"mean of y is infinite.* use statistic='median'"):
+            call(ribbon, NEW)
+    median = predictions(ribbon, NEW, statistic="median")["estimate"].item()
+    assert median == pytest.approx(ribbon.estimator_.predict(NEW).mean())
 
 
 def test_refusals():

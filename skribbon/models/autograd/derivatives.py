@@ -53,9 +53,11 @@ class Replicated(Route):
 
     def pullback(self, f, tree, theta, Z, n_outputs):
         n, X = len(Z), Z[:, None, :] if self.stacked else Z
-        pieces = [theta[place] for place in tree.slices]
-        leaves = tuple(self._replicate(piece, layout, n) for piece, layout in zip(pieces, self.layouts, strict=True))
-        back, value = make_vjp(lambda leaves: f(tree.rebuild(leaves), X))(leaves)
+        leaves = []
+        for place, layout in zip(tree.slices, self.layouts, strict=True):
+            one = theta[place].reshape([1 if size is ROWS else size for size in layout])
+            leaves.append(np.broadcast_to(one, [n if size is ROWS else size for size in layout]))
+        back, value = make_vjp(lambda leaves: f(tree.rebuild(leaves), X))(tuple(leaves))
         if value.shape[0] != n or value.size != n * n_outputs:
             raise ValueError("f mixes the axis of rows with others.")
 
@@ -67,11 +69,6 @@ class Replicated(Route):
             return out
 
         return pull
-
-    @staticmethod
-    def _replicate(piece, layout, n):
-        one = piece.reshape([1 if size is ROWS else size for size in layout])
-        return np.broadcast_to(one, [n if size is ROWS else size for size in layout])
 
 
 @dataclass(frozen=True)

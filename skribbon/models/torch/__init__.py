@@ -82,8 +82,7 @@ class TorchEstimator(trained.TrainedEstimator):
             module = module(n_features, n_outputs) if callable(module) else module
             if not isinstance(module, torch.nn.Module):
                 raise TypeError(
-                    f"module must be a torch.nn.Module, or a function module(n_features, n_outputs) that returns one; "
-                    f"got {module!r}."
+                    f"module must be a torch.nn.Module, or return one for (n_features, n_outputs); got {module!r}."
                 )
             return module
         module = deepcopy(module)

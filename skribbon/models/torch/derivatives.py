@@ -16,7 +16,6 @@ from ..layers import WIDE, WIDE_ROWS, LayeredModel, LayeredTangent
 from ..trained import StoresFunctions
 
 CALLS = RLock()  # calls of a module put parameters and hooks into it for a moment, one thread at a time
-DIRECTIONS = 16  # directions of one pass: more at a time save little, and each holds its own activations
 TWO_LOGITS = np.array([[-1.0], [1.0]])  # from logits of two classes to the log odds of the second
 
 
@@ -216,7 +215,8 @@ class TorchTangent(Tangent):
         """Results of ``function``, of parameters by name, at each column of V (p, r), along a last axis."""
         with explained(self.model.module):
             directions = self.model.params(tensor(V.T))
-            return np.moveaxis(vmap(function, chunk_size=DIRECTIONS)(directions).numpy(), 0, -1)
+            # more directions in one pass save little, and each holds its own activations
+            return np.moveaxis(vmap(function, chunk_size=16)(directions).numpy(), 0, -1)
 
     def hessian_product(self, C, u, V):
         seed = tensor(u)
