@@ -20,11 +20,11 @@ PACKAGE = Path("skribbon")
 # for a change that is worth it.
 LIMITS = {
     "code lines": (15_000, None),
-    "lines": (26_850, None),
+    "lines": (26_900, None),
     "files": (103, None),
     "loose private modules": (0, None),
     "classes": (None, None),  # counted for information
-    "numeric constants": (146, 120),
+    "numeric constants": (145, 120),
     "docstrings that do not stand alone": (0, None),
     "largest file, code lines": (350, None),
     "members of Training": (21, None),
@@ -39,7 +39,7 @@ LIMITS = {
     "fit, noise='dof': switches of file": (155, 70),
     "classifier fit: calls": (1_010, None),
     "classifier fit: files": (24, 12),
-    "classifier fit: switches of file": (539, 100),
+    "classifier fit: switches of file": (543, 100),
     "predict_interval: calls": (95, 35),
     "predict_interval: files": (18, 9),
     "predict_interval: switches of file": (44, 16),

@@ -191,6 +191,7 @@ class EmpiricalLaw(NoiseLaw):
     weight: PerRow = None
     share: float = 1.0
     n: float = field(init=False)
+    _mean_square: float = field(init=False)
     name = "empirical"
 
     def __post_init__(self):
@@ -200,6 +201,7 @@ class EmpiricalLaw(NoiseLaw):
         if not is_spread(z, weight):
             needs = f"EmpiricalLaw needs at least {FEWEST} residuals that differ"
             raise ValueError(f"{needs}, got {self.n:g}. Use law='normal' or law='student'.")
+        self.__dict__["_mean_square"] = float(weight @ z**2 / self.n)
 
     def __repr__(self):
         return f"EmpiricalLaw(n={self.n:g})"
@@ -283,7 +285,7 @@ class EmpiricalLaw(NoiseLaw):
     def marginal(self, f: ArrayLike, dispersion: ArrayLike, variance: ArrayLike) -> Law:
         dispersion = np.asarray(dispersion, dtype=float)
         total = dispersion + np.asarray(variance, dtype=float)
-        share = max(self.share, 1 - np.average(self.z**2, weights=self.weight))  # y varies at least as its mean does
+        share = max(self.share, 1 - self._mean_square)  # y varies at least as its mean does
         return Tabulated(f, total, np.minimum(noise_share(dispersion, total) / share, 1.0), shape=self)
 
 

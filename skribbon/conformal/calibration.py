@@ -332,7 +332,7 @@ class Calibration:
         """
         import pandas as pd
 
-        weight = as_weights(weight, len(scores))
+        weight = check_sample_weight(weight, scores, dtype=float)
         if groups is None:
             return cls(score, scores, weight)
         code, labels = pd.factorize(checked_labels(groups, len(scores)), sort=False)
@@ -358,7 +358,7 @@ class Calibration:
         """
         if np.ndim(bins) == 0:
             shares = np.arange(1, check_count(bins, "bins")) / bins
-            edges = np.unique(sample_quantiles(std, as_weights(weight, len(std)), shares))
+            edges = np.unique(sample_quantiles(std, check_sample_weight(weight, std, dtype=float), shares))
         else:
             edges = np.asarray(bins, dtype=float)
             if edges.ndim != 1 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
