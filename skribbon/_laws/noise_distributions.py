@@ -201,7 +201,8 @@ class EmpiricalLaw(NoiseLaw):
         if not is_spread(z, weight):
             needs = f"EmpiricalLaw needs at least {FEWEST} residuals that differ"
             raise ValueError(f"{needs}, got {self.n:g}. Use law='normal' or law='student'.")
-        self.__dict__["_mean_square"] = float(weight @ z**2 / self.n)
+        with np.errstate(over="ignore"):
+            self.__dict__["_mean_square"] = float(weight @ z**2 / self.n)
 
     def __repr__(self):
         return f"EmpiricalLaw(n={self.n:g})"
