@@ -536,15 +536,20 @@ def _heavy_rows(distribution):
     if latent.freedom is None or latent.covariance.ndim > 3 or behind_link:
         return np.zeros(0, dtype=int), np.zeros(0)
     f, variance = latent.f[:, 0], latent.covariance[:, 0, 0]
-    if not loss.additive:
-        f = f + 4 * np.sqrt(variance)  # behind a log link the mean dominates at its upper bounds
-    with np.errstate(all="ignore"):
-        epistemic = loss.mean_derivative(f) ** 2 * variance
-        noise = loss.law(distribution.dispersion, distribution.shape).conditional(f).var()
-        share = np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
-    rows = np.flatnonzero(share >= _normal_share(latent.least))
+
+    def share(df):
+        """Epistemic share of the variance; behind a log link at the upper bounds of the mean, where it dominates."""
+        far = 0.0 if loss.additive else 4 * student_ratio(np.array([4.0]), df) * np.sqrt(variance)
+        with np.errstate(all="ignore"):
+            epistemic = loss.mean_derivative(f + far) ** 2 * variance
+            noise = loss.law(distribution.dispersion, distribution.shape).conditional(f + far).var()
+            return np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
+
+    rows = np.flatnonzero(share(latent.least) >= _normal_share(latent.least))
     df = latent.freedom(rows)
-    heavy = share[rows] >= _normal_share(df)
+    everywhere = np.full(len(f), np.inf)
+    everywhere[rows] = df
+    heavy = share(everywhere)[rows] >= _normal_share(df)
     return rows[heavy], df[heavy]
 
 

@@ -410,6 +410,21 @@ ONCE_BROKEN = [
         twin="container",
         seed=215736,
     ),
+    # a mean that is likely zero, and with few groups perhaps enormous
+    Case(
+        family="glm",
+        model="PoissonRegressor",
+        params={"alpha": 10.0, "tol": 1e-09, "max_iter": 200},
+        options={"damping": 0.0, "random_state": 0},
+        n=15,
+        d=1,
+        x=("integers",),
+        y="counts",
+        container="list",
+        groups="unequal",
+        twin="inplace",
+        seed=725418,
+    ),
     # state and containers
     Case(model="Ridge", d=1, twin="failed_refit", seed=74453),
     Case(family="l1", model="Lasso", params={"positive": True}, n=10, y="noise", twin="failed_refit", seed=407134),
