@@ -113,13 +113,14 @@ class UncertainMean(Law):
         information = self._information(mu)
         away = np.fmax(1.0, np.abs(self._residual(y, mu)) * np.sqrt(information) / 3)
         size = mu if self.bounded else 1.0
-        return np.where(sd <= POINT * np.abs(f), 0.0, sd / size * np.sqrt(self.curved + information) * away)
+        return np.where(sd == 0, 0.0, sd / size * np.sqrt(self.curved + information) * away)
 
     def _over_nodes(self, y, average):
         """average(law at nodes of f, log weights, y) (m,), in groups of rows with equally many nodes."""
         with np.errstate(all="ignore"):
             ratio = self._ratio(y)
-            few = ratio <= HERMITE
+            f, sd, _ = self.parameters
+            few = (ratio <= HERMITE) & ~(self.bounded & (sd > 0) & (f < REACH * sd))  # the mean has a kink at f = 0
             count, grid = np.where(few, 1 + 2 * np.ceil(10 * ratio), 0), np.empty((y.size, 5))
             if not few.all():
                 grid[~few] = self.take(np.flatnonzero(~few))._grid(y[~few])
@@ -223,7 +224,9 @@ class UncertainMean(Law):
         def average(law, log_weight, y):
             F = np.clip(law._cdf(y), 0, 1)
             F = np.where(law._point() | np.isnan(F), y + shift >= law._mean(), F)  # special functions fail far away
-            return (np.exp(log_weight) * F).sum(axis=1)
+            weight = np.exp(log_weight)
+            total = 1.0 if self.bounded else np.maximum(weight.sum(axis=-1), TINY)  # f is rounded
+            return (weight * F).sum(axis=1) / total
 
         return self._over_nodes(y, average)
 

@@ -545,11 +545,14 @@ def _heavy_rows(distribution):
             noise = loss.law(distribution.dispersion, distribution.shape).conditional(f + far).var()
             return np.where(variance > 0, np.nan_to_num(epistemic / (epistemic + noise), nan=1.0), 0.0)
 
-    rows = np.flatnonzero(share(latent.least) >= _normal_share(latent.least))
+    shares = share(latent.least)
+    rows = np.flatnonzero(shares >= _normal_share(latent.least))
     df = latent.freedom(rows)
-    everywhere = np.full(len(f), np.inf)
-    everywhere[rows] = df
-    heavy = share(everywhere)[rows] >= _normal_share(df)
+    if not loss.additive and rows.size:
+        of_all = np.full(len(f), np.inf)
+        of_all[rows] = df
+        shares = share(of_all)
+    heavy = shares[rows] >= _normal_share(df)
     return rows[heavy], df[heavy]
 
 
