@@ -69,7 +69,8 @@ def test_prediction_intervals_are_wider_than_confidence_intervals_at_every_level
     ribbon, X_new = fitted(name)
     mean, new = (ribbon.predict_interval(X_new, LEVELS, kind=kind) for kind in ("confidence", "prediction"))
     wide, slack = np.diff(new, axis=1)[:, 0], {"poisson": 1.0}.get(name, 1e-9)
-    inexact = {"draws": 0.1, "gamma": 0.2}.get(name, 0.0)  # few draws; skewed noise has its median below the mean
+    # few draws; skewed noise has its median below the mean; quantiles of a search have some 10 digits
+    inexact = {"draws": 0.1, "gamma": 0.2, "poisson": 1e-9}.get(name, 0.0)
     assert (np.diff(mean, axis=1)[:, 0] <= (1 + inexact) * wide + slack).all()
     if name in ("normal", "student"):
         assert (new[:, 0] <= mean[:, 0] + 1e-9).all() and (mean[:, 1] <= new[:, 1] + 1e-9).all()
