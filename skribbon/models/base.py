@@ -606,7 +606,8 @@ def polish(
     if not report.converged and report.gradient_after > NEGLIGIBLE_GRADIENT:
         warn_user(
             f"polish stopped after {report.n_iter} steps with a gradient of {report.gradient_after:.3g} standard "
-            f"errors, from {report.gradient_before:.3g}, so intervals may be off centre. Try: a larger max_iter.",
+            f"errors, from {report.gradient_before:.3g}, so intervals may be off centre. Try: "
+            + ("a larger max_iter." if report.n_iter >= max_iter else "standardized features and target."),
             ConvergenceWarning,
         )
     return with_theta(estimator, model, theta)

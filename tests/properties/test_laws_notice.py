@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import laws
 import numpy as np
 import pytest
-from cases import Case, draw_case, fit_case, make_data
-from fuzz import Tally, parse, simplify
+from cases import FAMILIES, Case, draw_case, fit_case, make_data
+from fuzz import SHARES, Tally, parse, simplify
 from scipy import stats
 
 from skribbon import RibbonRegressor, conformal
@@ -24,6 +24,10 @@ LABELS = Case(family="logistic", model="LogisticRegression", y="labels", classes
 TWO_LABELS = Case(family="logistic", model="LogisticRegression", y="labels", rows="near")
 COLD_LABELS = replace(TWO_LABELS, options={"temperature": 0.3})
 MANY_LABELS = replace(TWO_LABELS, n=200, d=1)
+
+
+def test_every_family_of_cases_is_drawn_by_the_long_run():
+    assert SHARES.keys() == FAMILIES.keys()
 
 
 class Altered:
