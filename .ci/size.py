@@ -20,11 +20,11 @@ PACKAGE = Path("skribbon")
 # for a change that is worth it.
 LIMITS = {
     "code lines": (15_000, None),
-    "lines": (26_900, None),
+    "lines": (26_920, None),
     "files": (103, None),
     "loose private modules": (0, None),
     "classes": (None, None),  # counted for information
-    "numeric constants": (145, 120),
+    "numeric constants": (146, 120),
     "docstrings that do not stand alone": (0, None),
     "largest file, code lines": (350, None),
     "members of Training": (21, None),

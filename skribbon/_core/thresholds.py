@@ -22,6 +22,7 @@ STATIONARITY_LIMIT = 0.25  # gradient, in standard errors, above which fit warns
 STOPPED_EARLY = 0.2  # gradient above which a network counts as stopped early: L-BFGS ends below 0.12, Adam above 0.27
 NEGLIGIBLE_GRADIENT = 1e-4  # gradient, in standard errors, above which polish and Dask fits warn: no interval changes
 NETWORK_GRADIENT = 0.05  # gradient above which Dask fits of networks warn: kinks allow no better, intervals hardly move
+MANY_COPIES = 100  # mean frequency above which weights are more likely survey weights than counts, by judgement
 FEWER_OBSERVATIONS = 0.9  # fractional weights with a smaller sum over the rows explain large leverages, by judgement
 # Relative error of predictions, moved by a step instead of by a refit, up to which check_linearization calls the step
 # good: directions then agree (correlation above 0.95), and widths by 30%, by judgement.

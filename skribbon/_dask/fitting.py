@@ -68,8 +68,7 @@ def _check_base(leaf):
         known = sorted(cls.__name__ for cls in with_theta.registry if cls not in (object, Pipeline, FrozenEstimator))
         raise TypeError(
             f"{leaf!r} cannot be taken to its minimum by sums over partitions. Supported on Dask are "
-            f"{', '.join(known)} without L1 penalties or signs, and any fitted model in a FrozenEstimator. Or fit a "
-            "sample in memory."
+            f"{', '.join(known)} without L1 penalties or signs, and FrozenEstimator. Or fit a sample in memory."
         )
 
 

@@ -141,9 +141,10 @@ class ClassificationMethods:
     ) -> FloatArray:
         """Draw class probabilities; each draw is one classifier evaluated at all rows.
 
-        Draws show the uncertainty of the parameters, as :meth:`predict_proba_interval` does. Their mean is
-        :meth:`predict_proba` with ``averaging="exact"`` and a temperature of at most one; a higher temperature, or
-        plain probabilities, move the prediction but not the draws.
+        Draws show the uncertainty of the parameters. With few groups or rows, they vary
+        less than :meth:`predict_proba_interval`, which uses Student's t. Their mean is :meth:`predict_proba` with
+        ``averaging="exact"`` and a temperature of at most one; a higher temperature, or plain probabilities, move the
+        prediction but not the draws.
 
         Parameters
         ----------

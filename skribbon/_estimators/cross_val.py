@@ -9,7 +9,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import indexable
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._utils.checks import coarsest, group_labels, is_lazy, is_name
+from .._utils.checks import check_target, coarsest, group_labels, is_lazy, is_name
 from .._utils.compat import safe_indexing
 from .._utils.typing import FloatArray, Levels, MatrixLike, PerRow, PromiseKind
 from .._utils.unwrap import innermost, last_step, may_be_network
@@ -131,19 +131,20 @@ def _fits_of_network(estimator, X, y, splits, params, kind, n_jobs):
     return Parallel(n_jobs=n_jobs)(delayed(_fit_base)(estimator, X, y, train, params) for train, _ in splits)
 
 
-def _part(X, y, rows, params):
+def _part(estimator, X, y, rows, params):
     """X, y, sample_weight and groups of some rows."""
+    y = check_target(estimator, y)
     return safe_indexing(X, rows), y[rows], *(params[name][rows] if name in params else None for name in PARAMS)
 
 
 def _fit_base(estimator, X, y, train, params):
-    return clone(estimator)._fit_base_model(*_part(X, y, train, params))
+    return clone(estimator)._fit_base_model(*_part(estimator, X, y, train, params))
 
 
 def _intervals_of_network(estimator, X, y, splits, bases, params, k, confidence_level, kind):
     """Intervals of the rows of fold k, and warnings; rows of all other folds are held out by the fits without them."""
     notes, ribbon, (train, test), rows = [], clone(estimator), splits[k], bases[k][1]
-    table, place = _part(X, y, train, params), np.full(len(y), -1)
+    table, place = _part(estimator, X, y, train, params), np.full(len(y), -1)
     place[train] = np.arange(len(train))
     with noted_warnings(notes, k):
         settings, unseen = Settings.from_regressor(ribbon, table[1]), None

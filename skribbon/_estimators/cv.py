@@ -300,15 +300,11 @@ class RibbonCV(CallbackSupportMixin, MetaEstimatorMixin, VersionedEstimator):
         classes = np.unique(y) if is_classifier(self) else np.zeros(0)
         for k, (train, test) in enumerate(found, start=1):
             if len(classes) and len(missing := np.setdiff1d(classes, y[train])):
-                raise ValueError(
-                    f"The training rows of fold {k} of {len(found)} have no example of class {missing.tolist()}; use "
-                    "fewer folds, or a stratified cv."
-                )
+                lacking = f"Fold {k} of {len(found)} has no training rows of class {missing.tolist()}"
+                raise ValueError(f"{lacking}; use fewer folds, or a stratified cv.")
             if sample_weight is not None and not all(sample_weight[rows].sum() > 0 for rows in (train, test)):
-                raise ValueError(
-                    f"All rows on one side of fold {k} of {len(found)} have a weight of zero; drop those rows, or "
-                    "shuffle the folds."
-                )
+                one_side = f"All rows on one side of fold {k} of {len(found)} have a weight of zero"
+                raise ValueError(f"{one_side}; drop those rows, or shuffle the folds.")
         return found
 
     def _splits(self, X, y, sample_weight, groups, fit_params, split_params):

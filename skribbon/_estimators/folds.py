@@ -123,10 +123,8 @@ def _check_number_of_folds(n_folds, y, counts, stratified, name):
         counts["samples in the largest class"] = np.unique(y, return_counts=True)[1].max()
     what = min(counts, key=counts.get)
     if counts[what] < n_folds:
-        raise ValueError(
-            f"{name}={n_folds} folds need at least {n_folds} {what}, got {counts[what]} {what}. Use fewer folds, e.g. "
-            f"{name}={max(2, counts[what])}, or pass more data."
-        )
+        fewest = max(2, counts[what])
+        raise ValueError(f"{name}={n_folds} needs {n_folds} {what}, got {counts[what]} {what}. Use {name}={fewest}.")
 
 
 def _warn_of_heavy_rows(features, weight):

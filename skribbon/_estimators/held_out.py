@@ -66,10 +66,7 @@ def refits_or_set_aside(ribbon, held_out, estimator, whole, rows, table):
         return refitted(ribbon, estimator, held_out, whole, rows, table)
     if automatic:
         return None
-    raise ValueError(
-        f"held_out={held_out!r} needs refits, but the base model is frozen. Use held_out='loo', and conformalize with "
-        "rows that it was not trained on."
-    )
+    raise ValueError(f"held_out={held_out!r} needs refits, but the base model is frozen. Use 'loo' and conformalize.")
 
 
 def has_many_parameters(rows):
@@ -169,8 +166,7 @@ def _warn_if_unstable(errors):
     if errors.max() > thresholds.MAX_REFIT_RATIO * errors.min() > 0:
         warn_user(
             "Refits without some of the rows have held-out errors that differ by a factor of "
-            f"{np.sqrt(errors.max() / errors.min()):.2g}, so training is unstable and intervals are rough. Try: scale "
-            "X and y, train longer, or use more rows.",
+            f"{np.sqrt(errors.max() / errors.min()):.2g}, so intervals are rough. Try: scale X and y, or more rows.",
             FlexibleModelWarning,
         )
 

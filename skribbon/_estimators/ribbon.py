@@ -213,7 +213,11 @@ def warn_of_reach(model, ribbon, X):
 
 def reach(model, ribbon, X):
     """Findings about prepared rows X: along undetermined directions, and by a single training row each."""
-    known = {"n": X.shape[0], "noun": "rows", "effect": "intervals are too narrow"}
+    known = {
+        "n": X.shape[0],
+        "noun": "rows",
+        "effect": f"intervals are {'too narrow' if model.is_linear else 'unreliable'}",
+    }
     far = _count_beyond(model, X, ribbon.undetermined, thresholds.UNDETERMINED_TOL)
     leaning = _count_beyond(model, X, ribbon.single, thresholds.SINGLE_ROW_TOL)
     return found("undetermined", far, **known), found("single_row", leaning, **known)
@@ -253,10 +257,11 @@ class BaseRibbon(RibbonParameters, CallbackSupportMixin, Wrapper):
             X = own_copy(fitted["estimator_"], X) if model.preprocess else X
             rows = training_rows(model, X, targets_of(model, y), weight, checked_groups(groups, len(y), weight))
         rows = weighed(rows, self.weight_type)
-        if rows.fractional:
+        if rows.fractional or rows.n > thresholds.MANY_COPIES * rows.n_rows:
             other = "" if isinstance(self, ClassifierMixin) else ", 'exposure' for exposures and precisions"
+            what = "has fractions" if rows.fractional else f"is {rows.n / rows.n_rows:.3g} on average"
             warn_user(
-                f"sample_weight has fractions, but counts as frequencies: intervals are those of {rows.n:.6g} "
+                f"sample_weight {what}, but counts as frequencies: intervals are those of {rows.n:.6g} "
                 f"observations, not of {rows.n_rows} rows. Try: weight_type='importance' for survey weights and "
                 f"inverse propensities{other}.",
                 WeightWarning,
@@ -353,7 +358,8 @@ class BaseRibbon(RibbonParameters, CallbackSupportMixin, Wrapper):
         """
         check_fitted(self)
         other = copy.copy(self)
-        other.__dict__.pop("conformal_", None)  # conformity scores depend on alpha
+        for scores in ("conformal_", "_folds_"):  # of one alpha
+            other.__dict__.pop(scores, None)
         other.alpha = alpha
         shared_settings(other)  # checks alpha
         other.ribbon_ = self.ribbon_.at_alpha(alpha)

@@ -388,13 +388,15 @@ def sample_quantiles(z, weight, levels):
 
 def representatives(z, weight, most=256):
     """Order statistics that represent a weighted sample: all, or ``most`` of them at even levels."""
-    m = min(int(np.ceil(weight.sum())), most)
+    m = min(int(np.ceil(round(weight.sum(), 6))), most)  # a sum of shares of n is n but for rounding
     return sample_quantiles(z, weight, (np.arange(m) + 0.5) / m)
 
 
 def is_spread(z, weight):
     """Whether a weighted sample has at least FEWEST observations that are not almost all equal."""
-    return bool(weight.sum() >= FEWEST and np.ptp(representatives(z, weight)) > ROUNDING * np.abs(z[weight > 0]).max())
+    return bool(
+        round(weight.sum(), 6) >= FEWEST and np.ptp(representatives(z, weight)) > ROUNDING * np.abs(z[weight > 0]).max()
+    )
 
 
 def kernel_cdf(x, centres, widths, tail):

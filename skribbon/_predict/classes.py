@@ -34,7 +34,7 @@ class Scaling:
     exact : bool
         Whether averages and quantiles are computed by quadrature, instead of in closed form.
     losses : dict of str to float
-        Mean log loss on held-out rows of what was compared: "plain" and "scaled"; empty if nothing was.
+        Mean log loss on held-out rows of what was compared: "plain", "tempered" and "averaged"; None if nothing was.
     """
 
     temperature: float = 1.0

@@ -161,7 +161,7 @@ class JointPredictive(TargetDistribution):
         epistemic = slope[:, :, None] * self.latent.covariance * slope[:, None, :]
         if self.kind == "confidence":
             return epistemic
-        _, aleatoric = self.standard_errors()
+        aleatoric = np.copysign(self.standard_errors()[1], slope)  # a decreasing transform turns the noise around
         return epistemic + aleatoric[:, :, None] * self.correlation * aleatoric[:, None, :]
 
     def joint_logpdf(self, y: ArrayLike) -> FloatArray:

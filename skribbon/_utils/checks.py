@@ -58,8 +58,7 @@ def check_target(estimator, y):
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {shape}: {name} models one output of this base model. Fit "
-            f"one per column, with sklearn.multioutput.MultiOutput{tags.estimator_type.capitalize()}({name}(...)): its "
-            "estimators_ predict intervals."
+            f"one per column, e.g. by the estimators_ of MultiOutput{tags.estimator_type.capitalize()}({name}(...))."
         )
     y = column_or_1d(y, warn=True)
     if tags.estimator_type == "classifier":
@@ -127,16 +126,10 @@ def group_codes(groups, n):
         raise ValueError(f"groups must be a sequence of {n} labels, one per row of X, got shape {np.shape(groups)}.")
     groups = np.asarray(groups).ravel()
     if len(groups) != n:
-        raise ValueError(
-            f"groups must have a label for each of the {n} rows of X, got {len(groups)}; if groupings cross, pass a "
-            "tuple of arrays."
-        )
+        raise ValueError(f"groups must have {n} labels, one per row of X, got {len(groups)}; or a tuple of groupings.")
     code, _ = factorize(groups)
     if (code < 0).any():
-        raise ValueError(
-            f"groups is missing for {int((code < 0).sum())} of {n} rows; give each row without a group a label of its "
-            "own, or drop it."
-        )
+        raise ValueError(f"groups is missing for {(code < 0).sum()} of {n} rows; give each a label, or drop them.")
     return code
 
 

@@ -76,7 +76,11 @@ class Jackknife:
                 f"kind='jackknife+' stores {len(model.theta)} parameters of {units} fits, {needed / 1e9:.3g} GB, more "
                 "than a quarter of this machine's memory. Set rows aside for conformalize, or use RibbonCV and 'cv+'."
             )
-        own, unit, scores = held_out.distribution, held_out.group, np.abs(held_out.residuals)
+        own, unit, scores = (
+            held_out.distribution,
+            held_out.group,
+            np.abs(held_out.residuals) * np.sqrt(held_out.precision),
+        )
         if not model.loss.additive:
             scores = SCORES["distribution"].of(replace(own, latent=_certain(held_out.f)), held_out.y)
         counted, steps = held_out.weight > 0, output.unit_steps

@@ -188,17 +188,11 @@ def wald_test(
     kept = eigenvalues > 1e-9  # a smaller eigenvalue is rounding: its constraint repeats others
     along = vectors.T @ z
     if np.any(np.abs(along[~kept]) > 1e-6 * max(1.0, np.abs(z).max())):
-        raise ValueError(
-            "hypothesis: the constraints contradict each other, or there are more of them than directions in which the "
-            "covariance has any width, as with few groups; drop some."
-        )
+        raise ValueError("hypothesis: constraints contradict each other, or exceed the covariance's rank; drop some.")
     statistic, rank = float((along[kept] ** 2 / eigenvalues[kept]).sum()), int(kept.sum())
     df, finite = nu - rank + 1, np.isfinite(nu)
     if df <= 0:
-        raise ValueError(
-            f"hypothesis: {rank} constraints cannot be tested with {nu:.3g} degrees of freedom; test fewer at a time, "
-            "or collect more rows, or groups of them."
-        )
+        raise ValueError(f"hypothesis: {rank} constraints are too many for {nu:.3g} degrees of freedom; test fewer.")
     statistic = statistic * df / (nu * rank) if finite else statistic
     p_value = fisher.sf(statistic, rank, df) if finite else chi2.sf(statistic, rank)
     row = {"statistic": statistic, "df_constraints": rank, "df": df, "p_value": float(p_value)}

@@ -50,10 +50,7 @@ def fitted_ribbon(estimator: BaseEstimator, asking: str, several: bool = False, 
         )
     if inner.model_.loss.by_output and not several:
         names = inner.output_names_
-        raise ValueError(
-            f"{asking} is about one output, but there are {len(names)}: {listed(names)}. Pass one of "
-            f"them, ribbon.output({names.tolist()[0]!r})."
-        )
+        raise ValueError(f"{asking} takes one output, not {listed(names)}: pass ribbon.output({names.tolist()[0]!r}).")
     return inner
 
 

@@ -14,7 +14,7 @@ from .._core.rows import row_blocks
 from .._core.thresholds import CERTAIN
 from .._core.training import Training
 from .._core.units import moved
-from .._utils.checks import check_count, check_name, group_labels
+from .._utils.checks import check_count, check_name, coarsest
 from .._utils.compat import cached_property
 from .._utils.frames import index_of, polars_in_polars_out
 from .._utils.typing import FloatArray, MatrixLike, PerRow
@@ -423,7 +423,8 @@ class Question:
         self.X = np.zeros((0, 0)) if X is None else estimator._prepared(X)
         self.training = training_again(asking, estimator, train)
         self.model = self.training.rows.model  # in the coordinates of the training rows
-        units = row_labels(X_train, len(self.training.rows.y)) if groups is None else group_labels(groups)
+        n = len(self.training.rows.y)
+        units = row_labels(X_train, n) if groups is None else coarsest(groups, n)
         self.units = pd.Index(units if groups is None else pd.unique(units))  # labels of training rows, or groups
         self.labels = pd.Index([] if X is None else row_labels(X, self.X.shape[0]))
         one_logit = scale == "raw" and self.model.loss.n_outputs == 1

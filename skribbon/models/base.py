@@ -540,10 +540,7 @@ def with_theta(estimator: BaseEstimator, model: ParametricModel, theta: FloatArr
     array([0., 0., 0.])
     """
     supported = ", ".join(sorted(cls.__name__ for cls in with_theta.registry if cls is not object))
-    raise TypeError(
-        f"{type(estimator).__name__} cannot be polished; supported are {supported} and what you register with "
-        "skribbon.models.with_theta.register."
-    )
+    raise TypeError(f"{type(estimator).__name__} cannot be polished: with_theta.register it, or use {supported}.")
 
 
 def polish(

@@ -52,10 +52,7 @@ def storable(function, name):
         with suppress(Exception):  # pickling may raise anything
             pickle.dumps(candidate)
             return candidate
-    raise TypeError(
-        f"{name}={function!r} cannot be pickled: it is a local function that refers to an object that cannot be "
-        f"stored. Define {name} at the top level of a module."
-    )
+    raise TypeError(f"{name}={function!r} cannot be pickled: define {name} at the top level of a module.")
 
 
 class TrainedEstimator(StoresFunctions, VersionedEstimator):
@@ -334,8 +331,7 @@ def adam(objective, theta, rng, settings, validation):
             break
     else:
         warn_user(
-            f"solver='adam' stopped after max_iter={max_iter} epochs while the loss still fell, so intervals may be "
-            "off centre. Try: a larger max_iter.",
+            f"solver='adam' stopped at max_iter={max_iter}, so intervals may be off centre. Try: a larger max_iter.",
             ConvergenceWarning,
         )
     return best_theta, epoch, curve, validation_curve

@@ -1,7 +1,7 @@
 """Fit scale and distribution of the observation noise, and parse the parameters ``noise`` and ``law``."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from operator import attrgetter
 from typing import get_args
@@ -86,8 +86,11 @@ def fit_output(noise, law, output, latent, loss):
     sample, additive, named = output.sample(thresholds.NOISE_ROWS), loss.additive, isinstance(law, str)
     automatic = named and law == "auto"
     chosen = isinstance(noise, str) or noise._from_held_out  # otherwise the user has stated the noise
-    is_biased = isinstance(noise, str) and additive and may_be_biased(output)
+    is_biased, share = isinstance(noise, str) and additive and may_be_biased(output), 1.0
     if isinstance(noise, str):
+        if not additive:
+            sums = output.rows.sum(partial(_block_totals, output.rows.exposure))
+            share = share_of_total(sums, output.chi2 / output.n)
         noise = HeteroskedasticNoise() if additive and may_depend_on_x(output) else DofNoise()
     # whether leave-one-out residuals are known and close to residuals of new rows
     honest = chosen and output.has_exact_leverages and output.mean_leverage <= thresholds.EASY_LEVERAGE
@@ -100,7 +103,10 @@ def fit_output(noise, law, output, latent, loss):
     if noise._from_held_out:
         dispersion = noise.fit_held_out(record, sample.rows.X, constant)
     else:
-        dispersion = np.broadcast_to(noise.fit(output).predict(sample.rows.X), len(sample.rows.y))
+        noise.fit(output)
+        if share < 1:
+            noise.dispersion_ *= share
+        dispersion = np.broadcast_to(noise.predict(sample.rows.X), len(sample.rows.y))
     if not fixed and not additive:
         check_family(output.training, loss, record, dispersion)
     elif not fixed:
@@ -112,6 +118,31 @@ def may_depend_on_x(output):
     """Whether there are enough rows, with residuals of their own, to find out how the noise depends on x."""
     enough = output.n >= thresholds.FEWEST_NOISE_ROWS and output.mean_leverage < thresholds.MAX_NOISE_LEVERAGE
     return output.has_exact_leverages and enough
+
+
+def share_of_total(totals, pearson):
+    """Dispersion of the total of counts over Pearson's, but at most 1; see :func:`totals`.
+
+    A few counts in rows with tiny means, such as short exposures, may dominate Pearson's mean of (y - mu)^2 / mu.
+    """
+    with np.errstate(all="ignore"):
+        return float(np.fmin(totals[0] / totals[1] / pearson, 1.0))
+
+
+def totals(loss, f, squared, mass):
+    """Sums of squared errors, and of variances at dispersion one; NaN unless y may be zero.
+
+    ``squared`` (m,) are Pearson's squared residuals at raw predictions f, and ``mass`` their weights times exposures.
+    """
+    power = getattr(loss, "power", 0.0)
+    with np.errstate(all="ignore"):
+        mass = mass * (loss.mean(f[:, 0]) ** power if 1 <= power < 2 else np.nan)
+        return np.array([mass @ squared, mass.sum()])
+
+
+def _block_totals(exposure, block):
+    precision = 1.0 if exposure is None else exposure * block.importance[:, 0]
+    return totals(block.model.loss, block.f, precision * block.squared_residuals[:, 0], block.mass)
 
 
 def may_be_biased(output):
@@ -252,7 +283,9 @@ class UnseenFit:
 def check_family(training, loss, held_out, dispersion):
     """Warn if randomized quantile residuals of held-out rows contradict the family of the base model."""
     weight = held_out.weight[some := some_of(len(held_out), thresholds.FAMILY_ROWS)]
-    if weight.sum() < shapes.FEWEST or np.ndim(held_out.precision) or np.any(weight % 1):  # rates are no counts
+    if (
+        round(weight.sum(), 6) < shapes.FEWEST or np.ndim(held_out.precision) or np.any(weight % 1)
+    ):  # rates are no counts
         return
     f, y = held_out.f[some, 0], held_out.y[some]
     law = loss.law(dispersion[some]).conditional(f)
@@ -274,8 +307,12 @@ def pooled_noise(records):
     """Constant noise from the mean square of held-out residuals; JointNoise for several outputs."""
     weight = np.concatenate([record.weight for record in records])
     if records[0].y.ndim == 1:
-        squared = [own.precision * own.distribution.loss.squared_residuals(own.f, own.targets) for own in records]
-        return ConstantNoise(float(np.average(np.concatenate(squared), weights=weight))).fit(None)
+        loss = records[0].distribution.loss
+        squared = [own.precision * loss.squared_residuals(own.f, own.targets) for own in records]
+        sums = sum(totals(loss, r.f, s, r.weight * r.precision) for r, s in zip(records, squared, strict=True))
+        squared = np.concatenate(squared)
+        pearson = float(np.average(squared, weights=weight))
+        return ConstantNoise(pearson * share_of_total(sums, pearson)).fit(None)
     columns = ([np.sqrt(own.precision) * own.residuals for own in record.outputs] for record in records)
     r = np.concatenate([np.stack(each, axis=1) for each in columns])
     covariance = (r.T * weight) @ r / weight.sum()

@@ -119,7 +119,7 @@ class CoverageDisplay:
         kwargs |= {"sample_weight": sample_weight, "band_level": band_level, "name": name, "ax": ax}
         if kind == "conformal":
             calibration = getattr(estimator, "conformal_", None) or estimator.estimator_.conformal_  # of a RibbonCV
-            kwargs["n_calibration"] = len(calibration.scores)
+            kwargs["n_calibration"] = round(calibration.weight.sum())
         return cls.from_predictions(y, intervals, confidence_levels=levels, **kwargs)
 
     @classmethod

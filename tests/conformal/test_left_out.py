@@ -30,14 +30,16 @@ def draw(n, seed=0, p=4):
     return X, X @ rng.normal(size=p) + rng.standard_normal(n) * np.exp(0.5 * X[:, 0])
 
 
-def by_refits(base, X, y, X_new, groups=None):
+def by_refits(base, X, y, X_new, groups=None, precision=1.0):
     """Intervals (n, 2, L) by the definition, with a fit for every row or group that is left out."""
     units = np.arange(len(y)) if groups is None else groups
     lower, upper, weight = [], [], []
     for unit in np.unique(units):
         out = units == unit
-        model = clone(base).fit(X[~out], y[~out])
-        residuals, new = np.abs(y[out] - model.predict(X[out])), model.predict(X_new)
+        given = {} if np.ndim(precision) == 0 else {"sample_weight": precision[~out]}
+        model = clone(base).fit(X[~out], y[~out], **given)
+        scale = np.sqrt(np.broadcast_to(precision, len(y))[out])  # to the noise of an observation of weight one
+        residuals, new = np.abs(y[out] - model.predict(X[out])) * scale, model.predict(X_new)
         lower += [new - r for r in residuals]
         upper += [new + r for r in residuals]
         weight += [1 / out.sum()] * out.sum()
@@ -63,6 +65,22 @@ def test_jackknife_of_least_squares_equals_refits(base):
     (X, y), X_new = draw(40), 2 * draw(30, 1)[0]
     ours = RibbonRegressor(base, store_loo=True).fit(X, y).predict_interval(X_new, LEVELS, kind="jackknife+")
     np.testing.assert_allclose(ours, by_refits(base, X, y, X_new), rtol=1e-8, atol=1e-10)
+
+
+def test_jackknife_of_averages_equals_refits_and_covers_single_observations():
+    (X, y), X_new = draw(40), 2 * draw(30, 1)[0]
+    size = np.where(np.arange(40) % 2, 1.0, 100.0)
+    ribbon = RibbonRegressor(LinearRegression(), store_loo=True, weight_type="exposure")
+    ours = ribbon.fit(X, y, sample_weight=size).predict_interval(X_new, LEVELS, kind="jackknife+")
+    np.testing.assert_allclose(ours, by_refits(LinearRegression(), X, y, X_new, precision=size), rtol=1e-8, atol=1e-10)
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(20):
+        X, X_new = rng.normal(size=(2, 200, 3))
+        averages = X.sum(axis=1) + rng.standard_normal(200) / 5
+        lower, upper = ribbon.fit(X, averages, np.full(200, 25.0)).predict_interval(X_new, kind="jackknife+").T
+        y = X_new.sum(axis=1) + rng.standard_normal(200)
+        covered.append(((lower <= y) & (y <= upper)).mean())
+    assert 0.87 < np.mean(covered) < 0.93
 
 
 def minus_log(y):
@@ -242,6 +260,8 @@ def test_cv_plus_accepts_frames_and_a_tuned_alpha():
     assert (np.diff(interval[:, 1]) >= 0).all()
     assert {ribbon.alpha for ribbon in tuned.estimator_._folds_.ribbons} == {tuned.alpha_}
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(tuned)).predict_interval(X, LEVELS, kind="cv+"), interval)
+    with pytest.raises(ValueError, match="cv\\+"):  # scores are of the tuned alpha
+        tuned.with_alpha(0.5).predict_interval(X, kind="cv+")
     assert not hasattr(tuned.set_params(store_folds=False).fit(X, y).estimator_, "_folds_")
 
 

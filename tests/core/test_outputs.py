@@ -446,6 +446,29 @@ def test_targets_that_are_transformed_column_by_column():
     assert (found.predict_samples(NEW, 20, random_state=0) > 0).all()
 
 
+def test_covariance_of_a_decreasing_transform_is_that_of_draws():
+    def halves(y):
+        return np.column_stack([1 / y[:, 0], np.log(y[:, 1])])
+
+    def whole(t):
+        return np.column_stack([1 / t[:, 0], np.exp(t[:, 1])])
+
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal((2, 600))
+    t = np.column_stack([shared[0], 0.9 * shared[0] + 0.4 * shared[1]]) * 0.05
+    features = rng.standard_normal((600, 2))
+    y = whole(t + 2 + 0.05 * features)
+    base = TransformedTargetRegressor(LinearRegression(), func=halves, inverse_func=whole)
+    distribution = RibbonRegressor(base).fit(features[:400], y[:400]).predict_distribution(features[400:])
+    draws = distribution.sample(4000, random_state=0)
+    exact = [np.corrcoef(draws[:, i].T)[0, 1] for i in range(0, 200, 20)]
+    covariance = distribution.covariance()[::20]
+    found = covariance[:, 0, 1] / np.sqrt(covariance[:, 0, 0] * covariance[:, 1, 1])
+    assert np.mean(exact) < -0.5
+    assert_allclose(found, exact, atol=0.1)
+    assert 0.83 < (distribution.joint_level(y[400:]) <= 0.9).mean() < 0.97
+
+
 @pytest.mark.parametrize(("transformer", "why"), [(PCA(), "mixes the columns"), (PCA(2), "as many columns")])
 def test_targets_that_are_mixed(transformer, why):
     with pytest.raises(TypeError, match=why):

@@ -66,6 +66,17 @@ def test_several_outputs():
     np.testing.assert_array_equal(found[test], expected)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_targets_of_networks_are_taken_by_position():
+    ribbon, labels = RibbonRegressor(MLPRegressor(hidden_layer_sizes=(4,), max_iter=200, random_state=0)), MIXED + 7
+    expected = cross_val_interval(ribbon, X, Y, cv=CV)
+    for y in (list(Y), pd.Series(Y, index=labels), pd.DataFrame({"y": Y}, index=labels)):
+        np.testing.assert_array_equal(cross_val_interval(ribbon, X, y, cv=CV), expected)
+    both = np.column_stack([Y, -Y])
+    frame = pd.DataFrame(both, columns=["up", "down"], index=labels)
+    np.testing.assert_array_equal(*(cross_val_interval(ribbon, X, y, cv=CV) for y in (both, frame)))
+
+
 def test_tables_on_dask_are_refused():
     dask = pytest.importorskip("dask.dataframe")
     table = dask.from_pandas(pd.DataFrame(X), npartitions=2)

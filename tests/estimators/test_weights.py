@@ -370,3 +370,31 @@ def test_rows_of_weight_zero_do_not_change_tuned_intervals():
     with_zeros = RibbonCV(LinearRegression()).fit(X, y, sample_weight=weight)
     without = RibbonCV(LinearRegression()).fit(X[:100], y[:100])
     np.testing.assert_allclose(with_zeros.predict_interval(X), without.predict_interval(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weight_type", ["frequency", "importance"])
+def test_large_whole_weights_warn_if_they_count_as_frequencies(weight_type):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    weight = rng.integers(10_000, 400_000, 60)
+    ribbon = RibbonRegressor(Ridge(), weight_type=weight_type)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ribbon.fit(X, X[:, 0] + rng.normal(size=60), sample_weight=weight)
+    said = [str(w.message) for w in caught if issubclass(w.category, WeightWarning)]
+    assert len(said) == (weight_type == "frequency")
+    assert not said or "on average, but counts as frequencies" in said[0]
+
+
+@pytest.mark.parametrize("change", ["order", "scale"])
+def test_order_of_rows_and_scale_of_importance_weights_do_not_move_intervals(change):
+    for seed in range(6):  # sums of shares of n are n but for rounding, in either direction
+        rng = np.random.default_rng(seed)
+        X, weight = rng.normal(size=(60, 2)), rng.exponential(size=60) + 0.1
+        y = X[:, 0] + rng.lognormal(size=60)
+        order, scale = (rng.permutation(60), 1.0) if change == "order" else (np.arange(60), 10.0)
+        fits = [RibbonRegressor(weight_type="importance").fit(X, y, weight)]
+        fits += [RibbonRegressor(weight_type="importance").fit(X[order], y[order], scale * weight[order])]
+        assert {type(ribbon.law_).__name__ for ribbon in fits} == {"EmpiricalLaw"}
+        one, other = (ribbon.predict_interval(np.zeros((1, 2))) for ribbon in fits)
+        np.testing.assert_allclose(one, other, rtol=1e-9)

@@ -76,6 +76,14 @@ def test_influence_of_groups_and_sets_equals_refits(base):
         assert_allclose(table["change"], table["left_out"] - table["prediction"], atol=1e-12)
 
 
+def test_influence_of_nested_groupings_is_that_of_the_coarsest():
+    nested = np.column_stack([GROUPS, [f"{group} {k % 2}" for k, group in enumerate(GROUPS)]])
+    ribbon = RibbonRegressor().fit(X, Y, groups=nested)
+    found = influence(ribbon, X, Y, NEW, groups=nested)
+    assert_allclose(np.sort(found, axis=0), np.sort(influence(ribbon, X, Y, NEW, groups=GROUPS), axis=0), rtol=1e-12)
+    assert len(influence_measures(ribbon, X, Y, groups=nested)) == ribbon.n_groups_
+
+
 def test_influence_of_sparse_rows_and_their_labels():
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"row {i}" for i in range(N)])
     new = pd.DataFrame(NEW, columns=list("abc"), index=list("vwxyz"))

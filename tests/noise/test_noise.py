@@ -18,10 +18,10 @@ from sklearn.linear_model import (
     RidgeCV,
 )
 
-from skribbon import AutogradRegressor, RibbonRegressor
+from skribbon import AutogradRegressor, RibbonCV, RibbonRegressor
 from skribbon._laws.noise_distributions import LocationFamily, StudentLaw
 from skribbon.metrics import interval_coverage_score, neg_nll_scorer
-from skribbon.models import StudentT
+from skribbon.models import StudentT, WithOffset
 from skribbon.models.architectures import mlp
 from skribbon.noise import ConstantNoise, HeteroskedasticNoise, Noise
 from skribbon.noise.scale import LogLinearScale, evidence
@@ -381,3 +381,43 @@ def test_penalised_models_with_many_columns_are_covered(n, p):
             found.append(np.mean((lower <= y[n:]) & (y[n:] <= upper)))
     assert 0.87 <= np.mean(covered) <= 0.93
     assert np.mean(plain) < np.mean(covered)
+
+
+# ---------------------------------------------------------------------- dispersion of counts
+def short_exposures(n=4000, seed=0):
+    """Policies of which some are cancelled soon, and these have as many claims as the others."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    exposure = np.where(rng.random(n) < 0.1, 0.005, 1.0)
+    y = rng.poisson(0.1 * np.exp(0.3 * X[:, 0]) * np.maximum(exposure, 0.3))
+    return np.column_stack([X, exposure]), y.astype(float)
+
+
+def test_dispersion_of_counts_is_at_most_the_dispersion_of_their_total():
+    (X, y), (X_new, y_new) = short_exposures(), short_exposures(seed=1)
+    base = WithOffset(PoissonRegressor(alpha=0, tol=1e-8), exposure=2)
+    ribbon = RibbonRegressor(base).fit(X, y)
+    mu, dof = ribbon.predict(X), len(y) - ribbon.effective_parameters_
+    pearson, total = ((y - mu) ** 2 / mu).sum() / dof, ((y - mu) ** 2).sum() / mu.sum() * len(y) / dof
+    assert pearson > 2 * total
+    np.testing.assert_allclose(ribbon.noise_.dispersion_, total, rtol=1e-8)
+    np.testing.assert_allclose(RibbonRegressor(base, noise="dof").fit(X, y).noise_.dispersion_, pearson, rtol=1e-8)
+    expected = (1 - ribbon.predict_distribution(X_new).cdf(np.zeros(len(y_new)))).mean()
+    assert abs(expected - (y_new > 0).mean()) < 0.01
+    rates = RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8), weight_type="exposure")
+    rates.fit(X[:, :2], y / X[:, 2], sample_weight=X[:, 2])
+    np.testing.assert_allclose(rates.noise_.dispersion_, total, rtol=1e-5)  # weights in units of a year
+    twice = RibbonRegressor(base).fit(X, y, sample_weight=np.full(len(y), 2))
+    np.testing.assert_allclose(twice.noise_.dispersion_, total, rtol=1e-2)
+    tuned = RibbonCV(base, scoring="nll", alphas=[1.0], cv=3, store_folds=True).fit(X, y)
+    assert tuned.estimator_._folds_.ribbons[0].noise_.dispersion_ < 1.2 * total
+
+
+def test_dispersion_of_overdispersed_counts_is_pearson():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    y = rng.poisson(np.exp(X[:, 0]) * rng.gamma(2, 0.5, size=3000)).astype(float)
+    ribbons = [RibbonRegressor(PoissonRegressor(alpha=0, tol=1e-8), noise=noise).fit(X, y) for noise in ("auto", "dof")]
+    found = sm.GLM(y, sm.add_constant(X), sm.families.Poisson()).fit(scale="X2")
+    for ribbon in ribbons:
+        np.testing.assert_allclose(ribbon.noise_.dispersion_, found.scale, rtol=1e-4)

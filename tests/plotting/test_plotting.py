@@ -274,6 +274,8 @@ def test_coverage_of_conformal_intervals_counts_calibration_rows():
     tuned = RibbonCV(Ridge()).fit(X_NEW[:50], Y_NEW[:50]).conformalize(X_NEW[50:], Y_NEW[50:])
     assert CoverageDisplay.from_estimator(tuned, X_NEW, Y_NEW, kind="conformal").n_calibration == 30
     assert "(40 calibration rows)" in display.band_.get_label()
+    ribbon.conformalize(X_NEW[40:], Y_NEW[40:], sample_weight=np.full(len(Y_NEW) - 40, 3))
+    assert CoverageDisplay.from_estimator(ribbon, X_NEW, Y_NEW, kind="conformal").n_calibration == 120
     assert CoverageDisplay.from_estimator(ribbon, X_NEW, Y_NEW).n_calibration is None
 
 

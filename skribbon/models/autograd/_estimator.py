@@ -135,8 +135,5 @@ def check_loss_per_row(loss, f, y):
     """Raise an error unless a user's loss returns one number per row and autograd can differentiate it."""
     shape = np.shape(loss.value(f, y))
     if shape != y.shape:
-        raise ValueError(
-            f"loss(f, y) must return the loss of each row, shape ({len(y)},) for these {len(y)} rows; it returned "
-            f"shape {shape}. Leave out the mean or sum."
-        )
+        raise ValueError(f"loss(f, y) must return {len(y)} losses, one per row, not shape {shape}: no mean or sum.")
     check_differentiable(lambda f: loss._rows(f, y), f, "loss")
