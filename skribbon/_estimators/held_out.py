@@ -166,7 +166,7 @@ def _warn_if_unstable(errors):
     if errors.max() > thresholds.MAX_REFIT_RATIO * errors.min() > 0:
         warn_user(
             "Refits without some of the rows have held-out errors that differ by a factor of "
-            f"{np.sqrt(errors.max() / errors.min()):.2g}, so intervals are rough. Try: scale X and y, or more rows.",
+            f"{np.sqrt(errors.max() / errors.min()):.2g}: training is unstable, intervals rough. Try: scale X and y.",
             FlexibleModelWarning,
         )
 

@@ -541,10 +541,10 @@ class RibbonRegressor(RegressorMixin, RegressionMethods, BaseRibbon):
         Scale of the observation noise: the residual variance of a least-squares model, the dispersion of a GLM. "train"
         divides the sum of squared residuals by n - 1, as the paper does; "dof" by n minus the effective number of
         parameters; "loo" averages squared leave-one-out residuals; "heteroskedastic" depends on x as far as the data
-        support it; "auto" is "heteroskedastic" for least-squares models with enough rows, else "dof"; "cv", inside a
-        :class:`~skribbon.RibbonCV`, averages squared out-of-fold residuals; a number is the variance itself. Several
-        outputs have a scale each and correlations from the residuals; a matrix is their covariance, a number the
-        variance of each. See :mod:`skribbon.noise`.
+        support it; "auto" is "heteroskedastic" for least-squares models with enough rows, else "dof", but for counts at
+        most the dispersion of their total; "cv", inside a :class:`~skribbon.RibbonCV`, averages squared out-of-fold
+        residuals; a number is the variance itself. Several outputs have a scale each and correlations from the
+        residuals; a matrix is their covariance, a number the variance of each. See :mod:`skribbon.noise`.
     law : {"auto", "normal", "student", "empirical"}, NoiseLaw or sequence of them, default="auto"
         Noise distribution of a least-squares model, in units of its scale: normal, Student's t, or the distribution of
         the leave-one-out residuals. "auto" goes from normal to the others as far as they are better on left-out rows:

@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import column_or_1d
 
 from .._laws.noise_distributions import sample_quantiles
+from .._laws.tweedie import TINY
 from .._predict.predictive import Predictive
 from .._predict.target import from_zero
 from .._utils.checks import check_count, check_levels, check_name, group_codes, group_labels
@@ -163,7 +164,7 @@ class DistributionScore:
             reach = _reach(np.where(far, scores - FAR + rounding, 0.0), _far_bounds(law)[2])
             lower, upper = np.where(far, _moved(lower, upper, reach, sign), [lower, upper])
         if not law.real:
-            lower = np.maximum(lower, 0.0)
+            lower = np.where(lower > 2 * TINY, lower, 0.0)  # means are at least TINY, but y may be zero
         lower, upper = target.decode(lower), target.decode(upper)
         lower, upper = (lower, upper) if target.increasing else (upper, lower)
         if not target.is_identity:

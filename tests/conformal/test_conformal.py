@@ -410,7 +410,7 @@ def test_calibration_on_other_rows_does_not_warn():
         (
             lambda r, X, y: r.conformalize(X, y, groups=[1, 2]),
             ValueError,
-            "groups must have a label for each of the 24",
+            "groups must have 24 labels",
         ),
         (lambda r, X, y: r.conformalize(X, y, groups=[None] * 24), ValueError, "groups is missing for 24 of 24 rows"),
         (lambda r, X, y: r.conformalize(X, y, groups=y, bins=2), ValueError, "groups and bins are mutually exclusive"),

@@ -174,11 +174,11 @@ def test_what_needs_one_grouping_is_refused():
         influence(ribbon, X, Y, X[:1], groups=(A, B))
     with pytest.raises(ValueError, match="predictive='newton' takes one grouping"):
         RibbonRegressor(Ridge(), predictive="newton").fit(X, Y, groups=(A, B))
-    with pytest.raises(ValueError, match="if groupings cross, pass a tuple of arrays"):
+    with pytest.raises(ValueError, match="or a tuple of groupings"):
         RibbonRegressor(Ridge()).fit(X, Y, groups=("firm", "year"))
     with pytest.raises(ValueError, match="lengths differ"):
         RibbonRegressor(Ridge()).fit(X, Y, groups=(A, B[:-1]))
-    with pytest.raises(ValueError, match="groups must have a label for each of the 240 rows"):
+    with pytest.raises(ValueError, match="groups must have 240 labels, one per row"):
         RibbonRegressor(Ridge()).fit(X, Y, groups=(A[:-1], B[:-1]))
     with pytest.raises(ValueError, match="single label"):
         RibbonRegressor(Ridge()).fit(X, Y, groups=(A, np.zeros(N)))

@@ -382,7 +382,7 @@ def test_a_list_of_tuples_is_one_grouping(Ribbon):
 def test_invalid_groups_are_refused():
     with pytest.raises(ValueError, match="groups has a single label"):
         RibbonRegressor().fit(X, Y, groups=np.zeros(N))
-    with pytest.raises(ValueError, match="a label for each of the 240 rows"):
+    with pytest.raises(ValueError, match="240 labels, one per row"):
         RibbonRegressor().fit(X, Y, groups=GROUP[:-1])
     for shape in ("firm", np.zeros((N, 2, 2))):
         with pytest.raises(ValueError, match="groups must be a sequence of 240 labels"):

@@ -544,7 +544,7 @@ def test_one_output_is_a_ribbon_of_its_own(fit):
 
 def test_inspection_of_one_output():
     joint = RibbonRegressor(Ridge()).fit(X, pd.DataFrame(Y, columns=["a", "b", "c"]))
-    with pytest.raises(ValueError, match=r"slopes is about one output.*a, b, c.*ribbon.output\('a'\)"):
+    with pytest.raises(ValueError, match=r"slopes takes one output, not a, b, c.*ribbon.output\('a'\)"):
         inspection.slopes(joint, X, 0)
     moved = inspection.influence(joint.output("a"), X, Y[:, 0], NEW)
     alone = inspection.influence(RibbonRegressor(Ridge()).fit(X, Y[:, 0]), X, Y[:, 0], NEW)

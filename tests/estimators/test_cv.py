@@ -297,7 +297,7 @@ def test_bad_scoring_levels_and_folds(diabetes, noisy_iris):
         RibbonCV(confidence_level=90).fit(*diabetes)
     with pytest.raises(ValueError, match="finite"):
         RibbonCV(alphas=ALPHAS, scoring=lambda e, X, y: np.nan).fit(*diabetes)
-    with pytest.raises(ValueError, match="cv=1000 folds need at least 1000 samples, got 442"):
+    with pytest.raises(ValueError, match="cv=1000 needs 1000 samples, got 442"):
         RibbonCV(cv=1000).fit(*diabetes)
     X, _ = noisy_iris
     with pytest.raises(ValueError, match="stratified"):
@@ -655,8 +655,8 @@ def test_hint_for_jackknife_intervals_of_a_tuned_ribbon_works():
 def test_fewer_groups_than_folds_are_refused_with_a_cure(diabetes, classifier):
     X, y = diabetes
     ribbon, y = (RibbonClassifier(), y > 140) if classifier else (RibbonRegressor(), y)
-    with pytest.raises(ValueError, match=r"cv=5 folds need at least 5 groups, got 3 .*cv=3"):
+    with pytest.raises(ValueError, match=r"cv=5 needs 5 groups, got 3 .*cv=3"):
         RibbonCV(ribbon).fit(X, y, groups=np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match=r"cv=4 folds need at least 4 groups, got 1|Fit without groups"):
+    with pytest.raises(ValueError, match=r"cv=4 needs 4 groups, got 1|Fit without groups"):
         RibbonCV(ribbon, cv=4).fit(X, y, groups=np.zeros(len(y)))
     assert RibbonCV(ribbon, cv=3).fit(X, y, groups=np.arange(len(y)) % 3).held_out_.n_fits == 3

@@ -447,7 +447,7 @@ def test_fold_with_zero_weight_is_refused():
 @pytest.mark.parametrize(
     ("ribbon", "y", "params", "message"),
     [
-        (RibbonCV(), np.arange(4.0), {}, r"cv=5 folds need at least 5 samples, got 4 .*cv=4"),
+        (RibbonCV(), np.arange(4.0), {}, r"cv=5 needs 5 samples, got 4 .*cv=4"),
         (RibbonCV(LogisticRegression()), [0, 1] * 3, {}, r"cv=5 .* 5 samples in the largest class, got 3 .*cv=3"),
         (RibbonCV(cv=4), np.arange(12.0), {"groups": [*"abc"] * 4}, r"cv=4 .* 4 groups, got 3 .*cv=3"),
         (RibbonRegressor(held_out=5), np.arange(4.0), {}, r"held_out=5 .* 5 samples, got 4 .*held_out=4"),

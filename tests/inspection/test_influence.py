@@ -332,7 +332,7 @@ def test_influence_refuses_bad_arguments(monkeypatch):
     with pytest.raises(TypeError, match="needs a RibbonRegressor"):
         influence(LaplaceRegressor(LinearRegression()).fit(X, Y), X, Y, NEW)
     several = np.column_stack([Y, Y**2])
-    with pytest.raises(ValueError, match="influence is about one output"):
+    with pytest.raises(ValueError, match="influence takes one output"):
         influence(RibbonRegressor().fit(X, several), X, several, NEW)
     monkeypatch.setattr(skribbon.inspection._influence, "machine_bytes", lambda: 1000)
     with pytest.raises(MemoryError, match="top=20"):
