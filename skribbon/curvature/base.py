@@ -396,7 +396,7 @@ def resolve_curvature(
     needed, available = chosen.predicted_bytes(p), machine_bytes()
     if needed > MAX_MEMORY * available:
         raise MemoryError(
-            f"{type(chosen).__name__} would take {needed / 1e9:.3g} GB of {available / 1e9:.3g} for {p} parameters. "
+            f"{type(chosen).__name__} would take {needed / 1e9:.3g} GB of {available / 1e9:.3g} GB for {p} parameters. "
             "Use curvature='kfac' (networks), 'matrix_free', 'low_rank', 'diag' or 'last_layer': no p x p array."
         )
     return chosen
