@@ -87,7 +87,7 @@ slow: .venv/.bayes ## Run the slow tests of the statistical promises (long)
 fuzz: $(STAMP) ## Fit 10,000 random cases (others with SEED=1), ask 130,000 laws of them and list every kind of failure (a quarter of an hour)
 	SKRIBBON_FUZZ=10000 SKRIBBON_FUZZ_SEED=$(or $(SEED),0) $(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -q -o addopts="" -p no:cacheprovider tests/properties
 
-bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matrix product
+bench: $(STAMP) $(TORCHED)/.installed ## Measure speed and memory against the base fit and a bare matrix product
 	$(BIN)/python benchmarks/bench_import.py
 	$(BIN)/python benchmarks/bench_core.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_core.py --only afg
@@ -96,7 +96,7 @@ bench: $(STAMP) ## Measure speed and memory against the base fit and a bare matr
 	$(BIN)/python benchmarks/bench_calibration.py cost
 	$(BIN)/python benchmarks/bench_curvature.py
 	$(BIN)/python benchmarks/bench_dask.py
-	$(BIN)/python benchmarks/bench_peers.py
+	$(ONE_THREAD) $(TORCHED)/bin/python benchmarks/bench_peers.py
 
 calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, statsmodels, UCI, California, Adult (over an hour)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_calibration.py simulated linear uci california networks
@@ -107,6 +107,7 @@ calibration: $(STAMP) ## Measure calibration by a written protocol: simulated, s
 	$(BIN)/python benchmarks/bench_calibration.py adult
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_conformal.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_populations.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_simulations.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/stability.py
 	$(BIN)/python benchmarks/bench_public.py
 
@@ -179,7 +180,7 @@ $(FLOOR)/.installed: setup.cfg
 $(TORCHED)/.installed: setup.cfg
 	$(PYTHON) -m venv --clear $(TORCHED)
 	$(TORCHED)/bin/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$(TORCH)" -e ".[test,torch]"
-	$(TORCHED)/bin/python -m pip install --quiet "$(TORCH)" laplace-torch skorch
+	$(TORCHED)/bin/python -m pip install --quiet "$(TORCH)" laplace-torch skorch mapie statsmodels
 	$(TORCHED)/bin/python -m pip uninstall --quiet --yes torchvision
 	@touch $@
 

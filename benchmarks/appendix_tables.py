@@ -129,7 +129,7 @@ def conformal():
         own = [rows[name, kind] for kind in SCORES_OF_INTERVALS]
         splits = own[0]["splits"]
         label = SET_NAMES.get(name, name) + (f", {splits} splits" if splits != 20 else "")
-        shown.append([label, *(f"{row['width']:.3f}, {row['score']:.3f}" for row in own)])
+        shown.append([label, *(f"{row['width']:.3f}, {row['score']:.3f}, {row['widest']:.2f}" for row in own)])
     return table(["", *SCORES_OF_INTERVALS], shown)
 
 
@@ -203,6 +203,179 @@ def probability_intervals():
     return table([*header, "true probability, T = 1", "true probability, default"], shown)
 
 
+def cells_of(part):
+    """Rows of a part of bench_simulations.py by cell."""
+    return {tuple(np.ravel(np.array(row["cell"], dtype=object))): row for row in rows_of(f"simulated_{part}")}
+
+
+def small_samples():
+    corrections = ("auto", "HC0", "HC3")
+    shown = [[n, *(number(row[c], 2) for c in corrections)] for (n,), row in cells_of("small_samples").items()]
+    return table(["rows", *corrections], shown)
+
+
+def many_features():
+    kinds = {"default": "default", "HC2": '`correction="HC2"`', "RibbonCV": "RibbonCV"}
+    shown = [
+        [ratio, n, *(number(row[kind], 2) for kind in kinds)] for (n, ratio), row in cells_of("many_features").items()
+    ]
+    return table(["signal / noise", "rows", *kinds.values()], shown)
+
+
+SLOPES = ("column of groups", "column of rows", "two treated groups")
+REFERENCES = ("CR2, G - 1", "CR3, G - 1", "CR2, Satterthwaite", "CR3, Satterthwaite", "rows")
+
+
+def clusters():
+    cells, shown = cells_of("clusters"), []
+    for G in dict.fromkeys(key[0] for key in cells):
+        for slope in SLOPES:
+            pairs = [
+                ", ".join(number(cells[G, unequal][f"{slope}: {kind}"], 2) for unequal in (False, True))
+                for kind in REFERENCES
+            ]
+            pairs[2] = f"**{pairs[2]}**"
+            shown.append([G, slope, *pairs])
+    header = ["CR2, $G - 1$", "CR3, $G - 1$", "**CR2, Satterthwaite**", "CR3, Satterthwaite", "rows as independent"]
+    return table(["groups", "slope of", *header], shown)
+
+
+def time_series():
+    shown = [
+        [f"{n:,}", f"{rho:g}", number(row["rows"], 2)]
+        + [f"{number(row[k], 2)} ({row[f'blocks {k}']:.0f})" for k in ("1", "2", "4")]
+        for (n, rho), row in cells_of("time_series").items()
+    ]
+    return table(["rows", "$\\rho$", "rows as independent", "`time_blocks(n)`", "twice as long", "four times"], shown)
+
+
+def dependence():
+    cells = {n: row for (n,), row in cells_of("dependence").items()}
+    noises = [key for key in next(iter(cells.values())) if key not in ("cell", "samples")]
+    shown = [[name, *(number(row[name]) for row in cells.values())] for name in noises]
+    return table(["rows", *(f"{n:,}" for n in cells)], shown)
+
+
+def outputs():
+    levels = ("0.5", "0.8", "0.9", "0.95")
+    shown = [
+        [*name.split("; "), *(number(row[level], 2) for level in levels)]
+        for (name,), row in cells_of("outputs").items()
+    ]
+    return table(["model", "noise", "rows", *levels], shown)
+
+
+def clipped(row, name, clips):
+    return [f"{number(row[f'{name}, {clip}'])}, {number(row[f'{name}, {clip}: width'], 2)}" for clip in clips]
+
+
+def outliers():
+    clips = (None, 10.0, 5.0, 3.0)
+    shown = [
+        [kind, base, *clipped(row, base, clips)]
+        for (kind,), row in cells_of("outliers").items()
+        for base in ("least squares", "Huber")
+    ]
+    return table(["outliers", "base model", "`clip_scores=None`", "10", "5", "3"], shown)
+
+
+def clipped_network():
+    (row,) = rows_of("simulated_clipped_network")
+    first = clipped(row, "clip_scores", (None, 10.0, 5.0, 3.0))
+    steps = clipped(row, "clip_steps", (10.0, 3.0, 1.0))
+    shown = [["`clip_scores`", *first, ""], ["`clip_steps`", first[0], steps[0], "", *steps[1:]]]
+    return table(["", "`None`", "10", "5", "3", "1"], shown)
+
+
+# ---------------------------------------------------------------------- speed
+def powers(text):
+    return text.replace("2*", "2 · ").replace("10^5", "10⁵").replace("10^6", "10⁶")
+
+
+def cost():
+    """Whole fits and Ribbon's own part, in units of the base fit."""
+    found = {}
+    for row in rows_of("core"):
+        if row["case"] in "bcd" and ": " in row["what"]:
+            name, what = row["what"].rsplit(": ", 1)
+            key = "own" if what.startswith("its own") else "whole" if what.endswith(".fit") else "base"
+            found.setdefault((name, row["unit"].removesuffix(".fit")), {})[key] = row["measured"]
+    shown = [
+        [f"`{model}`", powers(name), number(row["whole"], 2), number(row["own"], 2)]
+        for (name, model), row in found.items()
+    ]
+    (peer,) = [row["measured"] for row in rows_of("core") if row["what"].startswith("statsmodels")] or [None]
+    shown.insert(1, ["statsmodels, HC0, the same table", "", number(peer, 1), ""])
+    return table(["model", "table", "whole fit / base fit", "Ribbon's own part / base fit"], shown)
+
+
+def growth():
+    shown = {}
+    for row in rows_of("growth"):
+        name, what = row["what"].split(": ")
+        shown.setdefault(name, []).append(number(row["measured"], 2))
+        if what == "exponent":
+            shown[name].insert(0, row["unit"].removeprefix("theory "))
+    return table(["size", "theory", "exponent", "peak memory / X"], [[name, *cells] for name, cells in shown.items()])
+
+
+CURVATURES = {
+    "ggn": ('`"ggn"`', "$J'CJ$, dense; never indefinite", "networks with up to about 1,500 parameters, or many rows"),
+    "hessian": ('`"hessian"` (damping 1e-3)', "exact second derivative, dense", "convex models"),
+    "fisher": ('`"fisher"`', "mean of $gg'$, dense", "a model without second derivatives"),
+    "kfac": ('`"kfac"`', "Kronecker factors, layer by layer", "networks with 10⁴ to 10⁶ parameters and many rows"),
+    "low_rank 99.9%": ('`"low_rank"` (99.9%)', "leading eigenpairs and a diagonal", "other large models"),
+    "low_rank 95%": ("`LowRank(rank=0.95)`", "", "-"),
+    "diag": ('`"diag"`', "diagonal of Gauss-Newton", "a preconditioner; not for intervals"),
+    "last_layer": ('`"last_layer"`', "the last layer alone", "large networks, if held-out rows correct its size"),
+    "matrix_free": ('`"matrix_free"` (tol 1e-2)', "conjugate gradients", "exact results without a p × p array"),
+}
+
+
+def curvatures():
+    found = {}
+    for row in rows_of("curvature"):
+        if row["case"] == "a":
+            kind, rest = row["what"].split(", p = ")
+            name, what = rest.split(": ", 1)[1].rsplit(", ", 1)
+            found[kind, name, what] = row["measured"]
+    shown = []
+    for key, (name, meaning, use) in CURVATURES.items():
+        cells = [
+            f"{number(found[kind, key, '50th percentile'], 2)}, {found[kind, key, 'fit']:.2g}"
+            for kind in ("regressor", "classifier")
+        ]
+        shown.append([name, *cells, meaning, use])
+    return table(["`curvature=`", "regressor: ratio, cost", "classifier", "what it is", "use it for"], shown)
+
+
+def dask():
+    shown = []
+    for row in rows_of("dask"):
+        if row["unit"] and row["measured"] != 1:
+            seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f} s"
+            shown.append([powers(row["what"]), f"{row['measured']:.3g}", row["unit"], seconds])
+    return table(["", "measured", "in units of", "time"], shown)
+
+
+# ---------------------------------------------------------------------- costs on UCI tables
+SETS = ("boston", "concrete", "energy", "yacht")
+
+
+def uci_costs():
+    """CPU seconds after the shared network, means over splits."""
+    rows = dict(rows_of("uci"))
+    methods = list(dict.fromkeys(key.split(", ", 1)[1].rsplit(", split", 1)[0] for key in rows))
+    shown = []
+    for method in methods:
+        means = [
+            np.mean([v["seconds"] for k, v in rows.items() if k.startswith(f"{name}, {method}, split")])
+            for name in SETS
+        ]
+        shown.append([method, *(f"{value:.2g}" for value in means)])
+    return table(["CPU seconds", *SETS], shown)
+
+
 # ---------------------------------------------------------------------- all runs of a release
 def release():
     rows = [[row["command"], f"{row['minutes']:g}", row["result"], row["tree"][:10]] for row in rows_of("runs")]
@@ -222,5 +395,18 @@ BLOCKS = {
     "crossed": (crossed, "crossed"),
     "effects": (effects, "effects"),
     "probability_intervals": (probability_intervals, "classifiers_intervals"),
+    "small_samples": (small_samples, "simulated_small_samples"),
+    "many_features": (many_features, "simulated_many_features"),
+    "clusters": (clusters, "simulated_clusters"),
+    "time_series": (time_series, "simulated_time_series"),
+    "dependence": (dependence, "simulated_dependence"),
+    "outputs": (outputs, "simulated_outputs"),
+    "outliers": (outliers, "simulated_outliers"),
+    "clipped_network": (clipped_network, "simulated_clipped_network"),
+    "cost": (cost, "core"),
+    "growth": (growth, "growth"),
+    "curvatures": (curvatures, "curvature"),
+    "dask": (dask, "dask"),
+    "uci_costs": (uci_costs, "uci"),
     "release": (release, "runs"),
 }

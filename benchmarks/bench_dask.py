@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/bench_dask.py [--only abcd] [--repeats 2] [--rows 10000000]
 
-``--rows 100000000`` is the table of doc/user_guide/large_tables.md. Partitions are made when they are needed, never
+Partitions are made when they are needed, never
 stored. Needs the extra "dask"; dask-ml is compared where it is installed.
 """
 
