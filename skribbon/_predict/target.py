@@ -164,9 +164,9 @@ class TargetScale:
 
 
 def from_zero(bounds, target, loss):
-    """Bounds of y with zero instead of minus infinity, if the transform of y or its family has no negative values."""
+    """Bounds of y with zero instead of negative ones, if the transform of y or its family has no negative values."""
     least = loss.least_target if target.is_identity else min(target.ends)
-    return np.where(bounds == -np.inf, 0.0, bounds) if 0 <= least < 1e-300 else bounds
+    return np.maximum(bounds, 0.0) if 0 <= least < 1e-300 else bounds
 
 
 def bisect(inside, outside, holds):

@@ -469,6 +469,15 @@ ONCE_BROKEN = [
         twin="conformal",
         seed=389184,
     ),
+    Case(
+        family="glm",
+        model="GammaRegressor",
+        options={"predictive": "pushforward", "noise": 0.0},
+        d=1,
+        y="positive",
+        twin="conformal",
+        seed=507264,
+    ),
     # state and containers
     Case(model="Ridge", d=1, twin="failed_refit", seed=74453),
     Case(family="l1", model="Lasso", params={"positive": True}, n=10, y="noise", twin="failed_refit", seed=407134),
