@@ -254,7 +254,7 @@ class Tweedie(Loss):
 
     def squared_residuals(self, f: FloatArray, y: FloatArray) -> FloatArray:
         mu = self.mean(f[:, 0])
-        return (y - mu) ** 2 / mu**self.power
+        return (y - mu) ** 2 / np.abs(mu) ** self.power  # identity links may give negative means
 
     def law(self, dispersion: FloatArray, shape: NoiseLaw = NORMAL) -> LocationFamily | TweedieFamily:
         if self.additive:

@@ -136,7 +136,7 @@ def totals(loss, f, squared, mass):
     """
     power = getattr(loss, "power", 0.0)
     with np.errstate(all="ignore"):
-        mass = mass * (loss.mean(f[:, 0]) ** power if 1 <= power < 2 else np.nan)
+        mass = mass * (np.abs(loss.mean(f[:, 0])) ** power if 1 <= power < 2 else np.nan)
         return np.array([mass @ squared, mass.sum()])
 
 
