@@ -37,6 +37,12 @@ def test_animation_is_small_and_short():
     assert np.abs(still - last)[80:420].mean() < 3  # below the title and above the counter, up to the palette
 
 
+def test_readme_quotes_the_measured_seconds():
+    seconds = json.loads((DOC / "animation.json").read_text(encoding="utf-8"))
+    assert "in a thirtieth of the time" in " ".join((DOC.parent / "README.md").read_text(encoding="utf-8").split())
+    assert 25 < seconds["refits"] / (seconds["fit"] + seconds["steps"]) < 36
+
+
 def test_linear_steps_have_the_spread_of_refits(animation):
     grid = np.linspace(-2, 2, 21)[:, None]
     _, _, _, fit, refits, steps, bands, seconds = animation.compute(grid)
