@@ -153,7 +153,7 @@ def test_totals_of_log_severities_cover(noise, slope):
     assert all(0.87 <= share <= 0.93 for share in covered_totals(noise, slope, by_draws=False))
 
 
-KNOWN = "draws take the estimated noise distribution as known: 0.868, 0.857 and 0.818 of 600 tables"
+KNOWN = pytest.mark.xfail(reason="draws take the estimated noise distribution as known: totals are covered too rarely")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -161,10 +161,9 @@ KNOWN = "draws take the estimated noise distribution as known: 0.868, 0.857 and 
     ("noise", "slope"),
     [
         ("normal", 0.0),
-        *(
-            pytest.param(*case, marks=pytest.mark.xfail(reason=KNOWN))
-            for case in (("normal", 0.2), ("skewed", 0.0), ("skewed", 0.2))
-        ),
+        ("skewed", 0.0),
+        pytest.param("normal", 0.2, marks=KNOWN),
+        pytest.param("skewed", 0.2, marks=KNOWN),
     ],
 )
 def test_totals_of_draws_of_log_severities_cover(noise, slope):

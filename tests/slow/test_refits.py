@@ -128,11 +128,11 @@ def median_error(ribbon, X, y, n_draws, rng):
     """Median distance of theta-hat + Delta theta_w from the exact refit at the same weights."""
     model = ribbon.fit(X, y).model_
     n, Z, target = len(y), model.rows(model.prepare(X)), model.encode_target(y)
-    IF = influence(Dense(blocks.hessian(model, Z, target, np.ones(n)) / n), blocks.scores(model, Z, target))
+    IF = influence(Dense(blocks.hessian(model, Z, target, np.ones(n)) / n), blocks.scores(model, Z, target).T)
     base, errors = clone(ribbon.estimator), []
     for w in rng.dirichlet(np.ones(n), size=n_draws):
         exact = parameters(base.fit(X, y, sample_weight=n * w), ribbon)
-        errors.append(np.linalg.norm(exact - model.theta - IF.T @ (w - 1 / n)))
+        errors.append(np.linalg.norm(exact - model.theta - IF @ (w - 1 / n)))
     return np.median(errors)
 
 
