@@ -223,7 +223,7 @@ def many_features():
 
 
 SLOPES = ("column of groups", "column of rows", "two treated groups")
-REFERENCES = ("CR2, G - 1", "CR3, G - 1", "CR2, Satterthwaite", "CR3, Satterthwaite", "rows")
+REFERENCES = ("CR2, G - 1", "CR3, G - 1", "CR2, Satterthwaite", "rows")
 
 
 def clusters():
@@ -236,7 +236,7 @@ def clusters():
             ]
             pairs[2] = f"**{pairs[2]}**"
             shown.append([G, slope, *pairs])
-    header = ["CR2, $G - 1$", "CR3, $G - 1$", "**CR2, Satterthwaite**", "CR3, Satterthwaite", "rows as independent"]
+    header = ["CR2, $G - 1$", "CR3, $G - 1$", "**CR2, Satterthwaite**", "rows as independent"]
     return table(["groups", "slope of", *header], shown)
 
 

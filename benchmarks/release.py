@@ -49,9 +49,9 @@ RUNS = {
 
 
 def outcome(log, code):
-    """The last summary of pytest in a log, else whether the command succeeded."""
+    """The summaries of pytest in a log, else whether the command succeeded."""
     summaries = SUMMARY.findall(re.sub(r"\x1b\[[\d;]*m", "", log))
-    text = summaries[-1] if summaries else "ok"
+    text = "; ".join(summaries) or "ok"
     return text if code == 0 else f"failed: {text if summaries else f'exit {code}'}"
 
 

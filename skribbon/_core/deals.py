@@ -89,7 +89,8 @@ def _numbers(A):
     if sparse.issparse(A):
         return A.tocsr()
     try:
-        return np.nan_to_num(np.asarray(A, dtype=float).reshape(len(A), -1))
+        numbers = np.asarray(A, dtype=float).reshape(len(A), -1)
+        return numbers if np.isfinite(numbers).all() else np.nan_to_num(numbers)
     except (TypeError, ValueError):
         columns = np.asarray(A, dtype=object).reshape(len(A), -1).T
     if len(columns) > 1:

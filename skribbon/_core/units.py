@@ -334,8 +334,7 @@ class GroupSums:
         codes, place, seen = np.unique(block.group, return_inverse=True, return_counts=True)
         of_row = sparse.csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(codes), len(place)))
         S = of_row @ self.values(block)
-        S = S.toarray() if sparse.issparse(S) else S
-        return CutGroups.from_block(self.count, Stack, codes, seen, (S,))
+        return CutGroups.from_block(self.count, Stack, codes, seen, (S.toarray() if sparse.issparse(S) else S,))
 
     def of(self, rows, width=None):
         """Sums (G, q) over all rows."""

@@ -201,8 +201,7 @@ class CrossConformal:
             reached, start = np.append(0.0, np.cumsum(weight[order])), start + len(own)
             scores = class_scores("lac", ribbon.predict_proba(X))
             odder = odder + reached[np.searchsorted(own[order], scores - ROUNDING)]  # weight of rows that score less
-        asked = weight_to_reach(levels, self.weight.sum())
-        return odder[:, :, None] < asked
+        return odder[:, :, None] < weight_to_reach(levels, self.weight.sum())
 
 
 def held_out_scores(record):

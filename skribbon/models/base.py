@@ -298,8 +298,7 @@ class ParametricModel:
         -------
         ndarray of shape (n, d)
         """
-        X = X.toarray() if sparse.issparse(X) else X
-        return np.asarray(X, dtype=np.float64)
+        return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
     def encode_target(self, y: ArrayLike) -> FloatArray:
         """Convert a target to what the loss takes: class indices, or the transformed target.
