@@ -126,3 +126,9 @@ def test_ribboncv_does_not_depend_on_the_order_of_the_rows():
     one, other = RibbonCV().fit(ordered, y), RibbonCV().fit(ordered[order], y[order])
     np.testing.assert_allclose(one.cv_results_["mean_test_nll"], other.cv_results_["mean_test_nll"], rtol=1e-6)
     assert abs(one.cv_results_["mean_test_coverage"][-13] - 0.9) < 0.05
+
+
+def test_rows_with_missing_values_have_keys_of_their_own():
+    X = np.arange(40.0).reshape(20, 2)
+    X[::2, 0] = np.nan
+    assert len(np.unique(row_keys(np.zeros(20), X))) == 20

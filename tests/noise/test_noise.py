@@ -8,6 +8,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -16,6 +17,7 @@ from sklearn.linear_model import (
     PoissonRegressor,
     Ridge,
     RidgeCV,
+    TweedieRegressor,
 )
 
 from skribbon import AutogradRegressor, RibbonCV, RibbonRegressor
@@ -421,3 +423,17 @@ def test_dispersion_of_overdispersed_counts_is_pearson():
     found = sm.GLM(y, sm.add_constant(X), sm.families.Poisson()).fit(scale="X2")
     for ribbon in ribbons:
         np.testing.assert_allclose(ribbon.noise_.dispersion_, found.scale, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("noise", ["auto", "dof"])
+def test_dispersion_of_counts_is_positive_if_an_identity_link_gives_negative_means(noise):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 1)), rng.poisson(2.0, 200).astype(float)
+    base = TweedieRegressor(power=1, link="identity", alpha=0.01, max_iter=500).fit(X, y)
+    base.coef_[:], base.intercept_ = 2.0, -1.0  # means of both signs
+    ribbon = RibbonRegressor(FrozenEstimator(base), noise=noise).fit(X, y)
+    mu = base.intercept_ + X[:, 0] * 2.0
+    total, pearson = np.sum((y - mu) ** 2) / np.sum(np.abs(mu)), np.mean((y - mu) ** 2 / np.abs(mu))
+    expected = min(total, pearson) if noise == "auto" else pearson
+    assert ribbon.noise_.dispersion_ == pytest.approx(expected, rel=0.02)  # up to degrees of freedom
